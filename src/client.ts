@@ -1,0 +1,101 @@
+import { type Clock, systemClock } from './clock.js'
+import { createGeneratedClient, type GeneratedClient } from './db/client.js'
+import { attachDatabase, Database, databaseOf } from './db/database.js'
+import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
+import { withRuleValidation } from './rules/rule-extension.js'
+
+export interface ClientOptions {
+  /** `file:./ratelimit.db` (SQLite, created and migrated by itself) or `postgresql://…`. */
+  readonly database?: string | undefined
+  /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
+  readonly schema?: string | undefined
+  readonly clock?: Clock | undefined
+}
+
+/**
+ * A Prisma client for this package's tables, with what belongs to them: rules are validated before they are written,
+ * ids and counts are numbers on both databases, and `rateLimitEvent.cleanupOld()` prunes the log.
+ *
+ * It opens the database with the first query. `$disconnect()` closes it.
+ */
+export function createRateLimitClient({ database: url, schema, clock = systemClock }: ClientOptions = {}) {
+  const database = new Database(url, schema)
+  return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
+}
+
+/** The Prisma client that `createRateLimitClient` makes. */
+export type RateLimitClient = ReturnType<typeof extendClient>
+
+/** The database behind a URL, or behind a client, and a client for it. */
+export function openDatabase(
+  option: string | object | undefined,
+  schema: string | undefined,
+  clock: Clock,
+): OpenDatabase {
+  if (typeof option === 'object') {
+    return { database: databaseOf(option), client: option as RateLimitClient, close: async () => undefined }
+  }
+  const client = createRateLimitClient({ database: option, schema, clock })
+  return { database: databaseOf(client), client, close: () => client.$disconnect() }
+}
+
+export interface OpenDatabase {
+  readonly database: Database
+  readonly client: RateLimitClient
+  /** Closes what was opened here; a client that was handed in stays open. */
+  close(): Promise<void>
+}
+
+function extendClient(generated: GeneratedClient, database: Database, clock: Clock) {
+  let ruleWrites = 0
+  function ruleWritten(): void {
+    ruleWrites++
+    for (const listener of database.ruleListeners) listener()
+  }
+  const client = withRuleValidation(generated, ruleWritten).$extends({
+    name: 'fastify-smart-ratelimit',
+    result: {
+      rateLimitEvent: {
+        id: { needs: { id: true }, compute: ({ id }) => Number(id) },
+        count: { needs: { count: true }, compute: ({ count }) => Number(count) },
+        userId: { needs: { userId: true }, compute: ({ userId }) => (userId === null ? null : Number(userId)) },
+      },
+      rateLimitRule: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
+      rateLimitCounter: { count: { needs: { count: true }, compute: ({ count }) => Number(count) } },
+    },
+    model: {
+      rateLimitEvent: {
+        /** Deletes events older than `olderThanDays` (30), `batchSize` (1000) at a time, and answers how many. */
+        cleanupOld: (options?: RetentionOptions) => cleanupOldEvents(database, clock, options),
+      },
+    },
+    query: {
+      $allOperations: ({ args, query }) =>
+        database.explained(async () => {
+          await database.ready()
+          return query(args)
+        }),
+    },
+    client: {
+      async $disconnect() {
+        await Promise.all([generated.$disconnect(), database.close()])
+      },
+    },
+  })
+
+  // Others can read what a transaction wrote only after its commit: they are told once more then.
+  async function transaction(...parameters: unknown[]): Promise<unknown> {
+    await database.ready()
+    const writesBefore = ruleWrites
+    try {
+      return await Reflect.apply(client.$transaction, client, parameters)
+    } finally {
+      if (ruleWrites !== writesBefore) ruleWritten()
+    }
+  }
+  const withTransaction = new Proxy(client, {
+    get: (target, property) => (property === '$transaction' ? transaction : Reflect.get(target, property)),
+  })
+  attachDatabase(withTransaction, database)
+  return withTransaction
+}

@@ -1,0 +1,32 @@
+import { PrismaBetterSQLite3 } from '@prisma/adapter-better-sqlite3'
+import { PrismaPg } from '@prisma/adapter-pg'
+import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
+import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
+import { sqlitePath } from './sqlite.js'
+
+/** How long a host's own query may block the event loop for another writer, in milliseconds. */
+const SQLITE_BUSY_TIMEOUT_MS = 500
+
+/**
+ * The generated client for a database URL, without this package's extensions.
+ *
+ * Both providers have the same models (a test proves it) but for ids, which are BigInt on PostgreSQL and come out as
+ * numbers through the extension: one type serves both.
+ */
+export function createGeneratedClient(url: string, schema: string): SqliteClient {
+  if (url.startsWith('file:')) {
+    const adapter = new PrismaBetterSQLite3(
+      { url: sqlitePath(url), timeout: SQLITE_BUSY_TIMEOUT_MS },
+      { timestampFormat: 'unixepoch-ms' },
+    )
+    return new SqliteClient({ adapter })
+  }
+  const adapter = new PrismaPg(
+    { connectionString: url, application_name: 'fastify-smart-ratelimit (prisma)' },
+    { schema, onPoolError: () => undefined },
+  )
+  return new PostgresqlClient({ adapter }) as unknown as SqliteClient
+}
+
+export type GeneratedClient = SqliteClient
+export type { Prisma } from './generated/sqlite/client.js'

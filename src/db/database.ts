@@ -1,0 +1,126 @@
+import { InvalidSettingError, MissingTableError } from '../errors.js'
+import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+import { applyMigrations } from './migrate.js'
+import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
+import { createSqliteConnection, sqliteDialect, sqlitePath } from './sqlite.js'
+
+export const DEFAULT_DATABASE_URL = 'file:./ratelimit.db'
+export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
+
+/**
+ * One database of this package, opened by the first query. The embedded one (`file:`) is created and migrated then;
+ * a server's is migrated by `ratelimit migrate`.
+ */
+export class Database {
+  readonly url: string
+  readonly schema: string
+  readonly dialect: Dialect
+  /** Run before every report, so that it sees what was just served. */
+  readonly beforeReport = new Set<() => Promise<void>>()
+  /** Told after every write to the rule table through this package's client. */
+  readonly ruleListeners = new Set<() => void>()
+  readonly #connection: SqlConnection
+  #ready: Promise<void> | undefined
+
+  constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA) {
+    checkDatabaseUrl(url)
+    this.url = url
+    this.schema = schema
+    const embedded = url.startsWith('file:')
+    this.dialect = embedded ? sqliteDialect : postgresqlDialect(schema)
+    this.#connection = embedded ? createSqliteConnection(sqlitePath(url)) : createPostgresqlConnection(url, schema)
+    if (!embedded) this.#ready = Promise.resolve()
+  }
+
+  /** Resolves when the tables can be used, as far as that is this process's business. A failure is tried again. */
+  ready(): Promise<void> {
+    this.#ready ??= this.migrate().then(
+      () => undefined,
+      (error: unknown) => {
+        this.#ready = undefined
+        throw error
+      },
+    )
+    return this.#ready
+  }
+
+  /** Brings the tables to today's schema and answers the names of the migrations applied now. */
+  migrate(): Promise<string[]> {
+    return applyMigrations(this.dialect, this.#connection)
+  }
+
+  readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>
+    this.explained(async () => {
+      await this.ready()
+      return this.#connection.query<Row>(sql, parameters)
+    })
+
+  execute(sql: string, parameters?: readonly SqlValue[]): Promise<number> {
+    return this.explained(async () => {
+      await this.ready()
+      return this.#connection.execute(sql, parameters)
+    })
+  }
+
+  /** Reads a report: after what this process still holds back was written, and as of one moment. */
+  report<T>(read: (query: Query) => Promise<T>): Promise<T> {
+    return this.explained(async () => {
+      await this.ready()
+      await Promise.all([...this.beforeReport].map((flush) => flush()))
+      return this.#connection.snapshot(read)
+    })
+  }
+
+  /** Runs `work`, and says what to do when it fails because a table is missing. */
+  async explained<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) throw error
+      throw new MissingTableError(
+        `A table is missing in ${redactUrl(this.url)}: apply this package's migrations with "ratelimit migrate"`,
+        { cause: error },
+      )
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close()
+  }
+}
+
+function isPrismaMissingTable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'P2021'
+}
+
+/** A URL without its password, for messages. */
+export function redactUrl(url: string): string {
+  return url.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:***@')
+}
+
+/** @throws InvalidSettingError when the URL is of no database that this package knows */
+function checkDatabaseUrl(url: string): void {
+  if (/^postgres(?:ql)?:\/\//.test(url)) return
+  if (/^file:./.test(url) && !/^file:(?::memory:|\/\/[^/])/.test(url)) return
+  throw new InvalidSettingError(
+    `Setting "database" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
+  )
+}
+
+const databases = new WeakMap<object, Database>()
+
+/** Remembers which database a client made by `createRateLimitClient` is connected to. */
+export function attachDatabase(client: object, database: Database): void {
+  databases.set(client, database)
+}
+
+/** @throws InvalidSettingError when the client was not made by `createRateLimitClient` */
+export function databaseOf(client: object): Database {
+  const database = databases.get(client)
+  if (database === undefined) {
+    throw new InvalidSettingError(
+      'Setting "database" is an object that createRateLimitClient did not make: give a URL or such a client',
+    )
+  }
+  return database
+}

@@ -1,0 +1,44 @@
+/** What the two databases have in common. `sqlite.ts` and `postgresql.ts` have the same shape. */
+
+export type SqlValue = string | number | null
+
+/** One statement, `$1`, `$2`, … standing for the parameters. Timestamps come back as milliseconds. */
+export type Query = <Row>(sql: string, parameters?: readonly SqlValue[]) => Promise<Row[]>
+
+/**
+ * The package's own connection, beside Prisma's: single statements only, so that a host's transaction can neither
+ * take them along when it rolls back nor make them wait for it.
+ */
+export interface SqlConnection {
+  readonly query: Query
+  /** Runs a write and answers how many rows it changed. */
+  execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
+  /** Runs queries that all see the database as it was at one moment. */
+  snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
+  /**
+   * Runs `migrate` alone, whatever other processes do, in one transaction.
+   *
+   * @param migrate is given the means to query, and to run a script of several statements
+   */
+  exclusively<T>(migrate: (query: Query, script: (sql: string) => Promise<void>) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+/** What has to be spelled differently. */
+export interface Dialect {
+  readonly provider: 'sqlite' | 'postgresql'
+  /** How many writes may usefully be under way at once. */
+  readonly writeConcurrency: number
+  /** A table of this package, qualified. */
+  table(name: string): string
+  /** A timestamp from an expression that is milliseconds since the epoch. */
+  fromMs(expression: string): string
+  /** A text that sorts by its bytes, as every list of a report does. */
+  bytewise(expression: string): string
+  /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */
+  jsonRows(): string
+  jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
+  /** Creates Prisma's migration ledger where there is none. */
+  readonly createLedger: string
+  isMissingTable(error: unknown): boolean
+}

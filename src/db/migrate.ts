@@ -1,0 +1,65 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { PACKAGE_ROOT } from '../package-root.js'
+import type { Dialect, Query, SqlConnection } from './dialect.js'
+
+interface LedgerRow {
+  readonly name: string
+  readonly finished: number
+}
+
+/**
+ * Applies the migrations that a database lacks, in order, each file as one script, in one transaction and alone: of
+ * several processes that start at once, one migrates and the others find it done. The ledger is Prisma's, so that
+ * `prisma migrate deploy` agrees afterwards.
+ *
+ * @returns the names of the migrations that were applied now
+ */
+export async function applyMigrations(dialect: Dialect, connection: SqlConnection): Promise<string[]> {
+  const folder = join(PACKAGE_ROOT, 'prisma', dialect.provider, 'migrations')
+  const entries = await readdir(folder, { withFileTypes: true })
+  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+  const scripts = await Promise.all(
+    names.sort().map(async (name) => ({ name, sql: await readFile(join(folder, name, 'migration.sql'), 'utf8') })),
+  )
+  return connection.exclusively(async (query, script) => {
+    await script(dialect.createLedger)
+    const done = await finishedMigrations(query)
+    const pending = scripts.filter(({ name }) => !done.has(name))
+    for (const { name, sql } of pending) {
+      const startedMs = Date.now()
+      await script(sql)
+      await recordMigration(dialect, query, name, sql, startedMs)
+    }
+    return pending.map(({ name }) => name)
+  })
+}
+
+async function finishedMigrations(query: Query): Promise<Set<string>> {
+  const ledger = await query<LedgerRow>(
+    'SELECT migration_name AS name, CASE WHEN finished_at IS NULL THEN 0 ELSE 1 END AS finished FROM "_prisma_migrations" WHERE rolled_back_at IS NULL',
+  )
+  const failed = ledger.find(({ finished }) => finished === 0)
+  if (failed !== undefined) {
+    throw new Error(
+      `Migration ${failed.name} was started by another tool and did not finish: mend the tables, then settle its row in _prisma_migrations with "prisma migrate resolve"`,
+    )
+  }
+  return new Set(ledger.map(({ name }) => name))
+}
+
+async function recordMigration(
+  dialect: Dialect,
+  query: Query,
+  name: string,
+  sql: string,
+  startedMs: number,
+): Promise<void> {
+  const checksum = createHash('sha256').update(sql).digest('hex')
+  await query(
+    `INSERT INTO "_prisma_migrations" (id, checksum, migration_name, started_at, finished_at, applied_steps_count)
+     VALUES ($1, $2, $3, ${dialect.fromMs('$4')}, ${dialect.fromMs('$5')}, 1)`,
+    [randomUUID(), checksum, name, startedMs, Date.now()],
+  )
+}

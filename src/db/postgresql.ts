@@ -1,0 +1,126 @@
+import pg from 'pg'
+import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+
+/** Prisma's own migration lock, so that `prisma migrate deploy` and `migrate()` keep out of each other's way. */
+const MIGRATION_LOCK = 72_707_369
+/** Two statements of the limiter, one of the event log, one report; and one to spare. */
+const POOL_SIZE = 5
+const CONNECT_TIMEOUT_MS = 5_000
+const UNDEFINED_TABLE = '42P01'
+const INVALID_SCHEMA = '3F000'
+
+export function postgresqlDialect(schema: string): Dialect {
+  return {
+    provider: 'postgresql',
+    writeConcurrency: 2,
+    table: (name) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`,
+    fromMs: (expression) => `to_timestamp((${expression}) / 1000.0)`,
+    bytewise: (expression) => `${expression} COLLATE "C"`,
+    jsonRows: () => 'json_array_elements($1::json) AS element(value)',
+    jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
+    createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
+    id                      VARCHAR(36) PRIMARY KEY NOT NULL,
+    checksum                VARCHAR(64) NOT NULL,
+    finished_at             TIMESTAMPTZ,
+    migration_name          VARCHAR(255) NOT NULL,
+    logs                    TEXT,
+    rolled_back_at          TIMESTAMPTZ,
+    started_at              TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_steps_count     INTEGER NOT NULL DEFAULT 0
+)`,
+    isMissingTable: (error) =>
+      error instanceof pg.DatabaseError && (error.code === UNDEFINED_TABLE || error.code === INVALID_SCHEMA),
+  }
+}
+
+export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: POOL_SIZE,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    // A pool that is idle keeps no process alive.
+    allowExitOnIdle: true,
+    application_name: 'fastify-smart-ratelimit',
+    types: { getTypeParser: typeParser },
+  })
+  // A connection that breaks while it is idle is replaced by the next query.
+  pool.on('error', () => undefined)
+  // Statements are named by their number, so that the server plans each of them once per connection.
+  const names = new Map<string, string>()
+
+  function prepared(sql: string, parameters: readonly SqlValue[]) {
+    let name = names.get(sql)
+    if (name === undefined) {
+      name = `fsr${names.size}`
+      names.set(sql, name)
+    }
+    return { name, text: sql, values: [...parameters] }
+  }
+
+  return {
+    async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
+      return rows<Row>(await pool.query(prepared(sql, parameters)))
+    },
+
+    async execute(sql, parameters = []) {
+      const result = await pool.query(prepared(sql, parameters))
+      return result.rowCount ?? 0
+    },
+
+    snapshot(read) {
+      return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', (client) => read(queryOf(client)))
+    },
+
+    exclusively(migrate) {
+      return inTransaction(pool, 'BEGIN', async (client) => {
+        await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
+        await client.query(`CREATE SCHEMA IF NOT EXISTS ${pg.escapeIdentifier(schema)}`)
+        await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
+        return migrate(queryOf(client), async (sql) => {
+          await client.query(sql)
+        })
+      })
+    },
+
+    async close() {
+      if (!pool.ended) await pool.end()
+    },
+  }
+}
+
+function queryOf(client: pg.PoolClient): Query {
+  return async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
+    rows<Row>(await client.query(sql, [...parameters]))
+}
+
+async function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  let broken = true
+  try {
+    await client.query(begin)
+    const result = await work(client).catch(async (error: unknown) => {
+      await client.query('ROLLBACK')
+      broken = false
+      throw error
+    })
+    await client.query('COMMIT')
+    broken = false
+    return result
+  } finally {
+    client.release(broken)
+  }
+}
+
+const parseTimestamp = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
+
+/** Counts and timestamps are numbers here: whole, and far below 2^53. */
+function typeParser(oid: number, format?: 'text' | 'binary') {
+  if (oid === pg.types.builtins.INT8 || oid === pg.types.builtins.NUMERIC) return Number
+  if (oid === pg.types.builtins.TIMESTAMPTZ) return (text: string) => Number(parseTimestamp(text))
+  return pg.types.getTypeParser(oid, format)
+}
+
+// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
+function rows<Row>(result: pg.QueryResult): Row[] {
+  return result.rows as Row[]
+}

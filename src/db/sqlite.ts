@@ -1,0 +1,166 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import BetterSqlite3 from 'better-sqlite3'
+import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+
+/** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
+const BUSY_TIMEOUT_MS = 20
+/** How long a statement is tried again after that, without blocking, before it fails. */
+const BUSY_RETRY_MS = 5_000
+
+export const sqliteDialect: Dialect = {
+  provider: 'sqlite',
+  writeConcurrency: 1,
+  table: (name) => `"${name}"`,
+  fromMs: (expression) => expression,
+  bytewise: (expression) => expression,
+  jsonRows: () => 'json_each($1) AS element',
+  jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
+  createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
+    "id"                    TEXT PRIMARY KEY NOT NULL,
+    "checksum"              TEXT NOT NULL,
+    "finished_at"           DATETIME,
+    "migration_name"        TEXT NOT NULL,
+    "logs"                  TEXT,
+    "rolled_back_at"        DATETIME,
+    "started_at"            DATETIME NOT NULL DEFAULT current_timestamp,
+    "applied_steps_count"   INTEGER UNSIGNED NOT NULL DEFAULT 0
+)`,
+  isMissingTable: (error) => error instanceof Error && /no such table/.test(error.message),
+}
+
+/** The path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */
+export function sqlitePath(url: string): string {
+  return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
+}
+
+/** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
+export function openSqlite(path: string): BetterSqlite3.Database {
+  const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
+  try {
+    if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
+    database.pragma('synchronous = NORMAL')
+  } catch (error) {
+    database.close()
+    throw error
+  }
+  return database
+}
+
+export function createSqliteConnection(path: string): SqlConnection {
+  const statements = new Map<string, BetterSqlite3.Statement>()
+  let connection: Promise<BetterSqlite3.Database> | undefined
+  let reports: BetterSqlite3.Database | undefined
+  let lastSnapshot: Promise<unknown> = Promise.resolve()
+
+  // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
+  function open(): Promise<BetterSqlite3.Database> {
+    connection ??= whileBusy(() => openSqlite(path)).catch((error: unknown) => {
+      connection = undefined
+      throw error
+    })
+    return connection
+  }
+
+  function prepare(database: BetterSqlite3.Database, sql: string): BetterSqlite3.Statement {
+    let statement = statements.get(sql)
+    if (statement === undefined) {
+      statement = database.prepare(sql)
+      statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  return {
+    async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
+      const database = await open()
+      return whileBusy(() => rows<Row>(prepare(database, sql).all(named(parameters))))
+    },
+
+    async execute(sql, parameters = []) {
+      const database = await open()
+      return whileBusy(() => prepare(database, sql).run(named(parameters)).changes)
+    },
+
+    // A connection of its own, since a transaction that waits between its queries would take other writes along.
+    snapshot(read) {
+      const turn = lastSnapshot.then(async () => {
+        await open()
+        reports ??= await whileBusy(() => openSqlite(path))
+        return inTransaction(reports, 'BEGIN', read)
+      })
+      lastSnapshot = turn.catch(() => undefined)
+      return turn
+    },
+
+    async exclusively(migrate) {
+      const database = await whileBusy(() => openSqlite(path))
+      try {
+        return await inTransaction(database, 'BEGIN IMMEDIATE', (query) =>
+          migrate(query, async (sql) => {
+            database.exec(sql)
+          }),
+        )
+      } finally {
+        database.close()
+      }
+    },
+
+    async close() {
+      const opened = await connection?.catch(() => undefined)
+      statements.clear()
+      connection = undefined
+      opened?.close()
+      reports?.close()
+      reports = undefined
+    },
+  }
+}
+
+async function inTransaction<T>(
+  database: BetterSqlite3.Database,
+  begin: string,
+  work: (query: Query) => Promise<T>,
+): Promise<T> {
+  await whileBusy(() => database.exec(begin))
+  try {
+    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+      const statement = database.prepare(sql)
+      if (statement.reader) return rows<Row>(statement.all(named(parameters)))
+      statement.run(named(parameters))
+      return []
+    })
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+/** Tries again, between other work of the event loop, while another writer holds the file. */
+async function whileBusy<T>(run: () => T): Promise<T> {
+  const deadlineMs = Date.now() + BUSY_RETRY_MS
+  for (;;) {
+    try {
+      return run()
+    } catch (error) {
+      if (!isBusy(error) || Date.now() >= deadlineMs) throw error
+      await delay(5 + Math.random() * 20)
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof BetterSqlite3.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code)
+}
+
+/** The driver takes `$1` for a parameter named "1". */
+function named(parameters: readonly SqlValue[]): Record<string, SqlValue> {
+  return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))
+}
+
+// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
+function rows<Row>(answered: unknown[]): Row[] {
+  return answered as Row[]
+}

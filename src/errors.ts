@@ -1,0 +1,42 @@
+import createError from '@fastify/error'
+
+/** A setting that is wrong, unknown or half-configured. The message names the setting, its value and the remedy. */
+export const InvalidSettingError = createError('FST_RATE_LIMIT_INVALID_SETTING', '%s', 500, TypeError)
+
+/** A rate string that does not follow the grammar of `parseRate`. */
+export const InvalidRateError = createError('FST_RATE_LIMIT_INVALID_RATE', '%s', 400, TypeError)
+
+/** The thrown 429 of a refused request. */
+export const RateLimitExceededError = createError('FST_RATE_LIMIT_EXCEEDED', '%s', 429)
+
+/** The thrown 503 of `onStoreError: 'deny'`. */
+export const StoreUnavailableError = createError(
+  'FST_RATE_LIMIT_STORE_UNAVAILABLE',
+  'Rate limit store unavailable, try again later',
+  503,
+)
+
+/** A table this package needs is not there: its migrations have not been applied. */
+export const MissingTableError = createError('FST_RATE_LIMIT_MISSING_TABLE', '%s', 503)
+
+/** One message per wrong field, `{ rate: "…" }`. */
+export type FieldErrors = Readonly<Record<string, string>>
+
+/** A rule that would be wrong in the table. `errors` holds one message for every wrong field. */
+export class RuleValidationError extends createError<[string]>('FST_RATE_LIMIT_INVALID_RULE', '%s', 400) {
+  readonly errors: FieldErrors
+
+  constructor(errors: FieldErrors) {
+    super(
+      `Invalid rule: ${Object.entries(errors)
+        .map(([field, message]) => `${field}: ${message}`)
+        .join('; ')}`,
+    )
+    this.errors = errors
+  }
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,42 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import { type Clock, DAY_MS } from '../clock.js'
+import type { Database } from '../db/database.js'
+import { InvalidSettingError } from '../errors.js'
+
+export interface RetentionOptions {
+  /** Events older than this many days go: a number >= 0, 30 unless given. */
+  readonly olderThanDays?: number
+  /** How many rows one statement deletes: an integer >= 1, 1000 unless given. */
+  readonly batchSize?: number
+}
+
+/**
+ * Deletes old events, the oldest first, a batch at a time, so that a live server does not notice.
+ *
+ * @returns how many rows were deleted
+ * @throws InvalidSettingError for a negative age or a batch size below 1
+ */
+export async function cleanupOldEvents(
+  database: Database,
+  clock: Clock,
+  { olderThanDays = 30, batchSize = 1000 }: RetentionOptions = {},
+): Promise<number> {
+  if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
+    throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
+  }
+  if (!Number.isInteger(batchSize) || batchSize < 1) {
+    throw new InvalidSettingError(`batchSize is ${batchSize}: give a whole number of rows, 1 or more`)
+  }
+  const { dialect } = database
+  const table = dialect.table('rate_limit_event')
+  const sql = `DELETE FROM ${table} WHERE id IN (
+    SELECT id FROM ${table} WHERE "timestamp" < ${dialect.fromMs('$1')} ORDER BY "timestamp", id LIMIT $2)`
+  const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
+  let deleted = 0
+  for (;;) {
+    const batch = await database.execute(sql, [cutoffMs, batchSize])
+    deleted += batch
+    if (batch < batchSize) return deleted
+    await yieldToEventLoop()
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * The limiter's words. A *policy* says how much is allowed, a *check* asks whether one more is, a *decision* is the
+ * answer, and a *counter* is what a store keeps between two checks.
+ */
+
+/** The algorithms of the field that are built; the others of the vocabulary are refused until they are. */
+export const ALGORITHMS = ['fixed_window'] as const
+export const PLANNED_ALGORITHMS = ['sliding_window', 'token_bucket', 'leaky_bucket'] as const
+
+export type Algorithm = (typeof ALGORITHMS)[number]
+
+export interface Policy {
+  readonly algorithm: Algorithm
+  /** How much a client may use per period: 0 (refuses everything) to 2147483647. */
+  readonly limit: number
+  readonly periodMs: number
+}
+
+/** One question to the limiter. */
+export interface Check {
+  /** Names the counter. */
+  readonly key: string
+  readonly policy: Policy
+  /** How much of the limit this request uses: an integer >= 1. */
+  readonly cost: number
+}
+
+/** The answer to a check: all that headers, the event log and a refusal need. */
+export interface Decision {
+  /** Within the limit. Whether a request beyond it is refused is for the caller to say (`block`). */
+  readonly allowed: boolean
+  /** The client's usage, this request included; above `limit` when the check was not allowed. */
+  readonly count: number
+  readonly limit: number
+  /** What is left, never negative. */
+  readonly remaining: number
+  /** Milliseconds until the client's usage is back to nothing. */
+  readonly resetMs: number
+  /** Milliseconds after which the same check is allowed; 0 when it is now, `null` when waiting does not help. */
+  readonly retryAfterMs: number | null
+}

@@ -1,0 +1,54 @@
+import type { Decision, Policy } from './algorithm.js'
+
+/** What a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
+export interface FixedWindowCounter {
+  count: number
+  startMs: number
+  endMs: number
+}
+
+/** The start of the window that `nowMs` falls into. */
+export function windowStartMs(periodMs: number, nowMs: number): number {
+  return Math.floor(nowMs / periodMs) * periodMs
+}
+
+/**
+ * Fixed window: every request of an aligned period is counted, refused ones too; the count starts again at 0 with the
+ * next period. Never admits more than `limit` within one period, and up to twice the limit around a period's end.
+ *
+ * Time never runs backwards for a counter: a check that is older than the stored window counts in that window. A
+ * counter of another period starts afresh.
+ *
+ * @returns the counter to store in place of `counter`
+ */
+export function advanceFixedWindow(
+  counter: FixedWindowCounter | undefined,
+  periodMs: number,
+  cost: number,
+  nowMs: number,
+): FixedWindowCounter {
+  const startMs = windowStartMs(periodMs, nowMs)
+  if (counter !== undefined && counter.endMs - counter.startMs === periodMs && counter.startMs >= startMs) {
+    return { count: counter.count + cost, startMs: counter.startMs, endMs: counter.endMs }
+  }
+  return { count: cost, startMs, endMs: startMs + periodMs }
+}
+
+/**
+ * The answer to the check that brought a window to `count`.
+ *
+ * @param cost what that check added: above the limit, no window can ever admit it, and waiting does not help
+ */
+export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
+  const { limit } = policy
+  const allowed = count <= limit
+  const resetMs = Math.max(0, endMs - nowMs)
+  return {
+    allowed,
+    count,
+    limit,
+    remaining: allowed ? limit - count : 0,
+    resetMs,
+    retryAfterMs: allowed ? 0 : cost > limit ? null : resetMs,
+  }
+}
