@@ -6,8 +6,8 @@ export const InvalidSettingError = createError('FST_RATE_LIMIT_INVALID_SETTING',
 /** A rate string that does not follow the grammar of `parseRate`. */
 export const InvalidRateError = createError('FST_RATE_LIMIT_INVALID_RATE', '%s', 400, TypeError)
 
-/** The thrown 429 of a refused request. */
-export const RateLimitExceededError = createError('FST_RATE_LIMIT_EXCEEDED', '%s', 429)
+/** The thrown 429 of a refused request. It has no stack trace: a flood of refusals should be cheap. */
+export const RateLimitExceededError = createError<[string]>('FST_RATE_LIMIT_EXCEEDED', '%s', 429, Error, false)
 
 /** The thrown 503 of `onStoreError: 'deny'`. */
 export const StoreUnavailableError = createError(

@@ -38,4 +38,6 @@ export interface Decision {
   readonly resetMs: number
   /** Milliseconds after which the same check is allowed; 0 when it is now, `null` when waiting does not help. */
   readonly retryAfterMs: number | null
+  /** No store answered, and the fallback refuses: a 503 rather than a 429. */
+  readonly unavailable?: true
 }

@@ -1,0 +1,102 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import { messageOf } from '../errors.js'
+import { eventValues, type RateLimitEvent } from './event.js'
+
+export interface EventLogStats {
+  /** Events that are in the table. */
+  readonly written: number
+  /** Events lost because the buffer was full or the write failed. */
+  readonly dropped: number
+  /** Events not yet in the table. */
+  readonly buffered: number
+  /** Why the last write that failed did so; null when none has. */
+  readonly lastError: string | null
+}
+
+export interface EventLogOptions {
+  /** Writes the rows, given as a JSON array of `eventValues`. */
+  readonly write: (rowsJson: string) => Promise<unknown>
+  /** The most events held back, waiting for the table; more are dropped and counted. */
+  readonly bufferSize: number
+  readonly now: () => number
+  readonly log: { error(details: object, message: string): void }
+}
+
+/** One statement's worth: a synchronous driver holds up the event loop for a few milliseconds with it. */
+const MAX_BATCH_SIZE = 200
+const ERROR_LOG_INTERVAL_MS = 60_000
+
+/**
+ * Writes events without anybody waiting. What is recorded while a statement is under way goes out together with the
+ * next one; when nothing is under way it goes out at once, after the current turn of the event loop.
+ */
+export class EventLog {
+  readonly #options: EventLogOptions
+  #buffer: RateLimitEvent[] = []
+  /** The batch under way. */
+  #turn: Promise<void> | undefined
+  #recorded = 0
+  #written = 0
+  #dropped = 0
+  #lastError: string | null = null
+  #lastLoggedMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: EventLogOptions) {
+    this.#options = options
+  }
+
+  /** Never waits and never throws. */
+  record(event: RateLimitEvent): void {
+    this.#recorded++
+    if (this.#buffered() > this.#options.bufferSize) {
+      this.#dropped++
+      this.#logFailure(new Error(`the buffer of ${this.#options.bufferSize} events is full`))
+      return
+    }
+    this.#buffer.push(event)
+    this.#turn ??= this.#writeBatch()
+  }
+
+  /** Resolves when every event recorded so far is in the table, or was counted as lost. */
+  async flush(): Promise<void> {
+    const recorded = this.#recorded
+    while (this.#written + this.#dropped < recorded && this.#turn !== undefined) await this.#turn
+  }
+
+  stats(): EventLogStats {
+    return {
+      written: this.#written,
+      dropped: this.#dropped,
+      buffered: this.#buffered(),
+      lastError: this.#lastError,
+    }
+  }
+
+  #buffered(): number {
+    return this.#recorded - this.#written - this.#dropped
+  }
+
+  async #writeBatch(): Promise<void> {
+    await yieldToEventLoop()
+    await this.#write(this.#buffer.splice(0, MAX_BATCH_SIZE))
+    this.#turn = this.#buffer.length > 0 ? this.#writeBatch() : undefined
+  }
+
+  async #write(batch: readonly RateLimitEvent[]): Promise<void> {
+    try {
+      await this.#options.write(JSON.stringify(batch.map(eventValues)))
+      this.#written += batch.length
+    } catch (error) {
+      this.#dropped += batch.length
+      this.#logFailure(error)
+    }
+  }
+
+  #logFailure(error: unknown): void {
+    this.#lastError = messageOf(error)
+    const nowMs = this.#options.now()
+    if (nowMs - this.#lastLoggedMs < ERROR_LOG_INTERVAL_MS && nowMs >= this.#lastLoggedMs) return
+    this.#lastLoggedMs = nowMs
+    this.#options.log.error({ err: error, dropped: this.#dropped }, 'Rate limit events are being lost')
+  }
+}

@@ -1,0 +1,75 @@
+import type { Dialect } from '../db/dialect.js'
+
+/** One row of the event log, as it is written. */
+export interface RateLimitEvent {
+  readonly timestampMs: number
+  readonly key: string
+  /** Empty when no rule matched. */
+  readonly ruleName: string
+  /** As received, without the query. */
+  readonly path: string
+  readonly method: string
+  readonly allowed: boolean
+  readonly count: number
+  readonly limit: number
+  /** The socket's peer; null when it is no IP address. */
+  readonly ipAddress: string | null
+  readonly userId: number | null
+  /** The address the limit was counted by; null when it was counted by something else. */
+  readonly clientIp: string | null
+}
+
+/** The columns' lengths, in characters. What is longer is cut, never an error. */
+export const MAX_KEY_LENGTH = 255
+const MAX_RULE_NAME_LENGTH = 100
+const MAX_PATH_LENGTH = 500
+const MAX_METHOD_LENGTH = 10
+
+/** A text as a column holds it: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and no longer. */
+export function storable(text: string, maxLength: number): string {
+  let stored = text
+  if (stored.includes('\0')) stored = stored.replaceAll('\0', '')
+  if (stored.length > maxLength) stored = stored.slice(0, maxLength)
+  return stored.isWellFormed() ? stored : stored.toWellFormed()
+}
+
+const COLUMNS = [
+  ['"timestamp"', 'bigint'],
+  ['key', 'text'],
+  ['rule_name', 'text'],
+  ['path', 'text'],
+  ['method', 'text'],
+  ['allowed', 'boolean'],
+  ['count', 'bigint'],
+  ['"limit"', 'bigint'],
+  ['ip_address', 'text'],
+  ['user_id', 'bigint'],
+  ['client_ip', 'text'],
+] as const
+
+/** The values of one row, in the order of the columns. */
+export function eventValues(event: RateLimitEvent): (string | number | boolean | null)[] {
+  return [
+    event.timestampMs,
+    storable(event.key, MAX_KEY_LENGTH),
+    storable(event.ruleName, MAX_RULE_NAME_LENGTH),
+    storable(event.path, MAX_PATH_LENGTH),
+    storable(event.method, MAX_METHOD_LENGTH),
+    event.allowed,
+    event.count,
+    event.limit,
+    event.ipAddress,
+    event.userId,
+    event.clientIp,
+  ]
+}
+
+/** Writes many rows by one statement: parameter `$1` is a JSON array of `eventValues`. */
+export function insertEventsSql(dialect: Dialect): string {
+  const names = COLUMNS.map(([name]) => name).join(', ')
+  const values = COLUMNS.map(([name, type], place) => {
+    const field = dialect.jsonField(place, type)
+    return name === '"timestamp"' ? dialect.fromMs(field) : field
+  }).join(', ')
+  return `INSERT INTO ${dialect.table('rate_limit_event')} (${names}) SELECT ${values} FROM ${dialect.jsonRows()}`
+}

@@ -1,0 +1,97 @@
+import { BlockList, isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import { InvalidSettingError } from '../errors.js'
+
+/** Where a request comes from, as limits see it. */
+export interface ClientAddress {
+  /** The client's address, an IPv6 one by its network; `unknown` where there is none. */
+  readonly key: string
+  /** The same, null where there is none. */
+  readonly ip: string | null
+  /** The whole address, IPv6 too; null where there is none. */
+  readonly plain: string | null
+  /** Whether the allow or the deny list names it. */
+  readonly listed: 'allow' | 'deny' | null
+}
+
+export interface AddressLists {
+  readonly allow: BlockList
+  readonly deny: BlockList
+}
+
+const UNKNOWN: ClientAddress = { key: 'unknown', ip: null, plain: null, listed: null }
+const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
+/** Addresses seen before are not parsed again; forgotten together when there are too many. */
+const REMEMBERED = 10_000
+
+/** An address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for what is none. */
+export function plainIp(text: string | undefined): string | null {
+  if (text === undefined) return null
+  const [, bracketed, withPort] = WITH_PORT.exec(text.trim()) ?? []
+  const [address = ''] = (bracketed ?? withPort ?? text.trim()).split('%')
+  if (isIP(address) === 4) return address
+  return isIP(address) === 6 ? ipaddr.process(address).toString() : null
+}
+
+/**
+ * Resolves addresses of clients.
+ *
+ * @param ipv6Subnet how many leading bits of an IPv6 address make one client; 128 for all
+ */
+export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists) {
+  const remembered = new Map<string, ClientAddress>()
+
+  function resolve(text: string | undefined): ClientAddress | undefined {
+    const known = remembered.get(text ?? '')
+    if (known !== undefined) return known
+    const ip = plainIp(text)
+    if (ip === null || text === undefined) return undefined
+    const key = grouped(ip, ipv6Subnet)
+    const family = ip.includes(':') ? 'ipv6' : 'ipv4'
+    const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
+    const address = { key, ip: key, plain: ip, listed } as const
+    if (remembered.size >= REMEMBERED) remembered.clear()
+    remembered.set(text, address)
+    return address
+  }
+
+  /** What is no address falls back to the socket's peer. */
+  return function clientAddress(ip: string | undefined, peer: string | undefined): ClientAddress {
+    return resolve(ip) ?? resolve(peer) ?? UNKNOWN
+  }
+}
+
+function grouped(ip: string, ipv6Subnet: number): string {
+  if (ipv6Subnet === 128 || ip === '::1' || !ip.includes(':')) return ip
+  const network = ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Subnet}`)
+  return `${network.toString()}/${ipv6Subnet}`
+}
+
+/** Whether an address is one that proxies have and clients on the internet do not. */
+export function isPrivate(ip: string): boolean {
+  return ['private', 'loopback', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'].includes(ipaddr.process(ip).range())
+}
+
+/**
+ * Reads a list of addresses and CIDR networks. An IPv4 entry also covers the IPv4-mapped IPv6 spelling.
+ *
+ * @throws InvalidSettingError naming the setting and the entry
+ */
+export function parseAddressList(setting: string, entries: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const entry of entries) {
+    const [address = '', bits, ...rest] = entry.split('/')
+    const ip = isIP(address) === 0 ? null : plainIp(address)
+    const most = ip?.includes(':') ? 128 : 32
+    // The bits of an IPv4-mapped network count from the front of the IPv6 spelling.
+    const mapped = most === 32 && address.includes(':') ? 96 : 0
+    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) - mapped : -1
+    if (ip === null || prefix < 0 || prefix > most || rest.length > 0) {
+      throw new InvalidSettingError(
+        `Setting "${setting}" has the entry ${JSON.stringify(entry)}: give an address such as 10.1.2.3 or a network such as 10.0.0.0/8 or 2001:db8::/32`,
+      )
+    }
+    list.addSubnet(ip, prefix, most === 32 ? 'ipv4' : 'ipv6')
+  }
+  return list
+}

@@ -1,0 +1,159 @@
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { messageOf } from '../errors.js'
+import type { Algorithm, Policy } from '../limiter/algorithm.js'
+import { parseRate, type Rate } from '../limiter/rate.js'
+import type { ClientKind, Rule } from '../rules/rule.js'
+import { after } from './after.js'
+import type { ClientAddress } from './client-address.js'
+import type { RateLimitUser } from './client-key.js'
+import {
+  addressKey,
+  type ClientKey,
+  customKey,
+  headerKey,
+  headerValue,
+  ruleKey,
+  userIdOf,
+  userKey,
+} from './client-key.js'
+import { PathPrefixes, type RouterOptions } from './request-path.js'
+
+/** What one request is held to. */
+export interface Limit {
+  readonly policy: Policy
+  /** Over-limit requests are refused; otherwise only counted. */
+  readonly block: boolean
+  readonly ruleName: string
+  clientKey(request: FastifyRequest, address: ClientAddress, user: RateLimitUser | null): ClientKey | Promise<ClientKey>
+}
+
+export type KeyFunction = (request: FastifyRequest) => string | null | undefined | Promise<string | null | undefined>
+export type RateFunction = (request: FastifyRequest) => string | null | undefined | Promise<string | null | undefined>
+
+type KeyOf = Limit['clientKey']
+
+export const DEFAULT_RATE = '100/m'
+const REMEMBERED_RATES = 1_000
+
+export interface KeyOptions {
+  readonly log: FastifyBaseLogger
+  /** Replaces header values that are secrets. */
+  readonly hashHeader: ((value: string) => string) | undefined
+}
+
+/** How to tell clients apart by the kinds that rules and `middleware.key` know. Nobody known falls back to the address. */
+export function keyOfKind(client: ClientKind, { hashHeader }: KeyOptions): KeyOf {
+  if (client.kind === 'ip') return (_request, address) => addressKey(address)
+  if (client.kind === 'user') {
+    return (_request, address, user) => {
+      const id = userIdOf(user)
+      return id === '' ? addressKey(address) : userKey(id)
+    }
+  }
+  const { name } = client
+  return (request, address) => {
+    const value = headerValue(request, name)
+    if (value === '') return addressKey(address)
+    return headerKey(hashHeader === undefined ? value : hashHeader(value))
+  }
+}
+
+/** How the host's own function tells clients apart. One that fails is logged and falls back to the address. */
+export function keyOfFunction(keyFunction: KeyFunction, { log }: KeyOptions): KeyOf {
+  const guarded = guard(keyFunction, 'middleware.key', log)
+  return (request, address) =>
+    after(guarded(request), (key) => {
+      const text = typeof key === 'string' ? key.trim() : ''
+      return text === '' ? addressKey(address) : customKey(text)
+    })
+}
+
+/** The limit of a rule, whose key begins with the rule's name. */
+export function limitOfRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
+  const keyOf = keyOfKind(client, options)
+  return {
+    policy,
+    block,
+    ruleName: name,
+    clientKey: (request, address, user) =>
+      after(keyOf(request, address, user), (key) => ruleKey(name, client.kind, key)),
+  }
+}
+
+export interface StaticLimitOptions {
+  readonly defaultRate: string | RateFunction
+  readonly rateLimits: Readonly<Record<string, string>>
+  readonly algorithm: Algorithm
+  readonly block: boolean
+  readonly keyOf: KeyOf
+  readonly router: RouterOptions
+  readonly log: FastifyBaseLogger
+}
+
+/** The limit of the static configuration for a path: that of the longest prefix, else the default. */
+export function createStaticLimits(options: StaticLimitOptions) {
+  const { defaultRate, algorithm, block, keyOf } = options
+
+  function limitOf({ limit, periodMs }: Rate, clientKey: KeyOf): Limit {
+    return { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey }
+  }
+
+  // The counter is the prefix's own; the event carries the client's key, so that offenders add up per client.
+  function prefixLimit(prefix: string, rate: string): Limit {
+    return limitOf(parseRate(rate), (request, address, user) =>
+      after(keyOf(request, address, user), (key) => ({ ...key, counter: `${prefix}|${key.counter}` })),
+    )
+  }
+
+  const prefixes = new PathPrefixes(
+    Object.entries(options.rateLimits).map(([prefix, rate]) => [prefix, prefixLimit(prefix, rate)] as const),
+    options.router,
+  )
+  if (typeof defaultRate === 'string') {
+    const fallback = limitOf(parseRate(defaultRate), keyOf)
+    return (_request: FastifyRequest, path: string): Limit => prefixes.find(path) ?? fallback
+  }
+  const rateOf = guard(defaultRate, 'middleware.defaultRate', options.log)
+  const limitOfRate = remember((rate: string) => limitOf(parseRate(rate), keyOf))
+  const limitOfAnswer = guard(limitOfRate, 'middleware.defaultRate', options.log)
+  return (request: FastifyRequest, path: string): Limit | Promise<Limit> =>
+    prefixes.find(path) ??
+    after(rateOf(request), (rate) =>
+      after(rate ? limitOfAnswer(rate) : undefined, (limit) => limit ?? limitOfRate(DEFAULT_RATE)),
+    )
+}
+
+/** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */
+function remember<Answer>(read: (text: string) => Answer): (text: string) => Answer {
+  const remembered = new Map<string, Answer>()
+  return function remembering(text) {
+    let answer = remembered.get(text)
+    if (answer === undefined) {
+      answer = read(text)
+      if (remembered.size >= REMEMBERED_RATES) remembered.clear()
+      remembered.set(text, answer)
+    }
+    return answer
+  }
+}
+
+/** A function of the host's that may fail: it answers nothing then, and says so once. */
+export function guard<Argument, Answer>(
+  asked: (argument: Argument) => Answer | Promise<Answer>,
+  setting: string,
+  log: FastifyBaseLogger,
+) {
+  let reported = false
+  function failed(error: unknown): undefined {
+    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${messageOf(error)}`)
+    reported = true
+  }
+  return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
+    try {
+      const answer = asked(argument)
+      return answer instanceof Promise ? answer.catch(failed) : answer
+    } catch (error) {
+      return failed(error)
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import { Database } from './db/database.js'
+import { rateLimitPlugin } from './plugin.js'
+
+export default rateLimitPlugin
+
+export type { Analytics } from './analytics/analytics.js'
+export { createAnalytics } from './analytics/analytics.js'
+export { type ClientOptions, createRateLimitClient, type RateLimitClient } from './client.js'
+export type { Clock } from './clock.js'
+export {
+  type FieldErrors,
+  InvalidRateError,
+  InvalidSettingError,
+  MissingTableError,
+  RateLimitExceededError,
+  RuleValidationError,
+  StoreUnavailableError,
+} from './errors.js'
+export type { EventLogStats } from './events/event-log.js'
+export type { RetentionOptions } from './events/retention.js'
+export type { RateLimitUser, UserOf } from './http/client-key.js'
+export type { KeyFunction, RateFunction } from './http/limits.js'
+export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
+export { parseRate, type Rate } from './limiter/rate.js'
+export type { ClientKind, Rule } from './rules/rule.js'
+export type { MiddlewareOptions, RateLimitOptions } from './settings.js'
+export type { SmartRateLimit } from './smart-rate-limit.js'
+export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
+export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
+export type { Store } from './stores/store.js'
+export { rateLimitPlugin }
+
+/** Where `migrate` finds the tables. */
+export interface MigrateOptions {
+  /** `postgresql://…` or `file:…`; `file:./ratelimit.db` unless given. */
+  readonly database?: string | undefined
+  readonly schema?: string | undefined
+}
+
+/**
+ * Brings a database to today's schema. It can be repeated, and be run by several processes at once.
+ *
+ * @returns the names of the migrations that were applied now
+ */
+export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
+  const database = new Database(url, schema)
+  try {
+    return await database.migrate()
+  } finally {
+    await database.close()
+  }
+}

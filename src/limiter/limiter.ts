@@ -1,0 +1,162 @@
+import type { Check, Decision } from './algorithm.js'
+
+/** The batches a store is asked in; see `stores/store.ts` for what it promises. */
+interface BatchStore {
+  readonly concurrency: number
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+}
+
+export interface LimiterOptions {
+  readonly store: BatchStore
+  /** Decides when the store does not. */
+  readonly fallback: (check: Check, nowMs: number) => Decision
+  /** How long a check waits for the store, in milliseconds. */
+  readonly timeoutMs: number
+  readonly log: { error(details: object, message: string): void; info(message: string): void }
+}
+
+/** One statement's worth: more would keep its first check waiting, and a synchronous driver busy, for too long. */
+const MAX_BATCH_SIZE = 512
+/** How often a store that failed is tried again. */
+const PROBE_INTERVAL_MS = 1_000
+
+class Batch {
+  readonly checks: Check[] = []
+  readonly answers: ((decision: Decision) => void)[] = []
+  nowMs = 0
+  timer: NodeJS.Timeout | undefined
+  /** Answered already, by the fallback: what the store still says comes too late. */
+  abandoned = false
+
+  add(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
+    this.checks.push(check)
+    this.answers.push(answer)
+    this.nowMs = Math.max(this.nowMs, nowMs)
+  }
+}
+
+/**
+ * Asks a store, and goes on without it when it fails.
+ *
+ * Checks that arrive while a statement is under way, or within one turn of the event loop, are gathered and go out
+ * as one batch. A store that fails or is too slow is left alone but for one probe a second; until a probe is
+ * answered in time, the fallback decides at once. An outage is logged when it begins and when it ends.
+ */
+export class Limiter {
+  readonly #options: LimiterOptions
+  readonly #waiting: Batch[] = []
+  #underWay = 0
+  #scheduled = false
+  /** Since when the store is down, and when it may be tried again; by the clock of the checks. */
+  #outage: { sinceMs: number; probeAtMs: number } | undefined
+
+  readonly check: (check: Check, nowMs: number) => Decision | Promise<Decision>
+
+  constructor(options: LimiterOptions) {
+    this.#options = options
+    this.check = options.store.concurrency === Number.POSITIVE_INFINITY ? this.#checkAtOnce : this.#checkBatched
+  }
+
+  /** Whether the fallback decides at the moment. */
+  get storeIsDown(): boolean {
+    return this.#outage !== undefined
+  }
+
+  #checkAtOnce(check: Check, nowMs: number): Decision | Promise<Decision> {
+    const { store, fallback } = this.#options
+    const decisions = store.check([check], nowMs)
+    const first = ([decision]: readonly Decision[]) => decision ?? fallback(check, nowMs)
+    return decisions instanceof Promise ? decisions.then(first) : first(decisions)
+  }
+
+  #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {
+    if (this.#outage === undefined) {
+      return new Promise((answer) => this.#gather(check, nowMs, answer))
+    }
+    if (nowMs >= this.#outage.probeAtMs && this.#underWay === 0 && this.#waiting.length === 0) {
+      this.#outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
+      // The request does not wait for it.
+      this.#gather(check, nowMs, () => undefined)
+    }
+    return this.#options.fallback(check, nowMs)
+  }
+
+  #gather(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
+    let batch = this.#waiting.at(-1)
+    if (batch === undefined || batch.checks.length >= MAX_BATCH_SIZE) {
+      batch = this.#open()
+    }
+    batch.add(check, nowMs, answer)
+  }
+
+  #open(): Batch {
+    const batch = new Batch()
+    batch.timer = setTimeout(() => this.#fail(batch, new Error('no answer in time')), this.#options.timeoutMs)
+    batch.timer.unref()
+    this.#waiting.push(batch)
+    this.#schedule()
+    return batch
+  }
+
+  // After the events of this turn: what arrived on other connections meanwhile joins the batch.
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      while (this.#underWay < this.#options.store.concurrency) {
+        const batch = this.#waiting.shift()
+        if (batch === undefined) return
+        void this.#send(batch)
+      }
+    })
+  }
+
+  async #send(batch: Batch): Promise<void> {
+    this.#underWay++
+    try {
+      const decisions = await this.#options.store.check(batch.checks, batch.nowMs)
+      if (!batch.abandoned) this.#answer(batch, decisions)
+    } catch (error) {
+      this.#fail(batch, error)
+    } finally {
+      this.#underWay--
+      if (this.#waiting.length > 0) this.#schedule()
+    }
+  }
+
+  #answer(batch: Batch, decisions: readonly Decision[]): void {
+    clearTimeout(batch.timer)
+    if (this.#outage !== undefined) {
+      const seconds = Math.round((batch.nowMs - this.#outage.sinceMs) / 1000)
+      this.#outage = undefined
+      this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
+    }
+    for (const [place, answer] of batch.answers.entries()) answer(decisions[place] ?? this.#without(batch, place))
+  }
+
+  #fail(failed: Batch, error: unknown): void {
+    if (failed.abandoned) return
+    if (this.#outage === undefined) {
+      this.#options.log.error(
+        { err: error },
+        'Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
+      )
+      this.#outage = { sinceMs: failed.nowMs, probeAtMs: failed.nowMs + PROBE_INTERVAL_MS }
+    }
+    // What waits behind it need not wait for its own time-out.
+    for (const batch of new Set([failed, ...this.#waiting.splice(0)])) this.#abandon(batch)
+  }
+
+  #abandon(batch: Batch): void {
+    batch.abandoned = true
+    clearTimeout(batch.timer)
+    for (const [place, answer] of batch.answers.entries()) answer(this.#without(batch, place))
+  }
+
+  #without(batch: Batch, place: number): Decision {
+    const check = batch.checks[place]
+    if (check === undefined) throw new RangeError(`No check at place ${place} of a batch of ${batch.checks.length}`)
+    return this.#options.fallback(check, batch.nowMs)
+  }
+}

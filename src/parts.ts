@@ -1,0 +1,52 @@
+/** Makes the parts of the plugin from its settings. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { OpenDatabase } from './client.js'
+import { insertEventsSql } from './events/event.js'
+import { EventLog } from './events/event-log.js'
+import type { RouterOptions } from './http/request-path.js'
+import { fallbackOf } from './limiter/fallback.js'
+import { Limiter } from './limiter/limiter.js'
+import { RuleCache } from './rules/rule-cache.js'
+import { loadActiveRules } from './rules/rule-repository.js'
+import { RuleSet } from './rules/rule-set.js'
+import type { Settings } from './settings.js'
+import { DatabaseStore } from './stores/database-store.js'
+import { MemoryStore } from './stores/memory-store.js'
+import type { Store } from './stores/store.js'
+
+export function createStore({ middleware, namespace }: Settings, { client }: OpenDatabase): Store {
+  if (middleware.backend === 'memory') return new MemoryStore()
+  if (middleware.backend === 'database') return new DatabaseStore({ database: client, namespace })
+  return middleware.backend
+}
+
+export function createLimiter(settings: Settings, store: Store, log: FastifyBaseLogger): Limiter {
+  const memory = new MemoryStore()
+  const fallback = fallbackOf(settings.onStoreError, (check, nowMs) => memory.checkOne(check, nowMs))
+  return new Limiter({ store, fallback, timeoutMs: settings.storeTimeoutMs, log })
+}
+
+export function createRuleCache(
+  settings: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  log: FastifyBaseLogger,
+): RuleCache {
+  return new RuleCache({
+    load: () => loadActiveRules(database),
+    compile: (rules) => new RuleSet(rules, router),
+    ttlMs: settings.ruleCacheTimeoutMs,
+    timeoutMs: settings.storeTimeoutMs,
+    log,
+  })
+}
+
+export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
+  const sql = insertEventsSql(database.dialect)
+  return new EventLog({
+    write: (rowsJson) => database.execute(sql, [rowsJson]),
+    bufferSize: settings.eventBuffer,
+    now: () => settings.clock.now(),
+    log,
+  })
+}

@@ -1,0 +1,93 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { analyticsOf } from './analytics/analytics.js'
+import { type OpenDatabase, openDatabase } from './client.js'
+import { redactUrl } from './db/database.js'
+import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
+import type { EventLog } from './events/event-log.js'
+import { createOnRequest } from './http/on-request.js'
+import { createRequestAddresses } from './http/request-address.js'
+import { routerOptionsOf } from './http/request-path.js'
+import { createEventLog, createLimiter, createRuleCache, createStore } from './parts.js'
+import type { RuleCache } from './rules/rule-cache.js'
+import { type RateLimitOptions, resolveSettings, type Settings } from './settings.js'
+import { attachInternals } from './smart-rate-limit.js'
+import { createSteps } from './steps.js'
+
+/** How long closing waits for the last events, in milliseconds. */
+const CLOSE_TIMEOUT_MS = 5_000
+
+/** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
+export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
+
+async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
+  const settings = resolveSettings(options, process.env)
+  const opened = openDatabase(settings.database, settings.schema, settings.clock)
+  const router = routerOptionsOf(app)
+  const store = createStore(settings, opened)
+  const limiter = createLimiter(settings, store, app.log)
+  const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
+  const rules = createRuleCache(settings, opened, router, app.log)
+  const events = createEventLog(settings, opened, app.log)
+  if (settings.enabled) {
+    if (needsDatabase(settings)) await prepareDatabase(opened, app)
+    const hook = createOnRequest(createSteps({ app, settings, router, addresses, limiter, rules, events }))
+    if (settings.hook === 'onRequest') app.addHook('onRequest', hook)
+    else app.addHook('preHandler', hook)
+  }
+  const { now } = settings.clock
+  app.decorate('smartRateLimit', {
+    client: opened.client,
+    store,
+    analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold),
+    events: { flush: () => events.flush(), stats: () => events.stats() },
+    rules: {
+      invalidateCache: () => rules.invalidate(),
+      reload: async () => (await rules.reload(now())).rules.length,
+      active: async () => (await rules.current(now())).rules,
+    },
+  })
+  attachInternals(app.smartRateLimit, {
+    database: opened.database,
+    limiter,
+    clock: settings.clock,
+    clientAddress: (request) => addresses.client(request).key,
+  })
+  connect(app, opened, rules, events)
+}
+
+/** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
+function connect(app: FastifyInstance, opened: OpenDatabase, rules: RuleCache, events: EventLog): void {
+  const { ruleListeners, beforeReport } = opened.database
+  const invalidate = () => rules.invalidate()
+  const flush = () => events.flush()
+  ruleListeners.add(invalidate)
+  beforeReport.add(flush)
+  app.addHook('onClose', async () => {
+    await Promise.race([events.flush(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
+    ruleListeners.delete(invalidate)
+    beforeReport.delete(flush)
+    await opened.close()
+  })
+}
+
+function needsDatabase({ middleware, logEvents, useDynamicRules }: Settings): boolean {
+  return middleware.backend === 'database' || logEvents !== false || useDynamicRules
+}
+
+/** The embedded database has to open: a wrong path is found at start. A server may be away, and is told about. */
+async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance): Promise<void> {
+  if (database.dialect.provider === 'sqlite') {
+    await database.ready().catch((error: unknown) => {
+      throw new InvalidSettingError(
+        `Setting "database" is ${redactUrl(database.url)}, which cannot be opened (${messageOf(error)}): give a file in a folder that exists and can be written to`,
+      )
+    })
+    return
+  }
+  database.query(`SELECT 1 FROM ${database.dialect.table('rate_limit_counter')} LIMIT 1`).catch((error: unknown) => {
+    const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
+    app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
+  })
+}

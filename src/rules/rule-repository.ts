@@ -1,0 +1,27 @@
+import type { Database } from '../db/database.js'
+import { messageOf } from '../errors.js'
+import { parseRule, type Rule, type RuleRow } from './rule.js'
+
+export interface LoadedRules {
+  readonly rules: readonly Rule[]
+  /** Rows that raw SQL wrote past the validation, and what is wrong with each. */
+  readonly rejected: readonly { readonly name: string; readonly reason: string }[]
+}
+
+/** Reads the active rules. A row that is wrong is left out and told about, and takes no other rule down. */
+export async function loadActiveRules(database: Database): Promise<LoadedRules> {
+  const rows = await database.query<Omit<RuleRow, 'block'> & { block: boolean | number }>(
+    `SELECT name, path_pattern AS "pathPattern", method, rate, key, algorithm, block, priority
+     FROM ${database.dialect.table('rate_limit_rule')} WHERE is_active`,
+  )
+  const rules: Rule[] = []
+  const rejected: { name: string; reason: string }[] = []
+  for (const row of rows) {
+    try {
+      rules.push(parseRule({ ...row, block: Boolean(row.block) }))
+    } catch (error) {
+      rejected.push({ name: String(row.name), reason: messageOf(error) })
+    }
+  }
+  return { rules, rejected }
+}

@@ -1,0 +1,99 @@
+import { InvalidSettingError } from './errors.js'
+import type { MiddlewareOptions, RateLimitOptions } from './settings.js'
+
+type Reader = (text: string) => unknown
+
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['1', true],
+  ['yes', true],
+  ['on', true],
+  ['false', false],
+  ['0', false],
+  ['no', false],
+  ['off', false],
+])
+
+const flag: Reader = (text) => FLAGS.get(text.toLowerCase()) ?? text
+const text: Reader = (value) => value
+const number: Reader = (value) => (/^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : value)
+
+/** Which variable an option is read from, and how; a text that cannot be read is left as it is and then refused. */
+const VARIABLES: readonly (readonly [variable: string, option: keyof RateLimitOptions, read: Reader])[] = [
+  ['RATELIMIT_ENABLE', 'enabled', flag],
+  ['RATELIMIT_LOG_EVENTS', 'logEvents', flag],
+  ['RATELIMIT_USE_DYNAMIC_RULES', 'useDynamicRules', flag],
+  ['RATELIMIT_RULE_CACHE_TIMEOUT', 'ruleCacheTimeout', number],
+  ['RATELIMIT_MIDDLEWARE', 'middleware', readMiddleware],
+  ['RATELIMIT_ON_STORE_ERROR', 'onStoreError', text],
+  ['RATELIMIT_ALERT_THRESHOLD', 'alertThreshold', number],
+  ['RATELIMIT_DATABASE_URL', 'database', text],
+  ['RATELIMIT_HASH_SECRET', 'hashSecret', text],
+]
+
+/** Settings of the contract that nothing acts on yet: better refused than silently ignored. */
+const NOT_AVAILABLE = [
+  'RATELIMIT_ALERT_EMAILS',
+  'RATELIMIT_ALERT_WEBHOOK',
+  'RATELIMIT_ALERT_WEBHOOK_SECRET',
+  'RATELIMIT_ALERT_COOLDOWN',
+  'RATELIMIT_REDIS_URL',
+]
+
+/** The option that each key of `RATELIMIT_MIDDLEWARE` stands for. */
+const MIDDLEWARE_KEYS: Readonly<Record<string, keyof MiddlewareOptions>> = {
+  BACKEND: 'backend',
+  DEFAULT_RATE: 'defaultRate',
+  RATE_LIMITS: 'rateLimits',
+  ALGORITHM: 'algorithm',
+  KEY: 'key',
+  BLOCK: 'block',
+  SKIP_PATHS: 'skipPaths',
+  ALLOW_LIST: 'allowList',
+  DENY_LIST: 'denyList',
+}
+
+/** The variable that an option is read from. */
+export function variableOf(option: string): string {
+  return VARIABLES.find(([, name]) => name === option)?.[0] ?? option
+}
+
+/** The options that environment variables give. An empty variable counts as absent. */
+export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
+  for (const variable of NOT_AVAILABLE) {
+    if (environment[variable]) {
+      throw new InvalidSettingError(`Setting "${variable}" is not available in this version: remove it`)
+    }
+  }
+  const options: Record<string, unknown> = {}
+  for (const [variable, option, read] of VARIABLES) {
+    const value = environment[variable]?.trim()
+    if (value) options[option] = read(value)
+  }
+  return options
+}
+
+function readMiddleware(json: string): unknown {
+  let given: unknown
+  try {
+    given = JSON.parse(json)
+  } catch {
+    given = undefined
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new InvalidSettingError(
+      `Setting "RATELIMIT_MIDDLEWARE" is ${json.slice(0, 80)}: give a JSON object such as {"DEFAULT_RATE":"100/m"}`,
+    )
+  }
+  return Object.fromEntries(
+    Object.entries(given).map(([key, value]) => {
+      const option = Object.hasOwn(MIDDLEWARE_KEYS, key) ? MIDDLEWARE_KEYS[key] : undefined
+      if (option === undefined) {
+        throw new InvalidSettingError(
+          `Setting "RATELIMIT_MIDDLEWARE" has the key ${JSON.stringify(key)}: known are ${Object.keys(MIDDLEWARE_KEYS).join(', ')}`,
+        )
+      }
+      return [option, value]
+    }),
+  )
+}

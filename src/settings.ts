@@ -1,0 +1,239 @@
+import Type from 'typebox'
+import Value from 'typebox/value'
+import type { RateLimitClient } from './client.js'
+import { type Clock, SECOND_MS, systemClock } from './clock.js'
+import { DEFAULT_SCHEMA } from './db/database.js'
+import { InvalidSettingError, messageOf } from './errors.js'
+import { parseAddressList } from './http/client-address.js'
+import type { UserOf } from './http/client-key.js'
+import { HEADER_VARIANTS, type HeaderVariant } from './http/headers.js'
+import { DEFAULT_RATE, type KeyFunction, type RateFunction } from './http/limits.js'
+import type { Algorithm } from './limiter/algorithm.js'
+import { FALLBACKS, type Fallback } from './limiter/fallback.js'
+import { parseRate } from './limiter/rate.js'
+import { type ClientKind, checkAlgorithm, parseClientKind } from './rules/rule.js'
+import { optionsFromEnvironment, variableOf } from './settings-environment.js'
+import type { Store } from './stores/store.js'
+
+/** The limit of requests that no rule matches. */
+export interface MiddlewareOptions {
+  /** Where the counters live; `database` unless given. */
+  backend?: 'database' | 'memory' | Store | undefined
+  /** A rate string, or what makes one for a request (an empty answer means the default); `100/m` unless given. */
+  defaultRate?: string | RateFunction | undefined
+  /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
+  rateLimits?: Record<string, string> | undefined
+  algorithm?: Algorithm | undefined
+  /** How clients are told apart: `ip` (the default), `user`, `header:<Name>`, or a function; nobody known: the IP. */
+  key?: string | KeyFunction | undefined
+  /** `false` counts without refusing; `true` unless given. */
+  block?: boolean | undefined
+  /** Path prefixes that are not limited, as in `rateLimits`. */
+  skipPaths?: string[] | undefined
+  /** Addresses and CIDR networks that are not limited. */
+  allowList?: string[] | undefined
+  /** Addresses and CIDR networks that are always refused; it goes before the allow list. */
+  denyList?: string[] | undefined
+}
+
+/** What `rateLimitPlugin` takes. An option that is absent is read from its environment variable. */
+export interface RateLimitOptions {
+  /** `false` turns the plugin off: nothing is checked, counted or logged. */
+  enabled?: boolean | undefined
+  /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` unless given. */
+  logEvents?: boolean | 'blocked' | undefined
+  /** Whether rules of the rule table apply; without it the table is never read. */
+  useDynamicRules?: boolean | undefined
+  /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 unless given. */
+  ruleCacheTimeout?: number | undefined
+  middleware?: MiddlewareOptions | undefined
+  /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
+  onStoreError?: Fallback | undefined
+  /** The least number of refusals that makes a client an offender to alert about. */
+  alertThreshold?: number | undefined
+  /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
+  database?: string | RateLimitClient | undefined
+  /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` unless given. */
+  schema?: string | undefined
+  /** Keeps the counters of apps that share a database apart. */
+  namespace?: string | undefined
+  /** With `hashHeaderKeys`: the secret of the HMAC that replaces header values, at least 16 characters. */
+  hashSecret?: string | undefined
+  /** Whether clients told apart by a header are logged and counted by an HMAC of it, for headers that are secrets. */
+  hashHeaderKeys?: boolean | undefined
+  /** Who made a request; `request.user` unless given. */
+  user?: UserOf | undefined
+  /** `preHandler` is for hosts whose users are known only then: 400s and 401s raised before escape the limit. */
+  hook?: 'onRequest' | 'preHandler' | undefined
+  /** `legacy` sends the X-RateLimit headers, `none` sends none. */
+  headers?: HeaderVariant | undefined
+  /** How many leading bits of an IPv6 address make one client, 1 to 128; 64 unless given. */
+  ipv6Subnet?: number | undefined
+  /** How long a request waits for the store, in milliseconds; 500 unless given. */
+  storeTimeoutMs?: number | undefined
+  /** The most events held back while the database is busy; more are dropped and counted; 10000 unless given. */
+  eventBuffer?: number | undefined
+  clock?: Clock | undefined
+}
+
+const Flag = Type.Boolean()
+const Text = Type.String({ minLength: 1, maxLength: 2000 })
+const Texts = Type.Array(Type.String())
+const Callback = Type.Function([], Type.Unknown())
+const Reference = Type.Object({})
+
+/** What values are allowed, and how that is said. */
+const FIELDS = {
+  enabled: [Flag, 'true or false'],
+  logEvents: [Type.Union([Flag, Type.Literal('blocked')]), "true, false or 'blocked'"],
+  useDynamicRules: [Flag, 'true or false'],
+  ruleCacheTimeout: [Type.Number({ minimum: 0, maximum: 86_400 }), 'seconds, 0 to 86400'],
+  middleware: [Reference, 'an object'],
+  onStoreError: [Type.Enum([...FALLBACKS]), FALLBACKS.join(', ')],
+  alertThreshold: [Type.Integer({ minimum: 1 }), 'an integer, 1 or more (leave it out to turn alerts off)'],
+  database: [Type.Union([Text, Reference, Callback]), 'a URL or a client made by createRateLimitClient'],
+  schema: [Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }), 'a name of letters, digits and _, at most 63'],
+  namespace: [Type.String({ pattern: '^[A-Za-z0-9_.-]{1,50}$' }), '1 to 50 letters, digits, _ . -'],
+  hashSecret: [Type.String({ minLength: 16 }), 'a text of at least 16 characters'],
+  hashHeaderKeys: [Flag, 'true or false'],
+  user: [Callback, 'a function of the request'],
+  hook: [Type.Enum(['onRequest', 'preHandler']), 'onRequest or preHandler'],
+  headers: [Type.Enum([...HEADER_VARIANTS]), HEADER_VARIANTS.join(' or ')],
+  ipv6Subnet: [Type.Integer({ minimum: 1, maximum: 128 }), 'an integer, 1 to 128'],
+  storeTimeoutMs: [Type.Integer({ minimum: 1, maximum: 60_000 }), 'milliseconds, 1 to 60000'],
+  eventBuffer: [Type.Integer({ minimum: 1, maximum: 1_000_000 }), 'an integer, 1 to 1000000'],
+  clock: [Reference, 'an object with now()'],
+} as const
+const MIDDLEWARE_FIELDS = {
+  backend: [Type.Union([Text, Reference]), 'database, memory, or a Store'],
+  defaultRate: [Type.Union([Type.String(), Callback]), 'a rate such as 100/m, or a function of the request'],
+  rateLimits: [Type.Record(Type.String(), Type.String()), 'an object of rates by path prefix'],
+  algorithm: [Type.String(), 'fixed_window'],
+  key: [Type.Union([Type.String(), Callback]), 'ip, user, header:<Name>, or a function of the request'],
+  block: [Flag, 'true or false'],
+  skipPaths: [Texts, 'a list of path prefixes'],
+  allowList: [Texts, 'a list of addresses and networks'],
+  denyList: [Texts, 'a list of addresses and networks'],
+} as const
+
+/** Every setting, checked and with its default. */
+export type Settings = ReturnType<typeof resolveSettings>
+
+/**
+ * Reads the settings: the option, else the environment variable, else the default.
+ *
+ * @throws InvalidSettingError for the first setting that is wrong or unknown, naming it, its value and what is allowed
+ */
+export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
+  checkFields(options, FIELDS, (name) => name)
+  const fromEnvironment = optionsFromEnvironment(environment)
+  checkFields(fromEnvironment, FIELDS, variableOf)
+  const given = { ...fromEnvironment, ...withoutUndefined(options) }
+  if (given.hashHeaderKeys === true && given.hashSecret === undefined) {
+    throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
+  }
+  return {
+    enabled: given.enabled ?? true,
+    logEvents: given.logEvents ?? false,
+    useDynamicRules: given.useDynamicRules ?? false,
+    ruleCacheTimeoutMs: (given.ruleCacheTimeout ?? 60) * SECOND_MS,
+    middleware: resolveMiddleware({
+      ...withoutUndefined(fromEnvironment.middleware ?? {}),
+      ...withoutUndefined(options.middleware ?? {}),
+    }),
+    onStoreError: given.onStoreError ?? 'local',
+    alertThreshold: given.alertThreshold,
+    database: given.database,
+    schema: given.schema ?? DEFAULT_SCHEMA,
+    namespace: given.namespace,
+    hashSecret: given.hashHeaderKeys === true ? given.hashSecret : undefined,
+    user: given.user,
+    hook: given.hook ?? 'onRequest',
+    headers: given.headers ?? 'legacy',
+    ipv6Subnet: given.ipv6Subnet ?? 64,
+    // Half a second: longer than a busy database takes, shorter than a client waits.
+    storeTimeoutMs: given.storeTimeoutMs ?? 500,
+    // About 5 MB, and some seconds of heavy traffic.
+    eventBuffer: given.eventBuffer ?? 10_000,
+    clock: given.clock ?? systemClock,
+  }
+}
+
+function resolveMiddleware(given: MiddlewareOptions) {
+  checkFields(given, MIDDLEWARE_FIELDS, (name) => `middleware.${name}`)
+  const { backend = 'database', defaultRate = DEFAULT_RATE, rateLimits = {}, key = 'ip' } = given
+  if (typeof defaultRate === 'string') explain('middleware.defaultRate', defaultRate, () => parseRate(defaultRate))
+  for (const [prefix, rate] of Object.entries(rateLimits)) {
+    checkPrefix('middleware.rateLimits', prefix)
+    explain(`middleware.rateLimits[${JSON.stringify(prefix)}]`, rate, () => parseRate(rate))
+  }
+  for (const prefix of given.skipPaths ?? []) checkPrefix('middleware.skipPaths', prefix)
+  return {
+    backend: checkBackend(backend),
+    defaultRate,
+    rateLimits,
+    algorithm: explain('middleware.algorithm', given.algorithm, () =>
+      checkAlgorithm(given.algorithm ?? 'fixed_window'),
+    ),
+    key: typeof key === 'string' ? explain('middleware.key', key, (): ClientKind => parseClientKind(key)) : key,
+    block: given.block ?? true,
+    skipPaths: given.skipPaths ?? [],
+    lists: {
+      allow: parseAddressList('middleware.allowList', given.allowList ?? []),
+      deny: parseAddressList('middleware.denyList', given.denyList ?? []),
+    },
+  }
+}
+
+function checkBackend(backend: string | Store): 'database' | 'memory' | Store {
+  if (typeof backend === 'object') {
+    if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
+  } else if (backend === 'database' || backend === 'memory') {
+    return backend
+  }
+  const complaint = backend === 'redis' ? 'which is not available in this version' : 'which is no backend'
+  throw new InvalidSettingError(
+    `Setting "middleware.backend" is ${shown(backend)}, ${complaint}: give database, memory, or a Store`,
+  )
+}
+
+function checkPrefix(setting: string, prefix: string): void {
+  if (prefix.startsWith('/')) return
+  throw new InvalidSettingError(`Setting "${setting}" has the path ${shown(prefix)}: begin it with "/"`)
+}
+
+type Fields = Readonly<Record<string, readonly [schema: Type.TSchema, allowed: string]>>
+
+/** @param called what a setting is called where it was given */
+function checkFields(given: object, fields: Fields, called: (name: string) => string): void {
+  for (const [name, value] of Object.entries(given)) {
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+    if (field === undefined) {
+      const known = Object.keys(fields).join(', ')
+      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
+    }
+    const [schema, allowed] = field
+    if (value !== undefined && !Value.Check(schema, value)) {
+      const its = /secret/i.test(name) ? 'not as it has to be' : shown(value)
+      throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${allowed}`)
+    }
+  }
+}
+
+function explain<Answer>(setting: string, value: unknown, read: () => Answer): Answer {
+  try {
+    return read()
+  } catch (error) {
+    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${messageOf(error)}`)
+  }
+}
+
+/** A value as a message quotes it. */
+function shown(value: unknown): string {
+  const text = typeof value === 'function' ? 'a function' : (JSON.stringify(value) ?? String(value))
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+}
+
+function withoutUndefined<T extends object>(given: T): Partial<T> {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Partial<T>
+}

@@ -1,0 +1,86 @@
+import type { Check, Decision } from '../limiter/algorithm.js'
+import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import type { Store } from './store.js'
+
+export interface MemoryStoreOptions {
+  /** The most counters kept, 100000 unless given; about 200 bytes each. */
+  readonly maxKeys?: number
+}
+
+/** How many of the oldest counters are looked at for one to evict, so that a full store stays quick. */
+const EVICTION_LOOKS = 32
+/** Counts newcomers together when the store is full of blocked clients. */
+const OVERFLOW_KEY = '\0overflow'
+
+interface Entry extends FixedWindowCounter {
+  blocked: boolean
+}
+
+/**
+ * Counters in process memory: exact within one process, and forgotten when it ends.
+ *
+ * It is bounded: the oldest counter that blocks nobody makes room for a new one. A blocked client's counter is never
+ * evicted by strangers; when the oldest ones all block, newcomers share one counter.
+ */
+export class MemoryStore implements Store {
+  readonly concurrency = Number.POSITIVE_INFINITY
+  readonly #maxKeys: number
+  // Insertion order is the order of eviction.
+  readonly #counters = new Map<string, Entry>()
+
+  constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
+    if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#counters.size
+  }
+
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] {
+    return checks.map((check) => this.checkOne(check, nowMs))
+  }
+
+  /** Answers one check without the detour of a batch. */
+  checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
+    const entry = this.#counters.get(key) ?? this.#create(key, nowMs)
+    const { count, startMs, endMs } = advanceFixedWindow(entry, policy.periodMs, cost, nowMs)
+    entry.count = count
+    entry.startMs = startMs
+    entry.endMs = endMs
+    entry.blocked = count > policy.limit
+    return decideFixedWindow(policy, count, endMs, cost, nowMs)
+  }
+
+  reset(key: string): void {
+    this.#counters.delete(key)
+  }
+
+  close(): void {
+    this.#counters.clear()
+  }
+
+  #create(key: string, nowMs: number): Entry {
+    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) {
+      const overflow = this.#counters.get(OVERFLOW_KEY)
+      if (overflow !== undefined) return overflow
+      key = OVERFLOW_KEY
+    }
+    const entry = { count: 0, startMs: 0, endMs: 0, blocked: false }
+    this.#counters.set(key, entry)
+    return entry
+  }
+
+  /** Makes room for one counter. Answers false when the oldest ones all block somebody. */
+  #evict(nowMs: number): boolean {
+    let looks = EVICTION_LOOKS
+    for (const [key, entry] of this.#counters) {
+      this.#counters.delete(key)
+      if (!entry.blocked || entry.endMs <= nowMs) return true
+      // To the back, so that the next search looks further.
+      this.#counters.set(key, entry)
+      if (--looks === 0) return false
+    }
+    return false
+  }
+}
