@@ -92,7 +92,6 @@ export class Limiter {
   #open(): Batch {
     const batch = new Batch()
     batch.timer = setTimeout(() => this.#fail(batch, new Error('no answer in time')), this.#options.timeoutMs)
-    batch.timer.unref()
     this.#waiting.push(batch)
     this.#schedule()
     return batch

@@ -95,7 +95,6 @@ export class RuleCache {
         this.#reportFailure(new Error('no answer in time'))
         resolve(this.#set)
       }, this.#options.timeoutMs)
-      timer.unref()
       void loading.then((set) => {
         clearTimeout(timer)
         resolve(set)

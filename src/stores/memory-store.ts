@@ -9,8 +9,6 @@ export interface MemoryStoreOptions {
 
 /** How many of the oldest counters are looked at for one to evict, so that a full store stays quick. */
 const EVICTION_LOOKS = 32
-/** Counts newcomers together when the store is full of blocked clients. */
-const OVERFLOW_KEY = '\0overflow'
 
 interface Entry extends FixedWindowCounter {
   blocked: boolean
@@ -27,6 +25,8 @@ export class MemoryStore implements Store {
   readonly #maxKeys: number
   // Insertion order is the order of eviction.
   readonly #counters = new Map<string, Entry>()
+  /** Counts newcomers together when the store is full of blocked clients. */
+  readonly #overflow = newEntry()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -61,12 +61,8 @@ export class MemoryStore implements Store {
   }
 
   #create(key: string, nowMs: number): Entry {
-    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) {
-      const overflow = this.#counters.get(OVERFLOW_KEY)
-      if (overflow !== undefined) return overflow
-      key = OVERFLOW_KEY
-    }
-    const entry = { count: 0, startMs: 0, endMs: 0, blocked: false }
+    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflow
+    const entry = newEntry()
     this.#counters.set(key, entry)
     return entry
   }
@@ -83,4 +79,8 @@ export class MemoryStore implements Store {
     }
     return false
   }
+}
+
+function newEntry(): Entry {
+  return { count: 0, startMs: 0, endMs: 0, blocked: false }
 }

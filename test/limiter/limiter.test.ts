@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Check, Decision } from '../../src/limiter/algorithm.js'
+import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { Limiter } from '../../src/limiter/limiter.js'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+
+const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const
+const NOW_MS = 1_705_161_600_000
+
+function checkOf(key: string): Check {
+  return { key, policy: POLICY, cost: 1 }
+}
+
+/** A store in memory whose answers wait until they are let go, or that fails. */
+function controlledStore(concurrency: number) {
+  const memory = new MemoryStore()
+  const waiting: (() => void)[] = []
+  const batches: string[][] = []
+  const store = {
+    concurrency,
+    batches,
+    held: false,
+    failure: undefined as Error | undefined,
+    async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+      batches.push(checks.map(({ key }) => key))
+      if (store.held) await new Promise<void>((resolve) => waiting.push(resolve))
+      if (store.failure !== undefined) throw store.failure
+      return memory.check(checks, nowMs)
+    },
+    letGo() {
+      store.held = false
+      for (const resolve of waiting.splice(0)) resolve()
+    },
+  }
+  return store
+}
+
+function limiterOf(store: ReturnType<typeof controlledStore>, timeoutMs = 1_000) {
+  const lines: string[] = []
+  const log = {
+    error: (_details: object, message: string) => lines.push(`error ${message}`),
+    info: (message: string) => lines.push(`info ${message}`),
+  }
+  const fallback = (check: Check) => decideWithoutStore(true, check)
+  return { limiter: new Limiter({ store, fallback, timeoutMs, log }), lines }
+}
+
+describe('the limiter', () => {
+  test('sends the checks of one turn as one batch, and those that arrive meanwhile as the next', async () => {
+    const store = controlledStore(1)
+    const { limiter } = limiterOf(store)
+    store.held = true
+    const first = ['a', 'b', 'a'].map((key) => limiter.check(checkOf(key), NOW_MS))
+    await turn()
+    const second = ['c', 'a'].map((key) => limiter.check(checkOf(key), NOW_MS))
+    await turn()
+    assert.deepEqual(store.batches, [['a', 'b', 'a']])
+    store.letGo()
+    const decisions = await Promise.all([...first, ...second])
+    assert.deepEqual(store.batches, [
+      ['a', 'b', 'a'],
+      ['c', 'a'],
+    ])
+    assert.deepEqual(
+      decisions.map(({ count }) => count),
+      [1, 1, 2, 1, 3],
+    )
+  })
+
+  test('sends no batch of more than 512 checks', async () => {
+    const store = controlledStore(1)
+    const { limiter } = limiterOf(store)
+    await Promise.all(Array.from({ length: 1_100 }, (_, place) => limiter.check(checkOf(`k${place}`), NOW_MS)))
+    assert.deepEqual(
+      store.batches.map(({ length }) => length),
+      [512, 512, 76],
+    )
+  })
+
+  test('has no more batches under way than the store wants', async () => {
+    const store = controlledStore(2)
+    const { limiter } = limiterOf(store)
+    store.held = true
+    const answers: (Decision | Promise<Decision>)[] = []
+    for (let place = 0; place < 5; place++) {
+      answers.push(limiter.check(checkOf(`k${place}`), NOW_MS))
+      await turn()
+    }
+    assert.equal(store.batches.length, 2)
+    store.letGo()
+    await Promise.all(answers)
+  })
+
+  test('asks a store in memory at once, without a promise', () => {
+    const limiter = new Limiter({
+      store: new MemoryStore(),
+      fallback: (check) => decideWithoutStore(true, check),
+      timeoutMs: 1_000,
+      log: { error: () => assert.fail(), info: () => assert.fail() },
+    })
+    const decision = limiter.check(checkOf('a'), NOW_MS)
+    assert.ok(!(decision instanceof Promise))
+    assert.equal(decision.count, 1)
+  })
+
+  test('goes on without a store that fails, probes it once a second, and says so twice', async () => {
+    const store = controlledStore(1)
+    const { limiter, lines } = limiterOf(store)
+    store.failure = new Error('connection refused')
+    assert.equal((await limiter.check(checkOf('a'), NOW_MS)).count, 0)
+    assert.equal(limiter.storeIsDown, true)
+    for (let ms = 0; ms < 1_000; ms += 100) assert.equal((await limiter.check(checkOf('a'), NOW_MS + ms)).count, 0)
+    assert.equal(store.batches.length, 1)
+    await limiter.check(checkOf('a'), NOW_MS + 1_000)
+    await turn()
+    assert.equal(store.batches.length, 2)
+    store.failure = undefined
+    await limiter.check(checkOf('a'), NOW_MS + 2_000)
+    await turn()
+    assert.equal(limiter.storeIsDown, false)
+    assert.equal((await limiter.check(checkOf('a'), NOW_MS + 2_000)).count, 2)
+    assert.deepEqual(lines, [
+      'error Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
+      'info Rate limit store answers again, after 2 s',
+    ])
+  })
+
+  test('lets no check wait longer than the time-out, those behind a stuck batch included', async () => {
+    const store = controlledStore(1)
+    const { limiter, lines } = limiterOf(store, 20)
+    store.held = true
+    const stuck = limiter.check(checkOf('a'), NOW_MS)
+    await turn()
+    const behind = limiter.check(checkOf('b'), NOW_MS)
+    assert.deepEqual(
+      (await Promise.all([stuck, behind])).map(({ count }) => count),
+      [0, 0],
+    )
+    assert.equal(lines.length, 1)
+    store.letGo()
+    await turn()
+    assert.equal(limiter.storeIsDown, true, 'an answer that comes too late is no recovery')
+  })
+})

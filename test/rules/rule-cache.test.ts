@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { parseRule } from '../../src/rules/rule.js'
+import { RuleCache } from '../../src/rules/rule-cache.js'
+import type { LoadedRules } from '../../src/rules/rule-repository.js'
+import { RuleSet } from '../../src/rules/rule-set.js'
+
+function rulesNamed(...names: string[]): LoadedRules {
+  const rules = names.map((name) =>
+    parseRule({
+      name,
+      pathPattern: '.',
+      method: 'ALL',
+      rate: '1/m',
+      key: 'ip',
+      algorithm: 'fixed_window',
+      block: true,
+      priority: 0,
+    }),
+  )
+  return { rules, rejected: [] }
+}
+
+/** A table whose reading can be held up and made to fail. */
+function controlledTable() {
+  const waiting: (() => void)[] = []
+  const table = {
+    loads: 0,
+    held: false,
+    content: rulesNamed('first'),
+    failure: undefined as Error | undefined,
+    async load(): Promise<LoadedRules> {
+      table.loads++
+      const { content } = table
+      if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
+      if (table.failure !== undefined) throw table.failure
+      return content
+    },
+    letGo() {
+      table.held = false
+      for (const resolve of waiting.splice(0)) resolve()
+    },
+  }
+  return table
+}
+
+function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000) {
+  const lines: string[] = []
+  const note = (_details: object, message: string) => lines.push(message)
+  const cache = new RuleCache({
+    load: table.load,
+    compile: (rules) => new RuleSet(rules, { caseSensitive: true, ignoreTrailingSlash: false }),
+    ttlMs: 60_000,
+    timeoutMs,
+    log: { error: note, warn: note, info: (message) => lines.push(message) },
+  })
+  const namesAt = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
+  return { cache, lines, namesAt }
+}
+
+describe('the rule cache', () => {
+  test('reads the table once for many requests at once', async () => {
+    const table = controlledTable()
+    const { namesAt } = cacheOf(table)
+    await Promise.all(Array.from({ length: 100 }, () => namesAt(0)))
+    assert.equal(table.loads, 1)
+  })
+
+  test('answers without a promise while the rules are fresh, and reads them again when they expire', async () => {
+    const table = controlledTable()
+    const { cache, namesAt } = cacheOf(table)
+    await namesAt(0)
+    table.content = rulesNamed('second')
+    assert.ok(cache.current(59_999) instanceof RuleSet)
+    assert.deepEqual(await namesAt(60_000), ['second'])
+  })
+
+  test('reads the table for the next request after an invalidation', async () => {
+    const table = controlledTable()
+    const { cache, namesAt } = cacheOf(table)
+    await namesAt(0)
+    table.content = rulesNamed('second')
+    cache.invalidate()
+    assert.deepEqual(await namesAt(1), ['second'])
+  })
+
+  test('does not lose an invalidation that comes while it reads', async () => {
+    const table = controlledTable()
+    const { cache, namesAt } = cacheOf(table)
+    table.held = true
+    const names = namesAt(0)
+    table.content = rulesNamed('second')
+    cache.invalidate()
+    table.letGo()
+    assert.deepEqual(await names, ['second'])
+    assert.equal(table.loads, 2)
+  })
+
+  test('keeps the last good rules while the table fails, says so once, and once when it is back', async () => {
+    const table = controlledTable()
+    const { namesAt, lines } = cacheOf(table)
+    await namesAt(0)
+    table.failure = new Error('no such table')
+    for (let nowMs = 60_000; nowMs < 70_000; nowMs += 500) assert.deepEqual(await namesAt(nowMs), ['first'])
+    assert.ok(table.loads <= 11, `${table.loads} loads`)
+    table.failure = undefined
+    table.content = rulesNamed('second')
+    await namesAt(71_000)
+    assert.deepEqual(await namesAt(71_000), ['second'])
+    assert.deepEqual(lines, [
+      'Rate limit rules cannot be read: the last good ones stay in force',
+      'Rate limit rules can be read again',
+    ])
+  })
+
+  test('has no rules when the table has never been read', async () => {
+    const table = controlledTable()
+    table.failure = new Error('connection refused')
+    assert.deepEqual(await cacheOf(table).namesAt(0), [])
+  })
+
+  test('lets no request wait longer than the time-out for a table that hangs, and the later ones not at all', async () => {
+    const table = controlledTable()
+    const { cache, namesAt, lines } = cacheOf(table, 20)
+    table.held = true
+    assert.deepEqual(await namesAt(0), [])
+    assert.ok(cache.current(1) instanceof RuleSet)
+    assert.ok(cache.current(5_000) instanceof RuleSet)
+    assert.equal(table.loads, 1)
+    table.letGo()
+    await cache.reload(5_000)
+    assert.deepEqual(await namesAt(5_000), ['first'])
+    assert.equal(lines.length, 2)
+  })
+
+  test('reports a row that is not valid once, not at every reading', async () => {
+    const table = controlledTable()
+    const { cache, lines } = cacheOf(table)
+    table.content = { rules: [], rejected: [{ name: 'bad', reason: 'rate: Invalid rate' }] }
+    for (let round = 0; round < 3; round++) await cache.reload(round)
+    assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
+  })
+})

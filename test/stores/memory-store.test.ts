@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+
+const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
+const NOW_MS = 1_705_161_600_000
+
+function check(store: MemoryStore, key: string, nowMs = NOW_MS) {
+  return store.checkOne({ key, policy: POLICY, cost: 1 }, nowMs)
+}
+
+describe('the memory store, bounded', () => {
+  test('keeps no more counters than it may, the oldest going first', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    for (let place = 0; place < 1_000; place++) check(store, `k${place}`)
+    assert.equal(store.size, 10)
+    assert.equal(check(store, 'k999').count, 2)
+    assert.equal(check(store, 'k0').count, 1)
+  })
+
+  test('never evicts the counter of a blocked client for strangers', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    for (let attempt = 0; attempt < 3; attempt++) check(store, 'blocked')
+    for (let place = 0; place < 1_000; place++) check(store, `k${place}`)
+    assert.equal(check(store, 'blocked').count, 4)
+  })
+
+  test('counts newcomers together when only blocked clients are left', () => {
+    const store = new MemoryStore({ maxKeys: 3 })
+    for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
+    assert.equal(check(store, 'd').allowed, true)
+    assert.equal(check(store, 'e').allowed, false)
+    assert.equal(check(store, 'a').count, 3)
+    assert.equal(store.size, 3)
+  })
+
+  test('makes room with the counters of blocked clients once their window is over', () => {
+    const store = new MemoryStore({ maxKeys: 3 })
+    for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
+    assert.equal(check(store, 'd', NOW_MS + 60_000).count, 1)
+    assert.equal(check(store, 'e', NOW_MS + 60_000).count, 1)
+    assert.equal(store.size, 3)
+  })
+
+  test('refuses a size that is none', () => {
+    for (const maxKeys of [0, -1, 1.5, Number.NaN]) assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
+  })
+})
