@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createRateLimitClient } from '../../src/client.js'
+import { Database } from '../../src/db/database.js'
+import { RuleValidationError } from '../../src/errors.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const RULE = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
+const EVENT = { key: 'ip:203.0.113.7', path: '/', method: 'GET', allowed: true, count: 3_000_000_000, limit: 5 }
+
+forEachDatabase((provider, open) => {
+  describe('the client', () => {
+    test('writes no rule that is wrong, through whichever call it comes', async () => {
+      const { client, close } = await open()
+      try {
+        await client.rateLimitRule.create({ data: RULE })
+        const bad = { ...RULE, name: 'bad', rate: 'nope' }
+        const where = { name: 'api' }
+        const attempts = [
+          () => client.rateLimitRule.create({ data: bad }),
+          () => client.rateLimitRule.createMany({ data: [{ ...RULE, name: 'good' }, bad] }),
+          () => client.rateLimitRule.createManyAndReturn({ data: [bad] }),
+          () => client.rateLimitRule.update({ where, data: { rate: 'nope' } }),
+          () => client.rateLimitRule.update({ where, data: { rate: { set: 'nope' } } }),
+          () => client.rateLimitRule.updateMany({ data: { pathPattern: '(' } }),
+          () => client.rateLimitRule.updateManyAndReturn({ data: { pathPattern: '(' } }),
+          () => client.rateLimitRule.upsert({ where, create: RULE, update: { rate: 'nope' } }),
+          () => client.rateLimitRule.upsert({ where: { name: 'bad' }, create: bad, update: {} }),
+        ]
+        for (const attempt of attempts) await assert.rejects(attempt, RuleValidationError)
+        const rules = await client.rateLimitRule.findMany()
+        assert.deepEqual(
+          rules.map(({ name, rate, pathPattern }) => ({ name, rate, pathPattern })),
+          [RULE],
+        )
+      } finally {
+        await close()
+      }
+    })
+
+    test('refuses a second rule of the same name', async () => {
+      const { client, close } = await open()
+      try {
+        await client.rateLimitRule.create({ data: RULE })
+        await assert.rejects(client.rateLimitRule.create({ data: RULE }), { code: 'P2002' })
+      } finally {
+        await close()
+      }
+    })
+
+    test('gives a rule its defaults and stores its methods in upper case', async () => {
+      const { client, close } = await open()
+      try {
+        const { id, createdAt, updatedAt } = await client.rateLimitRule.create({
+          data: { ...RULE, method: 'get, post' },
+        })
+        const rest = { id: true, createdAt: true, updatedAt: true } as const
+        assert.deepEqual(await client.rateLimitRule.findFirst({ omit: rest }), {
+          ...RULE,
+          description: '',
+          method: 'GET,POST',
+          key: 'ip',
+          algorithm: 'fixed_window',
+          block: true,
+          isActive: true,
+          priority: 0,
+        })
+        assert.equal(typeof id, 'number')
+        for (const date of [createdAt, updatedAt]) assert.ok(Math.abs(date.getTime() - Date.now()) < 60_000)
+      } finally {
+        await close()
+      }
+    })
+
+    test('answers ids and counts as numbers that JSON can take', async () => {
+      const { client, close } = await open()
+      try {
+        await client.rateLimitEvent.create({ data: { ...EVENT, userId: 7 } })
+        const [event] = await client.rateLimitEvent.findMany()
+        assert.deepEqual([event?.count, event?.userId, typeof event?.id], [3_000_000_000, 7, 'number'])
+        assert.match(JSON.stringify(event), /"count":3000000000/)
+      } finally {
+        await close()
+      }
+    })
+
+    test('counts an event of raw SQL, whatever its timestamp looks like, in the window it belongs to', async () => {
+      const { database, client, close } = await open()
+      try {
+        const table = database.dialect.table('rate_limit_event')
+        const columns = '("timestamp", key, path, method, allowed, count, "limit")'
+        for (const timestamp of ['CURRENT_TIMESTAMP', "'2001-02-03 04:05:06'", "'2001-02-03T04:05:06.000Z'"]) {
+          await database.execute(`INSERT INTO ${table} ${columns} VALUES (${timestamp}, 'k', '/', 'GET', true, 1, 1)`)
+        }
+        await database.execute(`UPDATE ${table} SET "timestamp" = CURRENT_TIMESTAMP WHERE id = 2`)
+        const events = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+        const now = Date.now()
+        assert.ok(events.slice(0, 2).every(({ timestamp }) => Math.abs(timestamp.getTime() - now) < 60_000))
+        if (provider === 'sqlite') assert.equal(events[2]?.timestamp.toISOString(), '2001-02-03T04:05:06.000Z')
+        const recent = await client.rateLimitEvent.count({ where: { timestamp: { gte: new Date(now - 86_400_000) } } })
+        assert.equal(recent, 2)
+      } finally {
+        await close()
+      }
+    })
+
+    test('prunes old events in batches and says how many', async () => {
+      const { client, close } = await open()
+      try {
+        const timestamp = new Date(Date.now() - 31 * 86_400_000)
+        await client.rateLimitEvent.createMany({
+          data: [...Array(25).fill({ ...EVENT, timestamp }), EVENT, EVENT],
+        })
+        assert.equal(await client.rateLimitEvent.cleanupOld({ batchSize: 10 }), 25)
+        assert.equal(await client.rateLimitEvent.count(), 2)
+        assert.equal(await client.rateLimitEvent.cleanupOld({ olderThanDays: 0 }), 2)
+        for (const options of [
+          { olderThanDays: -1 },
+          { olderThanDays: Number.NaN },
+          { batchSize: 0 },
+          { batchSize: 1.5 },
+        ]) {
+          await assert.rejects(client.rateLimitEvent.cleanupOld(options), { code: 'FST_RATE_LIMIT_INVALID_SETTING' })
+        }
+      } finally {
+        await close()
+      }
+    })
+
+    test('says how to make the tables when they are missing', async () => {
+      const { url, client, database, close } = await open()
+      try {
+        await database.execute(`DROP TABLE ${database.dialect.table('rate_limit_event')}`)
+        const says = { code: 'FST_RATE_LIMIT_MISSING_TABLE', message: /"ratelimit migrate"/ }
+        await assert.rejects(client.rateLimitEvent.count(), says)
+        await assert.rejects(database.query(`SELECT 1 FROM ${database.dialect.table('rate_limit_event')}`), says)
+        assert.ok(url !== '')
+      } finally {
+        await close()
+      }
+    })
+  })
+})
+
+describe('a database URL', () => {
+  for (const url of ['mysql://host/name', 'ratelimit.db', '', 'file:', 'file::memory:', 'redis://host']) {
+    test(`${JSON.stringify(url)} is refused, with what is allowed`, () => {
+      assert.throws(() => createRateLimitClient({ database: url }), {
+        code: 'FST_RATE_LIMIT_INVALID_SETTING',
+        message: /Setting "database" is .*file:.*postgresql:/,
+      })
+    })
+  }
+
+  test('is never told with its password', () => {
+    assert.throws(
+      () => new Database('mysql://user:geheim@host/name'),
+      (error: Error) => !error.message.includes('geheim') && error.message.includes('user:***@host'),
+    )
+  })
+})

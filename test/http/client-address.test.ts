@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createAddressResolver, isPrivate, parseAddressList, plainIp } from '../../src/http/client-address.js'
+
+const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []) }
+
+describe('an address', () => {
+  for (const [given, plain] of [
+    ['203.0.113.7', '203.0.113.7'],
+    [' 203.0.113.7 ', '203.0.113.7'],
+    ['203.0.113.7:5678', '203.0.113.7'],
+    ['[2001:db8::1]:443', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['::ffff:cb00:7107', '203.0.113.7'],
+    ['fe80::1%eth0', 'fe80::1'],
+    ['garbage', null],
+    ['', null],
+    ['203.0.113', null],
+    ['0203.0.113.7', null],
+    ['203.0.113.7, 10.0.0.1', null],
+    ["1'; DROP TABLE", null],
+    [undefined, null],
+  ] as const) {
+    test(`${given} is ${plain ?? 'none'}`, () => assert.equal(plainIp(given), plain))
+  }
+})
+
+describe('a client', () => {
+  test('with IPv6 is its /64 network, loopback aside', () => {
+    const resolve = createAddressResolver(64, NO_LISTS)
+    assert.equal(resolve('2001:db8:1:2:3:4:5:6', undefined).key, '2001:db8:1:2::/64')
+    assert.equal(resolve('2001:db8:1:2:ffff::', undefined).key, '2001:db8:1:2::/64')
+    assert.equal(resolve('::1', undefined).key, '::1')
+    assert.equal(createAddressResolver(128, NO_LISTS)('2001:db8::5', undefined).key, '2001:db8::5')
+    assert.equal(createAddressResolver(48, NO_LISTS)('2001:db8:1:2::5', undefined).key, '2001:db8:1::/48')
+  })
+
+  test('whose address is garbage is its peer, and without one unknown', () => {
+    const resolve = createAddressResolver(64, NO_LISTS)
+    assert.equal(resolve('garbage', '203.0.113.7').key, '203.0.113.7')
+    assert.deepEqual(resolve(undefined, undefined), { key: 'unknown', ip: null, plain: null, listed: null })
+  })
+
+  test('is listed by its whole address, the deny list going first', () => {
+    const resolve = createAddressResolver(64, {
+      allow: parseAddressList('allow', ['10.0.0.0/8', '2001:db8::5']),
+      deny: parseAddressList('deny', ['10.6.6.6', '1.2.3.4', '::ffff:9.9.9.0/120']),
+    })
+    assert.equal(resolve('10.4.5.6', undefined).listed, 'allow')
+    assert.equal(resolve('10.6.6.6', undefined).listed, 'deny')
+    assert.equal(resolve('::ffff:10.1.2.3', undefined).listed, 'allow')
+    assert.equal(resolve('::ffff:1.2.3.4', undefined).listed, 'deny')
+    assert.equal(resolve('9.9.9.9', undefined).listed, 'deny')
+    assert.equal(resolve('2001:db8::5', undefined).listed, 'allow')
+    assert.equal(resolve('2001:db8::6', undefined).listed, null)
+    assert.equal(resolve('::ffff:8.9.9.9', undefined).listed, null)
+  })
+
+  test('is remembered without growing for ever', () => {
+    const resolve = createAddressResolver(64, NO_LISTS)
+    for (let place = 0; place < 25_000; place++) {
+      const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
+      assert.equal(resolve(address, undefined).key, address)
+    }
+  })
+})
+
+describe('an address list', () => {
+  for (const entry of [
+    '10.0.0.0/33',
+    '10/8',
+    'x',
+    '',
+    '10.0.0.0/',
+    '10.0.0.0/-1',
+    '::/129',
+    '1.2.3.4/8/9',
+    '1.2.3.4:80',
+  ]) {
+    test(`refuses ${JSON.stringify(entry)}, naming the setting and the entry`, () => {
+      assert.throws(() => parseAddressList('middleware.denyList', [entry]), {
+        code: 'FST_RATE_LIMIT_INVALID_SETTING',
+        message: new RegExp(`"middleware.denyList" has the entry ${JSON.stringify(entry)}`),
+      })
+    })
+  }
+})
+
+test('private addresses are those that proxies have', () => {
+  for (const ip of ['10.0.0.1', '192.168.1.1', '172.16.0.1', '127.0.0.1', '100.64.0.1', '::1', 'fd00::1', 'fe80::1']) {
+    assert.equal(isPrivate(ip), true, ip)
+  }
+  for (const ip of ['8.8.8.8', '203.0.113.7', '2001:4860::1']) assert.equal(isPrivate(ip), false, ip)
+})

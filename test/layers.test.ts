@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+
+const SOURCE = resolve(import.meta.dirname, '../src')
+
+/** From the top down. A file imports from its own layer's folder and from the layers below. */
+const LAYERS = [
+  ['index', 'plugin', 'steps', 'parts', 'settings', 'settings-environment'],
+  ['staff', 'http'],
+  ['smart-rate-limit'],
+  ['analytics'],
+  ['alerts'],
+  ['client'],
+  ['rules', 'stores', 'events'],
+  ['db'],
+  ['limiter'],
+  ['clock', 'errors', 'package-root'],
+]
+const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
+
+function roomOf(file: string): string {
+  const [room = ''] = relative(SOURCE, file).split(/[\\/]/)
+  return room.replace(/\.ts$/, '')
+}
+
+function layerOf(file: string): number {
+  const layer = LAYERS.findIndex((rooms) => rooms.includes(roomOf(file)))
+  assert.notEqual(layer, -1, `${relative(SOURCE, file)} is in no layer: add its room to the list`)
+  return layer
+}
+
+const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
+  .map((name) => join(SOURCE, name))
+
+test('imports only point down', () => {
+  const upward: string[] = []
+  for (const file of files) {
+    for (const { groups } of readFileSync(file, 'utf8').matchAll(IMPORT)) {
+      const { names = '', source = '' } = groups ?? {}
+      if (!source.startsWith('.') || source.includes('generated')) continue
+      const imported = resolve(dirname(file), source.replace(/\.js$/, '.ts'))
+      const isType = names.trimStart().startsWith('type ')
+      const sameRoom = roomOf(imported) === roomOf(file)
+      const down = layerOf(imported) > layerOf(file) || (layerOf(imported) === layerOf(file) && isType)
+      if (!sameRoom && !down && layerOf(file) !== 0) upward.push(`${relative(SOURCE, file)} → ${source}`)
+    }
+  }
+  assert.deepEqual(upward, [])
+})
+
+test('nothing below the clock reads the time, and the limiter knows no I/O', () => {
+  for (const file of files.filter((name) => roomOf(name) === 'limiter')) {
+    const text = readFileSync(file, 'utf8')
+    assert.doesNotMatch(text, /Date\.now|performance\.now|new Date\(\)/, file)
+    assert.doesNotMatch(text, /from '(?:fastify|node:|pg|better-sqlite3|@prisma)/, file)
+  }
+})

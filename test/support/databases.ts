@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe } from 'node:test'
+import pg from 'pg'
+import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
+import type { Clock } from '../../src/clock.js'
+import { type Database, databaseOf } from '../../src/db/database.js'
+import { messageOf } from '../../src/errors.js'
+
+export type Provider = 'sqlite' | 'postgresql'
+
+export interface TestDatabase {
+  readonly url: string
+  readonly schema: string
+  readonly client: RateLimitClient
+  readonly database: Database
+  /** Closes the client and removes the database with all that is in it. */
+  close(): Promise<void>
+}
+
+const POSTGRES_URL = process.env.TEST_POSTGRES_URL ?? 'postgresql://postgres@127.0.0.1:5432/test'
+
+/** Why PostgreSQL is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
+export const postgresqlMissing = process.env.CI === undefined ? await probePostgresql() : false
+
+/** Declares the same tests for SQLite and for PostgreSQL. */
+export function forEachDatabase(
+  declareTests: (provider: Provider, open: (clock?: Clock) => Promise<TestDatabase>) => void,
+): void {
+  describe('on SQLite', () => declareTests('sqlite', (clock) => openTestDatabase('sqlite', clock)))
+  describe('on PostgreSQL', { skip: postgresqlMissing }, () =>
+    declareTests('postgresql', (clock) => openTestDatabase('postgresql', clock)),
+  )
+}
+
+/** A new, migrated database: a file in a temporary folder, or a schema of a random name. */
+export function openTestDatabase(provider: Provider, clock?: Clock): Promise<TestDatabase> {
+  return provider === 'sqlite' ? openSqliteFile(clock) : openPostgresqlSchema(clock)
+}
+
+async function openSqliteFile(clock: Clock | undefined): Promise<TestDatabase> {
+  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-test-'))
+  return open(`file:${join(folder, 'test.db')}`, 'unused', clock, () => rm(folder, { recursive: true, force: true }))
+}
+
+async function openPostgresqlSchema(clock: Clock | undefined): Promise<TestDatabase> {
+  const schema = `test_${randomBytes(8).toString('hex')}`
+  return open(POSTGRES_URL, schema, clock, () => runOnPostgresql(`DROP SCHEMA IF EXISTS ${schema} CASCADE`))
+}
+
+async function open(
+  url: string,
+  schema: string,
+  clock: Clock | undefined,
+  remove: () => Promise<void>,
+): Promise<TestDatabase> {
+  const client = createRateLimitClient({ database: url, schema, clock })
+  const database = databaseOf(client)
+  await database.migrate()
+  return {
+    url,
+    schema,
+    client,
+    database,
+    async close() {
+      await client.$disconnect()
+      await remove()
+    },
+  }
+}
+
+async function probePostgresql(): Promise<string | false> {
+  try {
+    await runOnPostgresql('SELECT 1')
+    return false
+  } catch (error) {
+    return `no PostgreSQL at ${POSTGRES_URL} (TEST_POSTGRES_URL): ${messageOf(error) || 'connection refused'}`
+  }
+}
+
+async function runOnPostgresql(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: POSTGRES_URL, connectionTimeoutMillis: 2_000 })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,30 @@
+import type { RateLimitClient } from '../../src/client.js'
+
+export interface LoggedEvents {
+  readonly key: string
+  readonly allowed?: number
+  readonly blocked?: number
+  readonly path?: string
+  readonly method?: string
+  readonly ruleName?: string
+  readonly atMs: number
+}
+
+/** Puts events into the log as if they had been served: the allowed ones first, all at the same moment. */
+export async function logEvents(
+  client: RateLimitClient,
+  { key, allowed = 0, blocked = 0, path = '/', method = 'GET', ruleName = '', atMs }: LoggedEvents,
+): Promise<void> {
+  await client.rateLimitEvent.createMany({
+    data: Array.from({ length: allowed + blocked }, (_, place) => ({
+      timestamp: new Date(atMs),
+      key,
+      ruleName,
+      path,
+      method,
+      allowed: place < allowed,
+      count: place + 1,
+      limit: allowed,
+    })),
+  })
+}

@@ -1,0 +1,77 @@
+import { Agent, request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
+import { connect } from 'node:net'
+
+export interface RequestOptions {
+  readonly method?: string
+  readonly headers?: OutgoingHttpHeaders
+  /** The client's address, as the trusted proxy forwards it. */
+  readonly from?: string
+  readonly body?: string
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+/** Sends paths as they are: `fetch` would tidy up `//`, `/../` and the like. */
+export function createHttpClient() {
+  const agent = new Agent({ keepAlive: true })
+
+  function request(
+    port: number,
+    path: string,
+    { method = 'GET', headers = {}, from, body }: RequestOptions,
+  ): Promise<Answer> {
+    const forwarded = from === undefined ? {} : { 'x-forwarded-for': from }
+    return new Promise((resolve, reject) => {
+      const sent = httpRequest(
+        { agent, host: '127.0.0.1', port, path, method, headers: { ...forwarded, ...headers } },
+        (response) => {
+          let text = ''
+          response.setEncoding('utf8')
+          response.on('data', (chunk: string) => {
+            text += chunk
+          })
+          response.on('error', reject)
+          response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
+        },
+      )
+      sent.on('error', reject)
+      sent.end(body)
+    })
+  }
+
+  return { request, close: () => agent.destroy() }
+}
+
+/**
+ * Sends bytes that no client library would, and answers all that comes back until the server hangs up.
+ *
+ * @param head the request line and headers; `Connection: close` and the empty line are added
+ */
+export function sendRaw(port: number, head: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    let received = ''
+    socket.setEncoding('latin1')
+    socket.setTimeout(5_000, () => socket.destroy(new Error(`No answer to ${JSON.stringify(head.slice(0, 80))}`)))
+    socket.on('data', (chunk) => {
+      received += String(chunk)
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve(received))
+    socket.write(`${head}\r\nConnection: close\r\n\r\n`, 'latin1')
+  })
+}
+
+/** The status code of an answer as `sendRaw` gives it. */
+export function rawStatus(received: string): number {
+  return Number(/^HTTP\/1\.1 (\d{3})/.exec(received)?.[1])
+}
+
+/** The value of one of its headers; undefined when it is missing. */
+export function rawHeader(received: string, name: string): string | undefined {
+  return new RegExp(`^${name}: *(.*)$`, 'im').exec(received)?.[1]?.trim()
+}
