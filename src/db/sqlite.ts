@@ -4,7 +4,7 @@ import BetterSqlite3 from 'better-sqlite3'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
 
 /** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
-const BUSY_TIMEOUT_MS = 20
+const BUSY_TIMEOUT_MS = 5
 /** How long a statement is tried again after that, without blocking, before it fails. */
 const BUSY_RETRY_MS = 5_000
 
@@ -146,7 +146,7 @@ async function whileBusy<T>(run: () => T): Promise<T> {
       return run()
     } catch (error) {
       if (!isBusy(error) || Date.now() >= deadlineMs) throw error
-      await delay(5 + Math.random() * 20)
+      await delay(2 + Math.random() * 8)
     }
   }
 }

@@ -10,7 +10,7 @@ export interface RateLimitUser {
 
 export type UserOf = (
   request: FastifyRequest,
-) => RateLimitUser | null | undefined | Promise<RateLimitUser | null | undefined>
+) => RateLimitUser | null | undefined | PromiseLike<RateLimitUser | null | undefined>
 
 /** Who is counted, and how that is written. */
 export interface ClientKey {

@@ -27,8 +27,10 @@ export interface Limit {
   clientKey(request: FastifyRequest, address: ClientAddress, user: RateLimitUser | null): ClientKey | Promise<ClientKey>
 }
 
-export type KeyFunction = (request: FastifyRequest) => string | null | undefined | Promise<string | null | undefined>
-export type RateFunction = (request: FastifyRequest) => string | null | undefined | Promise<string | null | undefined>
+/** A function of the request, which may be async. */
+export type Asked<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
+export type KeyFunction = Asked<string | null | undefined>
+export type RateFunction = Asked<string | null | undefined>
 
 type KeyOf = Limit['clientKey']
 
@@ -139,7 +141,7 @@ function remember<Answer>(read: (text: string) => Answer): (text: string) => Ans
 
 /** A function of the host's that may fail: it answers nothing then, and says so once. */
 export function guard<Argument, Answer>(
-  asked: (argument: Argument) => Answer | Promise<Answer>,
+  asked: (argument: Argument) => Answer | PromiseLike<Answer>,
   setting: string,
   log: FastifyBaseLogger,
 ) {
@@ -151,9 +153,14 @@ export function guard<Argument, Answer>(
   return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
     try {
       const answer = asked(argument)
-      return answer instanceof Promise ? answer.catch(failed) : answer
+      return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer
     } catch (error) {
       return failed(error)
     }
   }
+}
+
+// What a query builder returns (Prisma's, Knex's) can be awaited and is no Promise.
+function isThenable<Answer>(answer: Answer | PromiseLike<Answer>): answer is PromiseLike<Answer> {
+  return typeof answer === 'object' && answer !== null && 'then' in answer
 }

@@ -1,0 +1,49 @@
+import { type CommandResult, defineCommand } from './support/command.js'
+import {
+  commandSettings,
+  DATABASE_ENVIRONMENT,
+  DATABASE_OPTIONS,
+  withExistingDatabase,
+} from './support/open-database.js'
+import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import { elapsedSeconds } from './support/stopwatch.js'
+
+export const pruneEvents = defineCommand({
+  name: 'prune-events',
+  summary: 'Delete old events',
+  description: [
+    'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice. Nothing else prunes the event log: run it from a scheduler, every day.',
+  ],
+  options: {
+    'older-than-days': {
+      type: 'integer',
+      of: 'days',
+      min: 0,
+      max: MAX_DAYS,
+      default: 30,
+      help: 'days to keep an event; 0 deletes all',
+    },
+    'batch-size': {
+      type: 'integer',
+      of: 'rows',
+      min: 1,
+      max: MAX_INTEGER,
+      default: 1000,
+      help: 'rows that one statement deletes',
+    },
+    ...DATABASE_OPTIONS,
+  },
+  environment: DATABASE_ENVIRONMENT,
+  example: 'ratelimit prune-events --older-than-days 90',
+
+  run: async ({ 'older-than-days': olderThanDays, 'batch-size': batchSize, schema }) =>
+    withExistingDatabase(commandSettings(schema), async ({ client }): Promise<CommandResult> => {
+      const startedMs = performance.now()
+      const deleted = await client.rateLimitEvent.cleanupOld({ olderThanDays, batchSize })
+      const seconds = elapsedSeconds(startedMs)
+      return {
+        json: { deleted, older_than_days: olderThanDays, elapsed_seconds: seconds },
+        lines: [`Deleted ${deleted} event(s) older than ${olderThanDays} day(s) in ${seconds} s.`],
+      }
+    }),
+})

@@ -1,0 +1,31 @@
+import { loadActiveRules } from '../../src/rules/rule-repository.js'
+import { defineCommand } from './support/command.js'
+import {
+  commandSettings,
+  DATABASE_ENVIRONMENT,
+  DATABASE_OPTIONS,
+  withExistingDatabase,
+} from './support/open-database.js'
+import { warnLine } from './support/terminal.js'
+
+export const reloadRules = defineCommand({
+  name: 'reload-rules',
+  summary: 'Read the rules afresh and count the active ones',
+  description: [
+    'Reads the rule table and checks every active rule. A rule that is not valid is named on stderr; servers leave it out.',
+    'A server that is already running is not told by this version: it obeys a change made through its own client at once, and any other change when its rule cache expires (RATELIMIT_RULE_CACHE_TIMEOUT, 60 seconds).',
+  ],
+  options: DATABASE_OPTIONS,
+  environment: DATABASE_ENVIRONMENT,
+  example: 'ratelimit reload-rules',
+
+  run: async ({ schema }) =>
+    withExistingDatabase(commandSettings(schema), async ({ database }) => {
+      const { rules, rejected } = await loadActiveRules(database)
+      for (const { name, reason } of rejected) warnLine(`ratelimit reload-rules: rule "${name}" is left out: ${reason}`)
+      return {
+        json: { active: rules.length, rejected },
+        lines: [`Rate-limit rule cache reloaded (${rules.length} active rule(s)).`],
+      }
+    }),
+})

@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type OpenDatabase, openDatabase } from '../../../src/client.js'
+import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA } from '../../../src/db/database.js'
+import { sqlitePath } from '../../../src/db/sqlite.js'
+import { messageOf } from '../../../src/errors.js'
+import { resolveSettings, type Settings } from '../../../src/settings.js'
+import type { Options } from './options.js'
+import { warnLine } from './terminal.js'
+import { UsageError } from './usage-error.js'
+
+/** What every command takes that works on the database. */
+export const DATABASE_OPTIONS = {
+  schema: { type: 'text', help: `PostgreSQL schema of the tables (${DEFAULT_SCHEMA})` },
+} as const satisfies Options
+
+export const DATABASE_ENVIRONMENT = {
+  RATELIMIT_DATABASE_URL: `the database, file:… or postgresql://… (${DEFAULT_DATABASE_URL})`,
+}
+
+/**
+ * The settings of a command: those of the server, as far as they come from the environment.
+ *
+ * @throws InvalidSettingError for a wrong variable, UsageError for a wrong option
+ */
+export function commandSettings(schema: string | undefined): Settings {
+  const settings = resolveSettings({}, process.env)
+  if (schema === undefined) return settings
+  try {
+    return resolveSettings({ schema }, process.env)
+  } catch (error) {
+    throw new UsageError(messageOf(error))
+  }
+}
+
+/** Gives `work` the database that the settings name, and closes it afterwards. */
+export async function withDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+  const opened = openDatabase(settings.database, settings.schema, settings.clock)
+  try {
+    return await work(opened)
+  } finally {
+    await opened.close()
+  }
+}
+
+/**
+ * The same for work on what should be there already. A scheduled command that runs in the wrong folder would find
+ * nothing wrong, for ever: so a new file is mentioned.
+ */
+export function withExistingDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+  return withDatabase(settings, (opened) => {
+    const { url } = opened.database
+    if (url.startsWith('file:') && !existsSync(sqlitePath(url))) {
+      warnLine(`ratelimit: there is no database at ${resolve(sqlitePath(url))} yet, creating an empty one`)
+    }
+    return work(opened)
+  })
+}

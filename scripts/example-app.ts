@@ -1,0 +1,69 @@
+/** `npm start`: an app whose routes are limited, whose decisions are logged, and whose staff can look at both. */
+import Fastify, { type FastifyInstance } from 'fastify'
+import { messageOf } from '../src/errors.js'
+import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
+import { loadEnvironmentFile } from './commands/support/environment.js'
+import { apiRoutes } from './example/api-routes.js'
+import { HOME_PAGE } from './example/home-page.js'
+import { explainListenError, listenAddress } from './example/listen-address.js'
+import { openStaffFile, type StaffFile } from './example/staff-file.js'
+
+const STAFF_FILE = './ratelimit-staff.json'
+
+async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<FastifyInstance> {
+  // Behind a proxy, give its addresses: trustProxy: ['10.0.0.0/8'].
+  const app = Fastify({ logger: { level: 'warn' } })
+  // The database is RATELIMIT_DATABASE_URL, or else the file ratelimit.db.
+  await app.register(rateLimitPlugin, {
+    logEvents: true,
+    useDynamicRules: true,
+    middleware: { defaultRate: '100/m', rateLimits: { '/auth/': '5/m' } },
+  })
+  await app.register(dashboardPlugin, { prefix: '/ratelimit', accounts: staffAccounts({ accounts, sessionSecret }) })
+  await app.register(apiRoutes)
+  app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))
+  return app
+}
+
+/** Gives operators something to edit. */
+async function createExampleRule(app: FastifyInstance): Promise<void> {
+  const { client } = app.smartRateLimit
+  if ((await client.rateLimitRule.count()) > 0) return
+  await client.rateLimitRule.create({
+    data: { name: 'api-writes', description: 'An example', pathPattern: '^/api/', method: 'POST', rate: '20/m' },
+  })
+}
+
+async function start(): Promise<void> {
+  loadEnvironmentFile()
+  const listen = listenAddress(process.env)
+  const { staff, newPassword } = await openStaffFile(STAFF_FILE)
+  if (newPassword !== undefined) announcePassword(newPassword)
+  const app = await buildApp(staff)
+  try {
+    await createExampleRule(app)
+    await app.listen(listen)
+  } catch (error) {
+    await app.close()
+    throw explainListenError(error, listen)
+  }
+  closeOnSignal(app)
+  console.log(`Example app:     ${app.listeningOrigin}/`)
+  console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
+}
+
+/** At once, whatever fails later: nobody can read it again. */
+function announcePassword(newPassword: string): void {
+  console.log('Staff account:   staff')
+  console.log(`Staff password:  ${newPassword}  (shown this once: ${STAFF_FILE} keeps only its hash)`)
+}
+
+/** Requests under way are answered, and the last events written, before the process ends. */
+function closeOnSignal(app: FastifyInstance): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void app.close())
+}
+
+start().catch((error: unknown) => {
+  console.error(messageOf(error))
+  process.exitCode = 1
+})

@@ -1,0 +1,74 @@
+import { randomBytes } from 'node:crypto'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
+import Type from 'typebox'
+import Value from 'typebox/value'
+import { hashPassword } from '../../src/index.js'
+
+/** What the built-in sign-in needs, and has to survive a restart. */
+export interface StaffFile {
+  /** Password hashes by account name. */
+  readonly accounts: Record<string, string>
+  readonly sessionSecret: string
+}
+
+const STAFF_FILE = Type.Object({
+  accounts: Type.Record(Type.String(), Type.String()),
+  sessionSecret: Type.String(),
+})
+
+/**
+ * Reads the accounts, or makes one where there is no file yet.
+ *
+ * @returns the accounts, and the password when it was made now: nobody can read it again later
+ */
+export async function openStaffFile(path: string): Promise<{ staff: StaffFile; newPassword?: string }> {
+  const existing = await readStaffFile(path)
+  if (existing !== undefined) return { staff: existing }
+  const newPassword = randomBytes(12).toString('base64url')
+  const staff = {
+    accounts: { staff: await hashPassword(newPassword) },
+    sessionSecret: randomBytes(32).toString('base64url'),
+  }
+  if (await createFile(path, `${JSON.stringify(staff, null, 2)}\n`)) return { staff, newPassword }
+  return openStaffFile(path)
+}
+
+async function readStaffFile(path: string): Promise<StaffFile | undefined> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    if (isErrorWithCode(error, 'ENOENT')) return undefined
+    throw error
+  }
+  const staff = parseJson(text)
+  if (Value.Check(STAFF_FILE, staff)) return staff
+  throw new Error(`${path} does not hold staff accounts: delete it, and the next start makes a new password`)
+}
+
+/** Makes the file whole or not at all, for nobody else to read. Answers whether there was none yet. */
+async function createFile(path: string, text: string): Promise<boolean> {
+  const draft = `${path}.${process.pid}`
+  try {
+    await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
+    await link(draft, path)
+    return true
+  } catch (error) {
+    if (isErrorWithCode(error, 'EEXIST')) return false
+    throw error
+  } finally {
+    await rm(draft, { force: true })
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isErrorWithCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

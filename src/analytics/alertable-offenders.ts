@@ -1,0 +1,20 @@
+import type { Offender } from '../alerts/offender.js'
+import { rankOffenders } from './top-offenders.js'
+import { checkAtLeastOne, checkDays, type RankingOptions, type Report } from './window.js'
+
+export interface AlertableOffendersOptions extends RankingOptions {
+  /** How many refused requests make an offender: a whole number, 1 or more. */
+  readonly threshold: number
+}
+
+/** The keys that were refused at least `threshold` times. */
+export function alertableOffenders({
+  threshold,
+  days = 1,
+  limit = 100,
+}: AlertableOffendersOptions): Report<readonly Offender[]> {
+  checkAtLeastOne('threshold', threshold)
+  checkDays(days)
+  checkAtLeastOne('limit', limit)
+  return (snapshot) => rankOffenders(snapshot, { days, limit, atLeast: threshold })
+}

@@ -1,0 +1,80 @@
+import type { Offender } from '../alerts/offender.js'
+import { type AlertOptions, type AlertResult, sendOffenderAlerts } from '../alerts/send-alerts.js'
+import { openDatabase, type RateLimitClient } from '../client.js'
+import { type Clock, systemClock } from '../clock.js'
+import type { Database } from '../db/database.js'
+import { type AlertableOffendersOptions, alertableOffenders } from './alertable-offenders.js'
+import { CSV_LIMIT, offendersCsvRows } from './csv.js'
+import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from './offender-detail.js'
+import { type RuleHitCount, ruleHitCounts } from './rule-hit-counts.js'
+import { topOffenders } from './top-offenders.js'
+import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
+import { checkAtLeastOne, type RankingOptions, reportsOf, type WindowOptions } from './window.js'
+
+/**
+ * Reports on the event log. `days` is how far back a report looks: `days: 7` means the last 7 × 24 hours.
+ * A wrong option rejects with `InvalidSettingError`.
+ */
+export interface Analytics {
+  /** How much was asked for and refused; `days` is 1 unless given. */
+  getTrafficSummary(options?: WindowOptions): Promise<TrafficSummary>
+  /** The keys with the most refused requests; `days` is 7 and `limit` 100 unless given. */
+  getTopOffenders(options?: RankingOptions): Promise<readonly Offender[]>
+  /** How often each rule decided; `days` is 7 and `limit` 50 unless given. */
+  getRuleHitCounts(options?: RankingOptions): Promise<readonly RuleHitCount[]>
+  /** The top offenders as CSV with a header line; `days` is 7 and `limit` 1000 unless given. */
+  offendersCsv(options?: RankingOptions): Promise<string>
+  /** All about one key; `days` is 7 and `recent` 50 unless given. */
+  getOffenderDetail(options: OffenderDetailOptions): Promise<OffenderDetail>
+  /** The keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
+  findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
+  /** Finds the offenders that are worth an alert; does nothing when no threshold is given or set. */
+  sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
+}
+
+export interface AnalyticsOptions {
+  /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
+  readonly database?: string | RateLimitClient | undefined
+  /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
+  readonly schema?: string | undefined
+  readonly clock?: Clock | undefined
+  /** The threshold of `sendOffenderAlerts` where none is passed: a whole number, 1 or more. */
+  readonly alertThreshold?: number | undefined
+}
+
+/**
+ * The reports of a database, without a server: for scripts and scheduled jobs.
+ *
+ * @returns the reports; `close()` closes what was opened here, a client that was handed in stays open
+ * @throws InvalidSettingError for a wrong database or threshold
+ */
+export function createAnalytics({
+  database,
+  schema,
+  clock = systemClock,
+  alertThreshold,
+}: AnalyticsOptions = {}): Analytics & { close(): Promise<void> } {
+  if (alertThreshold !== undefined) checkAtLeastOne('alertThreshold', alertThreshold)
+  const opened = openDatabase(database, schema, clock)
+  return { ...analyticsOf(opened.database, clock, alertThreshold), close: () => opened.close() }
+}
+
+/** The reports of a database that is open already. */
+export function analyticsOf(database: Database, clock: Clock, alertThreshold: number | undefined): Analytics {
+  const read = reportsOf(database, clock)
+  // Being async, they reject where an option is wrong; a caller has one way to hear of it.
+  const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
+  return {
+    getTrafficSummary: async (options) => read(trafficSummary(options)),
+    getTopOffenders: async (options) => read(topOffenders(options)),
+    getRuleHitCounts: async (options) => read(ruleHitCounts(options)),
+    offendersCsv: async ({ days, limit = CSV_LIMIT } = {}) => {
+      const offenders = await read(topOffenders({ days, limit }))
+      return [...offendersCsvRows(offenders)].join('')
+    },
+    getOffenderDetail: async (options) => read(offenderDetail(options)),
+    findAlertableOffenders,
+    sendOffenderAlerts: async (options = {}) =>
+      sendOffenderAlerts(findAlertableOffenders, { ...options, threshold: options.threshold ?? alertThreshold }),
+  }
+}

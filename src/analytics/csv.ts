@@ -1,0 +1,28 @@
+import type { Offender } from '../alerts/offender.js'
+
+/** The most rows of an export, unless somebody asks for another number. */
+export const CSV_LIMIT = 1000
+
+/** What a spreadsheet takes for a formula, at the start of a cell. */
+const FORMULA = /^[=+\-@\t\r]/
+const NEEDS_QUOTES = /[",\r\n]/
+
+/**
+ * One line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: keys hold
+ * what clients sent, and the file is opened by people with rights.
+ */
+export function csvRow(cells: readonly (string | number)[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`
+}
+
+function csvCell(cell: string | number): string {
+  if (typeof cell === 'number') return String(cell)
+  const text = FORMULA.test(cell) ? `'${cell}` : cell
+  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** The offenders as CSV, line by line, so that a server can stream them. */
+export function* offendersCsvRows(offenders: Iterable<Offender>): Generator<string, void, undefined> {
+  yield csvRow(['key', 'blocked_count'])
+  for (const { key, blocked_count } of offenders) yield csvRow([key, blocked_count])
+}

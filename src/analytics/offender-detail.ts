@@ -1,0 +1,125 @@
+import { InvalidSettingError } from '../errors.js'
+import { MAX_KEY_LENGTH, storable } from '../events/event.js'
+import { blockRate } from './traffic-summary.js'
+import { checkAtLeastOne, checkDays, type Report, type Snapshot, windowStartMs, withinWindow } from './window.js'
+
+export interface OffenderDetail {
+  readonly key: string
+  readonly days: number
+  readonly total: number
+  readonly allowed: number
+  readonly blocked: number
+  /** `blocked / total`, unrounded; 0 without traffic. */
+  readonly block_rate: number
+  /** ISO 8601, UTC; null when the key has no event in the window. */
+  readonly first_seen: string | null
+  readonly last_seen: string | null
+  /** The paths on which the key was refused, the most often first; 20 at most. */
+  readonly by_path: readonly BlockedPath[]
+  /** The latest events, newest first. */
+  readonly recent_events: readonly RecentEvent[]
+}
+
+export interface BlockedPath {
+  readonly path: string
+  readonly blocked_count: number
+}
+
+export interface RecentEvent {
+  /** ISO 8601, UTC. */
+  readonly timestamp: string
+  readonly path: string
+  readonly method: string
+  readonly allowed: boolean
+  readonly count: number
+  readonly limit: number
+  /** Empty when no rule matched. */
+  readonly rule_name: string
+}
+
+export interface OffenderDetailOptions {
+  readonly key: string
+  /** How far back to look: a number of days above 0; 7 unless given. */
+  readonly days?: number | undefined
+  /** How many of the latest events are listed: a whole number, 1 or more; 50 unless given. */
+  readonly recent?: number | undefined
+}
+
+const MAX_PATHS = 20
+
+/** All about one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
+export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<OffenderDetail> {
+  if (typeof key !== 'string') {
+    throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
+  }
+  checkDays(days)
+  checkAtLeastOne('recent', recent)
+  // The log holds keys as its column takes them; asked for in full, a longer one would never be found.
+  const storedKey = storable(key, MAX_KEY_LENGTH)
+  return async (snapshot) => {
+    const startMs = windowStartMs(days, snapshot.nowMs)
+    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
+    return {
+      key: storedKey,
+      days,
+      total,
+      allowed: total - blocked,
+      blocked,
+      block_rate: blockRate(blocked, total),
+      first_seen: firstMs === null ? null : isoTime(firstMs),
+      last_seen: lastMs === null ? null : isoTime(lastMs),
+      by_path: await readBlockedPaths(snapshot, startMs, storedKey),
+      recent_events: await readRecentEvents(snapshot, startMs, storedKey, recent),
+    }
+  }
+}
+
+interface Totals {
+  readonly total: number
+  readonly blocked: number
+  readonly firstMs: number | null
+  readonly lastMs: number | null
+}
+
+async function readTotals({ query, dialect }: Snapshot, startMs: number, key: string): Promise<Totals> {
+  const [totals] = await query<Totals>(
+    `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
+       MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
+     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2`,
+    [startMs, key],
+  )
+  return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
+}
+
+function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: string): Promise<BlockedPath[]> {
+  return query<BlockedPath>(
+    `SELECT path, COUNT(*) AS blocked_count
+     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2 AND allowed = false
+     GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT $3`,
+    [startMs, key, MAX_PATHS],
+  )
+}
+
+interface EventRow extends Omit<RecentEvent, 'timestamp' | 'allowed'> {
+  readonly timestamp: number
+  readonly allowed: boolean | number
+}
+
+async function readRecentEvents(
+  { query, dialect }: Snapshot,
+  startMs: number,
+  key: string,
+  recent: number,
+): Promise<RecentEvent[]> {
+  const rows = await query<EventRow>(
+    `SELECT "timestamp", path, method, allowed, count, "limit", rule_name
+     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2
+     ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
+    [startMs, key, recent],
+  )
+  return rows.map((row) => ({ ...row, timestamp: isoTime(row.timestamp), allowed: Boolean(row.allowed) }))
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,52 @@
+import { type Clock, DAY_MS } from '../clock.js'
+import type { Database } from '../db/database.js'
+import type { Dialect, Query } from '../db/dialect.js'
+import { InvalidSettingError } from '../errors.js'
+
+/** The event log as it was at one moment: what a report reads. */
+export interface Snapshot {
+  readonly query: Query
+  readonly dialect: Dialect
+  readonly nowMs: number
+}
+
+/** A report whose options were found valid. Several can read the same snapshot. */
+export type Report<Result> = (snapshot: Snapshot) => Promise<Result>
+
+export interface WindowOptions {
+  /** How far back to look: a number of days above 0, parts of a day allowed. */
+  readonly days?: number | undefined
+}
+
+export interface RankingOptions extends WindowOptions {
+  /** The most rows answered: a whole number, 1 or more. */
+  readonly limit?: number | undefined
+}
+
+/** Runs reports against a database; what this process has served so far is in them. */
+export function reportsOf(database: Database, clock: Clock) {
+  return <Result>(report: Report<Result>): Promise<Result> =>
+    database.report((query) => report({ query, dialect: database.dialect, nowMs: clock.now() }))
+}
+
+/** The condition that an event lies in the window of which parameter `$1` is the start. */
+export function withinWindow(dialect: Dialect): string {
+  return `"timestamp" >= ${dialect.fromMs('$1')}`
+}
+
+/** The first millisecond of the window. There is no event from before 1970, and PostgreSQL knows no year -300000. */
+export function windowStartMs(days: number, nowMs: number): number {
+  return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
+}
+
+/** @throws InvalidSettingError unless `days` is a finite number above 0 */
+export function checkDays(days: number): void {
+  if (Number.isFinite(days) && days > 0) return
+  throw new InvalidSettingError(`Option "days" is ${String(days)}: give a number of days above 0, such as 7 or 0.5`)
+}
+
+/** @throws InvalidSettingError unless `value` is an integer >= 1 */
+export function checkAtLeastOne(option: string, value: number): void {
+  if (Number.isSafeInteger(value) && value >= 1) return
+  throw new InvalidSettingError(`Option "${option}" is ${String(value)}: give a whole number, 1 or more`)
+}

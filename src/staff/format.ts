@@ -1,0 +1,42 @@
+/** How values look on the staff pages. */
+
+const COUNT = new Intl.NumberFormat('en-US')
+const RATE = new Intl.NumberFormat('en-US', {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+})
+/** The least share that is shown as what it is. */
+const LEAST_RATE = 0.001
+
+/** Control characters, direction marks and the like: what would hide in a text, or turn the text around it. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
+
+/** `1234567` as `1,234,567`. */
+export function formatCount(count: number): string {
+  return COUNT.format(count)
+}
+
+/** A share of 1 as a percentage. What is not quite nothing, or not quite all, does not look as if it were. */
+export function formatRate(rate: number): string {
+  if (rate === 0) return '0%'
+  if (rate === 1) return '100%'
+  if (rate < LEAST_RATE) return `<${RATE.format(LEAST_RATE)}`
+  if (rate > 1 - LEAST_RATE) return `>${RATE.format(1 - LEAST_RATE)}`
+  return RATE.format(rate)
+}
+
+/** The length of a bar, 0 to 100; what is not nothing can be seen. */
+export function formatBar(value: number, most: number): number {
+  return value === 0 ? 0 : Math.max(1, Math.round((100 * value) / most))
+}
+
+/** `2026-01-15 12:00:00`, in UTC, for where the page says so. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+}
+
+/** A text that clients can write, with `\u{202e}` for a character that cannot be seen. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+}

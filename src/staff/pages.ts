@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto'
+import { existsSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, relative, resolve } from 'node:path'
+import fastifyView from '@fastify/view'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import Handlebars from 'handlebars'
+import { InvalidSettingError } from '../errors.js'
+import { PACKAGE_ROOT } from '../package-root.js'
+
+/** The pages, by the names of their templates. */
+export type PageName = 'dashboard' | 'offender' | 'sign-in' | 'error'
+
+export interface Pages {
+  send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
+  /** The Content-Security-Policy of every answer: the one style sheet, forms to this origin, and nothing else. */
+  readonly contentSecurityPolicy: string
+}
+
+const OWN_TEMPLATES = join(PACKAGE_ROOT, 'templates')
+// Under a name of its own, since the host may have a @fastify/view as well.
+const DECORATOR = 'rateLimitView'
+
+type RenderPage = (template: string, context: object) => Promise<string>
+
+/**
+ * Registers the templates in the scope of `app`.
+ *
+ * @param folder a folder whose files replace those of the package, each by its name
+ */
+export async function registerPages(app: FastifyInstance, folder: string | undefined, canSignOut: boolean) {
+  const file = templateFinder(folder)
+  const css = await readFile(join(OWN_TEMPLATES, file('style.css')), 'utf8')
+  await app.register(fastifyView, {
+    // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
+    engine: { handlebars: Handlebars.create() },
+    root: OWN_TEMPLATES,
+    layout: file('layout.hbs'),
+    propertyName: DECORATOR,
+    options: {
+      partials: { summary: file('summary.hbs'), 'window-selector': file('window-selector.hbs') },
+    },
+    defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
+  })
+  const render = app.getDecorator<RenderPage>(DECORATOR)
+  const pages: Pages = {
+    contentSecurityPolicy: contentSecurityPolicy(css),
+    async send(reply, page, context) {
+      const html = await render(file(`${page}.hbs`), context)
+      return reply.type('text/html; charset=utf-8').send(html)
+    },
+  }
+  return pages
+}
+
+/** Answers paths relative to the package's templates, as the view plugin takes them. */
+function templateFinder(folder: string | undefined): (name: string) => string {
+  if (folder === undefined) return (name) => name
+  const replacements = resolve(folder)
+  if (!statSync(replacements, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new InvalidSettingError(
+      `Option "templates" is ${JSON.stringify(folder)}: give a folder that exists, with files such as dashboard.hbs`,
+    )
+  }
+  return (name) => {
+    const replacement = join(replacements, name)
+    return existsSync(replacement) ? relative(OWN_TEMPLATES, replacement) : name
+  }
+}
+
+function contentSecurityPolicy(css: string): string {
+  const hash = createHash('sha256').update(css).digest('base64')
+  return [
+    "default-src 'none'",
+    `style-src 'sha256-${hash}'`,
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; ')
+}

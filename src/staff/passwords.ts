@@ -1,0 +1,96 @@
+import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
+import { InvalidSettingError } from '../errors.js'
+
+/** A password as it is stored, parsed. `blockSize` and `parallelization` are scrypt's r and p. */
+export interface PasswordHash {
+  /** The logarithm, to base 2, of scrypt's N. */
+  readonly costLog: number
+  readonly blockSize: number
+  readonly parallelization: number
+  readonly salt: Buffer
+  readonly key: Buffer
+}
+
+/** `$scrypt$ln=15,r=8,p=3$<salt>$<key>`, the last two in Base64 without padding (PHC string format). */
+const PHC = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{43,86})$/
+
+/** As strong as OWASP's N = 2^17, p = 1 by its own table, for a quarter of the memory: 32 MiB per attempt. */
+const COST_LOG = 15
+const BLOCK_SIZE = 8
+const PARALLELIZATION = 3
+const SALT_BYTES = 16
+const KEY_BYTES = 32
+
+/** Less is no protection; more would let a sign-in take gigabytes. */
+const COST_LOGS = { least: 12, most: 20 }
+const MAX_BLOCK_SIZE = 32
+const MAX_PARALLELIZATION = 16
+
+/**
+ * Hashes a password for `staffAccounts({ accounts })`.
+ *
+ * @throws InvalidSettingError for an empty password
+ */
+export async function hashPassword(password: string): Promise<string> {
+  if (password === '') throw new InvalidSettingError('The password is empty: give one of 12 characters or more')
+  const hash = {
+    costLog: COST_LOG,
+    blockSize: BLOCK_SIZE,
+    parallelization: PARALLELIZATION,
+    salt: randomBytes(SALT_BYTES),
+    key: Buffer.alloc(KEY_BYTES),
+  }
+  const key = await deriveKey(password, hash)
+  return `$scrypt$ln=${COST_LOG},r=${BLOCK_SIZE},p=${PARALLELIZATION}$${base64(hash.salt)}$${base64(key)}`
+}
+
+/** Takes as long for a wrong password as for the right one, and never blocks the event loop. */
+export async function verifyPassword(password: string, hash: PasswordHash): Promise<boolean> {
+  return timingSafeEqual(await deriveKey(password, hash), hash.key)
+}
+
+/** A hash that no password has, and that takes as long to verify as `hash`: for accounts that do not exist. */
+export function decoyOf(hash: PasswordHash): PasswordHash {
+  return { ...hash, salt: randomBytes(hash.salt.length), key: randomBytes(hash.key.length) }
+}
+
+/** Reads what `hashPassword` made; undefined for anything else, a plain password above all. */
+export function parsePasswordHash(text: string): PasswordHash | undefined {
+  const [, ln, r, p, salt = '', key = ''] = PHC.exec(text) ?? []
+  const costLog = Number(ln)
+  const blockSize = Number(r)
+  const parallelization = Number(p)
+  const inRange =
+    costLog >= COST_LOGS.least &&
+    costLog <= COST_LOGS.most &&
+    blockSize >= 1 &&
+    blockSize <= MAX_BLOCK_SIZE &&
+    parallelization >= 1 &&
+    parallelization <= MAX_PARALLELIZATION
+  if (!inRange) return undefined
+  return { costLog, blockSize, parallelization, salt: Buffer.from(salt, 'base64'), key: Buffer.from(key, 'base64') }
+}
+
+function deriveKey(
+  password: string,
+  { costLog, blockSize, parallelization, salt, key }: PasswordHash,
+): Promise<Buffer> {
+  const options = {
+    N: 2 ** costLog,
+    r: blockSize,
+    p: parallelization,
+    // What scrypt needs by its definition, and some room for the library's own.
+    maxmem: 128 * blockSize * (2 ** costLog + parallelization) + 1024 * 1024,
+  }
+  return new Promise((resolve, reject) => {
+    // The same characters may reach a keyboard's user as different code points.
+    scrypt(password.normalize('NFKC'), salt, key.length, options, (error, derived) => {
+      if (error) reject(error)
+      else resolve(derived)
+    })
+  })
+}
+
+function base64(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '')
+}

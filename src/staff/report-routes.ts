@@ -1,0 +1,59 @@
+import { Readable } from 'node:stream'
+import createError from '@fastify/error'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
+import { dashboardReport } from '../analytics/dashboard-report.js'
+import { offenderDetail } from '../analytics/offender-detail.js'
+import { topOffenders } from '../analytics/top-offenders.js'
+import { type Report, reportsOf } from '../analytics/window.js'
+import type { Internals } from '../smart-rate-limit.js'
+import type { Pages } from './pages.js'
+import { dashboardContext, offenderContext } from './presenter.js'
+import { requestedDays, requestedKey, requestedPath, requestedSearch } from './request-query.js'
+import { fromDatabase } from './staff-errors.js'
+import { staffRoute } from './staff-routes.js'
+
+const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
+const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
+
+/** The routes behind the guard, relative to the dashboard. */
+export function registerReportRoutes(app: FastifyInstance, { database, clock }: Internals, pages: Pages): void {
+  const reports = reportsOf(database, clock)
+  const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
+
+  async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
+    // The links on the page are relative, so that it also works behind a proxy that rewrites paths.
+    if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
+    const report = await read(dashboardReport(requestedDays(request)))
+    return pages.send(reply, 'dashboard', dashboardContext(report, clock.now()))
+  }
+
+  async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
+    const offenders = await read(topOffenders({ days: requestedDays(request), limit: CSV_LIMIT }))
+    return reply
+      .type('text/csv; charset=utf-8')
+      .header('content-disposition', 'attachment; filename="ratelimit_offenders.csv"')
+      .send(Readable.from(offendersCsvRows(offenders)))
+  }
+
+  async function readDetail(request: FastifyRequest) {
+    const key = requestedKey(request)
+    if (key === '') throw new MissingKeyError()
+    return read(offenderDetail({ key, days: requestedDays(request) }))
+  }
+
+  async function showOffender(request: FastifyRequest, reply: FastifyReply) {
+    return pages.send(reply, 'offender', offenderContext(await readDetail(request), clock.now()))
+  }
+
+  async function refuseUnknownPath(): Promise<never> {
+    throw new NotFoundError()
+  }
+
+  app.get('/', staffRoute('dashboard'), showDashboard)
+  app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)
+  app.get('/offender.html', staffRoute('offender-page'), showOffender)
+  // As a scope with a prefix, `/offender/` has its twin without the slash, however the host's router is set.
+  app.register(async (scope) => scope.get('/', staffRoute('offender-detail'), readDetail), { prefix: '/offender' })
+  app.route({ ...staffRoute('not-found'), method: app.supportedMethods, url: '/*', handler: refuseUnknownPath })
+}

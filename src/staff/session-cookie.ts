@@ -1,0 +1,33 @@
+import fastifyCookie from '@fastify/cookie'
+import type { FastifyRequest } from 'fastify'
+import { SECOND_MS } from '../clock.js'
+import { SESSION_MS } from './sessions.js'
+
+// Read and written here, not by a registered @fastify/cookie: the host may have its own, with options of its own.
+const NAME = 'ratelimit_staff'
+const IN_HEADER = new RegExp(`(?:^|;)\\s*${NAME}=([^;\\s]*)`)
+
+/** The session id that a request carries; undefined when there is none, or one that was not signed here. */
+export function readSessionCookie(request: FastifyRequest, secret: string): string | undefined {
+  const [, signed] = IN_HEADER.exec(request.headers.cookie ?? '') ?? []
+  if (signed === undefined) return undefined
+  const { valid, value } = fastifyCookie.unsign(signed, secret)
+  return valid ? value : undefined
+}
+
+/** The `Set-Cookie` header that hands out a session. Neither the id nor its signature needs encoding. */
+export function sessionCookie(request: FastifyRequest, path: string, id: string, secret: string): string {
+  const value = fastifyCookie.sign(id, secret)
+  return `${NAME}=${value}; Max-Age=${SESSION_MS / SECOND_MS}; ${attributes(request, path)}`
+}
+
+/** The `Set-Cookie` header that takes it back. */
+export function endedSessionCookie(request: FastifyRequest, path: string): string {
+  return `${NAME}=; Max-Age=0; ${attributes(request, path)}`
+}
+
+function attributes(request: FastifyRequest, path: string): string {
+  // In production TLS often ends at a proxy, where the request looks like http from here.
+  const secure = request.protocol === 'https' || process.env.NODE_ENV === 'production'
+  return `Path=${path}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
+}

@@ -1,0 +1,80 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Internals } from '../smart-rate-limit.js'
+import { countSignIn } from './own-limits.js'
+import type { Pages } from './pages.js'
+import { requestedPath } from './request-query.js'
+import { refuseCrossSite } from './same-site.js'
+import type { StaffAccounts } from './staff-accounts.js'
+import { fromDatabase } from './staff-errors.js'
+import { staffRoute } from './staff-routes.js'
+
+/** Room for a name and a password. */
+const BODY_LIMIT = 4096
+
+export function registerSignInRoutes(
+  app: FastifyInstance,
+  internals: Internals,
+  accounts: StaffAccounts,
+  pages: Pages,
+): void {
+  // The host may parse forms already, into a shape of its choice.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: BODY_LIMIT },
+    async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
+  )
+
+  async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
+    if (await fromDatabase(accounts.isStaff(request))) return reply.redirect('./')
+    return pages.send(reply, 'sign-in', signInContext(request, {}))
+  }
+
+  async function limitSignIns(request: FastifyRequest, reply: FastifyReply) {
+    await countSignIn(internals, request, reply)
+  }
+
+  async function signIn(request: FastifyRequest<{ Body: URLSearchParams | undefined }>, reply: FastifyReply) {
+    const account = request.body?.get('account') ?? ''
+    const password = request.body?.get('password') ?? ''
+    const cookie = await fromDatabase(accounts.signIn(request, { account, password }, mountPath(request)))
+    if (cookie === undefined) {
+      request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')
+      reply.code(403)
+      return pages.send(reply, 'sign-in', signInContext(request, { account, problem: 'Wrong name or password.' }))
+    }
+    request.log.info({ account }, 'Signed in to the rate-limit pages')
+    return reply.header('set-cookie', cookie).redirect('./', 303)
+  }
+
+  async function signOut(request: FastifyRequest, reply: FastifyReply) {
+    const cookie = await fromDatabase(accounts.signOut(request, mountPath(request)))
+    return reply.header('set-cookie', cookie).redirect('sign-in', 303)
+  }
+
+  app.get('/sign-in', staffRoute('sign-in'), showSignIn)
+  app.post<{ Body: URLSearchParams | undefined }>(
+    '/sign-in',
+    { ...staffRoute('sign-in'), onRequest: [refuseCrossSite, limitSignIns] },
+    signIn,
+  )
+  app.post('/sign-out', { ...staffRoute('sign-out'), onRequest: refuseCrossSite }, signOut)
+}
+
+/** What `sign-in.hbs` is given; it also is the answer to strangers on every page. */
+export function signInContext(
+  request: FastifyRequest,
+  { account = '', problem, refused = false }: { account?: string; problem?: string; refused?: boolean },
+) {
+  const atDashboard = request.routeOptions.config.name === 'dashboard' && !requestedPath(request).endsWith('/')
+  return {
+    page: { title: 'Sign in', action: atDashboard ? 'dashboard/sign-in' : 'sign-in', account, problem, refused },
+  }
+}
+
+/** Where the host mounted the dashboard, as the browser spells it: what is before `/dashboard/sign-in`. */
+function mountPath(request: FastifyRequest): string {
+  const segments = requestedPath(request).split('/').slice(0, -2)
+  // A semicolon would end the cookie's attribute.
+  return segments.join('/').replaceAll(';', '%3B') || '/'
+}

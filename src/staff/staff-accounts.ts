@@ -1,0 +1,102 @@
+import type { FastifyRequest } from 'fastify'
+import { InvalidSettingError } from '../errors.js'
+import { internalsOf } from '../smart-rate-limit.js'
+import { decoyOf, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
+import { endedSessionCookie, readSessionCookie, sessionCookie } from './session-cookie.js'
+import { endSession, findSession, startSession } from './sessions.js'
+
+export interface StaffAccountsOptions {
+  /** Password hashes by account name, as `ratelimit hash-password` or `hashPassword()` makes them. */
+  readonly accounts: Readonly<Record<string, string>>
+  /** Signs the session cookies: 32 characters or more, the same in all processes. Another one signs everybody out. */
+  readonly sessionSecret: string
+}
+
+/** Staff who sign in with a password. Sessions are kept in the database, so that all processes know them. */
+export interface StaffAccounts {
+  /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
+  isStaff(request: FastifyRequest): Promise<boolean>
+  /**
+   * Starts a session in place of the one the request may carry.
+   *
+   * @param cookiePath the path below which the browser sends the session along
+   * @returns the `Set-Cookie` header, undefined when the name or the password is wrong
+   */
+  signIn(request: FastifyRequest, credentials: Credentials, cookiePath: string): Promise<string | undefined>
+  /** Ends the session that the request carries and answers the `Set-Cookie` header. */
+  signOut(request: FastifyRequest, cookiePath: string): Promise<string>
+}
+
+export interface Credentials {
+  readonly account: string
+  readonly password: string
+}
+
+const MAX_ACCOUNT_LENGTH = 100
+const MIN_SECRET_LENGTH = 32
+
+/**
+ * The built-in sign-in, for hosts that have none of their own; hand the result to `dashboardPlugin`.
+ *
+ * @throws InvalidSettingError for a plain or malformed password, no account at all, or a short secret
+ */
+export function staffAccounts({ accounts, sessionSecret }: StaffAccountsOptions): StaffAccounts {
+  const hashes = parseAccounts(accounts)
+  checkSecret(sessionSecret)
+  const [anyHash] = hashes.values()
+  if (anyHash === undefined) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
+  const decoy = decoyOf(anyHash)
+
+  return {
+    async isStaff(request) {
+      const id = readSessionCookie(request, sessionSecret)
+      if (id === undefined) return false
+      const { database, clock } = internalsOf(request.server)
+      const account = await findSession(database, id, clock.now())
+      return account !== undefined && hashes.has(account)
+    },
+
+    async signIn(request, { account, password }, cookiePath) {
+      // An unknown name takes as long as a wrong password: the answer's time tells nobody which names exist.
+      if (!(await verifyPassword(password, hashes.get(account) ?? decoy))) return undefined
+      const { database, clock } = internalsOf(request.server)
+      const previous = readSessionCookie(request, sessionSecret)
+      if (previous !== undefined) await endSession(database, previous)
+      const id = await startSession(database, account, clock.now())
+      return sessionCookie(request, cookiePath, id, sessionSecret)
+    },
+
+    async signOut(request, cookiePath) {
+      const id = readSessionCookie(request, sessionSecret)
+      if (id !== undefined) await endSession(internalsOf(request.server).database, id)
+      return endedSessionCookie(request, cookiePath)
+    },
+  }
+}
+
+function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, PasswordHash> {
+  return new Map(
+    Object.entries(accounts ?? {}).map(([account, text]) => {
+      if (account === '' || account.length > MAX_ACCOUNT_LENGTH) {
+        throw new InvalidSettingError(
+          `Option "accounts" has the name ${JSON.stringify(account)}: give a name of 1 to ${MAX_ACCOUNT_LENGTH} characters`,
+        )
+      }
+      const hash = parsePasswordHash(text)
+      // The value is not quoted: it may well be a password.
+      if (hash === undefined) {
+        throw new InvalidSettingError(
+          `Option "accounts" has no password hash for ${JSON.stringify(account)}: make one with "ratelimit hash-password"; it starts with $scrypt$`,
+        )
+      }
+      return [account, hash]
+    }),
+  )
+}
+
+function checkSecret(sessionSecret: string): void {
+  if (typeof sessionSecret === 'string' && sessionSecret.length >= MIN_SECRET_LENGTH) return
+  throw new InvalidSettingError(
+    `Option "sessionSecret" is missing or shorter than ${MIN_SECRET_LENGTH} characters: make one with "openssl rand -base64 32"`,
+  )
+}

@@ -1,0 +1,29 @@
+import type { FastifyRequest } from 'fastify'
+
+/** The staff routes by name. The first three are the ones that other programs may rely on. */
+export type StaffRouteName =
+  | 'dashboard'
+  | 'offenders-csv'
+  | 'offender-detail'
+  | 'offender-page'
+  | 'sign-in'
+  | 'sign-out'
+  | 'not-found'
+
+/** What answers with a page, and lies where relative links to the other pages are right. */
+const PAGE_ROUTES: readonly unknown[] = ['dashboard', 'offender-page', 'sign-in', 'sign-out'] satisfies StaffRouteName[]
+
+/** The options of a staff route: no rule applies to it, and HEAD works whatever the host's `exposeHeadRoutes` says. */
+export function staffRoute(name: StaffRouteName) {
+  return { exposeHeadRoute: true, config: { smartRateLimit: false, name } } as const
+}
+
+export function isPageRoute(request: FastifyRequest): boolean {
+  return PAGE_ROUTES.includes(request.routeOptions.config.name)
+}
+
+/** Whether an answer is read by a person: elsewhere than on the pages, JSON is the better answer. */
+export function wantsPage(request: FastifyRequest): boolean {
+  const { name } = request.routeOptions.config
+  return isPageRoute(request) || (name === 'not-found' && /\btext\/html\b/.test(request.headers.accept ?? ''))
+}

@@ -1,0 +1,198 @@
+/** Somebody sends what no client would: every answer is a defined one, and nothing that was stored is lost. */
+import assert from 'node:assert/strict'
+import { METHODS } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import type { RateLimitOptions } from '../../src/index.js'
+import { ERROR, openDatabase, startApp } from '../support/build-app.js'
+import { forEachDatabase, type Provider } from '../support/databases.js'
+import { rawHeader, rawStatus, sendRaw } from '../support/http-client.js'
+
+const EMOJI = '\u{1f600}'
+/** As the bytes of a request line or header come out of the socket. */
+const bytesOf = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
+
+const WORDS = `null undefined NaN true 0 -1 [] {} __proto__ constructor toString hasOwnProperty ' " \\ \\0 \\u0000 %00 %
+  : :: ; , ,,, | # ? / // .. * $1 #{7*7} {{7*7}} <script>alert(1)</script> =1+1 +1 @SUM(A1) a=b a,b A a
+  user:7 ip:1.2.3.4 rule:a:b header:x key:x ip:127.0.0.1 127.0.0.1 \xe9 \xff \x80`
+const BLANKS = ['a b', 'a\tb', "' OR 1=1 --", '"; DROP TABLE rate_limit_event; --', 'user: 7']
+const BEYOND_ASCII = ['é', EMOJI, '\u202e', '日本語', '\ufeff', EMOJI.repeat(300)].map(bytesOf)
+const LONG = ['x'.repeat(255), 'x'.repeat(256), `${'x'.repeat(256)}y`, 'x'.repeat(8_000)]
+const HEADER_VALUES = [...WORDS.split(/\s+/), ...BLANKS, ...BEYOND_ASCII, ...LONG]
+
+forEachDatabase((provider) => {
+  test(`${HEADER_VALUES.length} odd values of a header key are clients of their own, all of them in the log`, async (t) => {
+    const { port, app, client, eventCount } = await startLogging(t, provider, {
+      middleware: { defaultRate: '1/h', key: 'header:x-api-key' },
+    })
+    for (const value of HEADER_VALUES) {
+      const send = () => sendRaw(port, `GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${value}`)
+      assert.deepEqual([rawStatus(await send()), rawStatus(await send())], [200, 429], value.slice(0, 80))
+    }
+
+    await app.smartRateLimit.events.flush()
+    assert.equal(await eventCount(), 2 * HEADER_VALUES.length)
+    assert.equal(app.smartRateLimit.events.stats().dropped, 0)
+    for (const { key } of await client.rateLimitEvent.findMany({ distinct: ['key'] })) {
+      assert.ok(key.length <= 255)
+      assert.notEqual((await app.smartRateLimit.analytics.getOffenderDetail({ key })).total, 0, key)
+    }
+  })
+
+  test('a path of 10 kB is limited and logged, cut to 500 characters', async (t) => {
+    const { request, app, client } = await startLogging(t, provider, { middleware: { defaultRate: '1/h' } })
+    const path = `/${'x'.repeat(10_000)}`
+
+    assert.equal((await request(`${path}?${'q'.repeat(1_000)}`)).headers['x-ratelimit-remaining'], '0')
+    assert.equal((await request(path)).status, 429)
+    await app.smartRateLimit.events.flush()
+    for (const event of await client.rateLimitEvent.findMany()) assert.equal(event.path, path.slice(0, 500))
+  })
+
+  test('paths with NUL, emoji, bad escapes and control characters are logged as received and never a 500', async (t) => {
+    const { port, app, client } = await startLogging(t, provider, {})
+    const paths = '/%00 /a%00b /%F0%9F%98%80 /%0d%0aX-Injected:1 /a\\b // /. /%C3%A9'.split(' ')
+    for (const path of paths) {
+      const answer = await sendRaw(port, `GET ${path} HTTP/1.1\r\nHost: a`)
+      assert.ok([200, 404].includes(rawStatus(answer)), `${path}: ${answer}`)
+      assert.equal(rawHeader(answer, 'x-ratelimit-limit'), '100', path)
+      assert.equal(rawHeader(answer, 'x-injected'), undefined)
+    }
+    for (const path of ['/%ff', '/%', '/%zz', '/%F0%9F', `/${bytesOf(EMOJI)}`, '/\xff\xfe']) {
+      assert.equal(rawStatus(await sendRaw(port, `GET ${path} HTTP/1.1\r\nHost: a`)), 400, path)
+    }
+
+    await app.smartRateLimit.events.flush()
+    const logged = (await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })).map(({ path }) => path)
+    assert.deepEqual(logged.slice(0, paths.length), paths)
+  })
+
+  test('huge and broken X-Forwarded-For lists neither fail nor make anybody else than the peer or the last hop', async (t) => {
+    const { port, app, client } = await startLogging(t, provider, {})
+    const lists = [
+      Array(1_000).fill('1.2.3.4').join(', '),
+      `${'x'.repeat(12_000)}, 203.0.113.7`,
+      `${','.repeat(10_000)}203.0.113.7`,
+      `${Array(700).fill('127.0.0.1').join(',')}`,
+      '203.0.113.7\r\nX-Forwarded-For: 203.0.113.8',
+      ...'[:: ] ::ffff: 1.2.3.4:99999999 1.2.3.4.5 0x7f.1 2130706433 ::1%25lo'.split(' '),
+    ]
+    for (const list of lists) {
+      const answer = await sendRaw(port, `GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${list}`)
+      assert.equal(rawStatus(answer), 200, answer)
+    }
+
+    await app.smartRateLimit.events.flush()
+    const keys = (await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })).map(({ key }) => key)
+    assert.equal(keys.length, lists.length)
+    assert.deepEqual(keys.slice(0, 5), [
+      'ip:1.2.3.4',
+      'ip:203.0.113.7',
+      'ip:203.0.113.7',
+      'ip:127.0.0.1',
+      'ip:203.0.113.8',
+    ])
+    const known = ['ip:127.0.0.1', 'ip:1.2.3.4', 'ip:::1']
+    for (const key of keys.slice(5)) assert.ok(known.includes(key), key)
+  })
+
+  test('weird user ids are counted, cut and logged; what is no id at all is anonymous', async (t) => {
+    const ids: unknown[] = [
+      ...[{}, [], null, undefined, '', '   ', true, () => 7, Symbol('7'), new Date(0)],
+      ...[
+        'x'.repeat(300),
+        `${'x'.repeat(300)}y`,
+        'a\nb',
+        'a\0b',
+        '\ud800',
+        `${'x'.repeat(254)}${EMOJI}`,
+        EMOJI,
+        "'; --",
+      ],
+      ...[2 ** 53, -1, 0, 1e21, 10n ** 30n, 7.5],
+    ]
+    const anonymous = 10
+    let next = 0
+    const { request, app, log, client } = await startLogging(t, provider, {
+      // A counter that the store cannot keep would show as a 503.
+      onStoreError: 'deny',
+      user: () => ({ id: ids[next] }) as never,
+      middleware: { defaultRate: '1000/h', key: 'user' },
+    })
+    for (next = 0; next < ids.length; next++) {
+      const { status, headers } = await request('/')
+      const remaining = next < anonymous ? 999 - next : 999
+      assert.deepEqual([next, status, headers['x-ratelimit-remaining']], [next, 200, String(remaining)])
+    }
+
+    await app.smartRateLimit.events.flush()
+    const events = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.equal(events.length, ids.length)
+    for (const [place, { key }] of events.entries()) {
+      if (place < anonymous) assert.equal(key, 'ip:127.0.0.1')
+      else assert.ok(key.startsWith('user:') && key.length <= 255 && key.isWellFormed() && !key.includes('\0'), key)
+    }
+    assert.deepEqual(
+      log.filter(({ level }) => level >= ERROR),
+      [],
+    )
+  })
+
+  test('a key function may answer anything: NUL, half a surrogate pair, 10 kB', async (t) => {
+    const answers: unknown[] = ['a\0', '\udc00', `${'k'.repeat(10_000)}1`, `${'k'.repeat(10_000)}2`, 7, {}, null, ['a']]
+    let next = 0
+    const { statuses, log, eventCount, app } = await startLogging(t, provider, {
+      onStoreError: 'deny',
+      middleware: { defaultRate: '2/h', key: () => answers[next] as never },
+    })
+    const seen: number[][] = []
+    for (next = 0; next < answers.length; next++) seen.push(await statuses(2, '/'))
+
+    // The last four are no texts: they are all the one client at this address.
+    const own = [200, 200]
+    assert.deepEqual(seen, [own, own, own, own, own, [429, 429], [429, 429], [429, 429]])
+    await app.smartRateLimit.events.flush()
+    assert.equal(await eventCount(), 2 * answers.length)
+    assert.deepEqual(
+      log.filter(({ level }) => level >= ERROR),
+      [],
+    )
+  })
+
+  test('a user id with NUL does not disturb the checks of others that go to the database with it', async (t) => {
+    let next = 0
+    const { app, log } = await startLogging(t, provider, {
+      onStoreError: 'deny',
+      user: () => ({ id: next++ === 50 ? 'a\0b' : 'other' }),
+      middleware: { defaultRate: '60/h', key: 'user' },
+    })
+    const answers = await Promise.all(Array.from({ length: 100 }, () => app.inject('/')))
+
+    assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 61)
+    assert.deepEqual(
+      log.filter(({ level }) => level >= ERROR),
+      [],
+    )
+  })
+
+  test('every HTTP method is answered, and logged in at most 10 characters', async (t) => {
+    const { port, app, client } = await startLogging(t, provider, { useDynamicRules: true })
+    await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '.', rate: '1000/m' } })
+    const methods = METHODS.filter((method) => method !== 'CONNECT')
+    for (const method of methods) {
+      const status = rawStatus(await sendRaw(port, `${method} / HTTP/1.1\r\nHost: a`))
+      assert.ok(status >= 200 && status < 500, `${method}: ${status}`)
+    }
+
+    await app.smartRateLimit.events.flush()
+    const logged = new Set((await client.rateLimitEvent.findMany()).map(({ method }) => method))
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])
+      assert.ok(logged.has(method), method)
+    for (const method of logged) assert.ok(method.length <= 10, method)
+  })
+})
+
+async function startLogging(t: TestContext, provider: Provider, plugin: RateLimitOptions) {
+  const database = await openDatabase(t, provider)
+  const started = await startApp(t, { database, plugin: { logEvents: true, ...plugin } })
+  return { ...started, client: database.client, eventCount: () => database.client.rateLimitEvent.count() }
+}

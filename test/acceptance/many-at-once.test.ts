@@ -1,0 +1,100 @@
+/** Traffic comes in waves: checks that arrive together go to the database together, and exactly the limit gets in. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openDatabase, startApp } from '../support/build-app.js'
+import { countStatements } from '../support/count-statements.js'
+import { forEachDatabase } from '../support/databases.js'
+import { createHttpClient } from '../support/http-client.js'
+
+const MANY = Array.from({ length: 200 }, (_, place) => place)
+
+forEachDatabase((provider) => {
+  test('200 checks at once issue at most 10 statements, and exactly the 50 of 50/m are admitted', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app } = await startApp(t, { database, plugin: { middleware: { defaultRate: '50/m' } } })
+    await app.inject('/warm-up?of=connections').then(() => app.smartRateLimit.store.reset('ip:127.0.0.1'))
+    const count = countStatements()
+    t.after(() => count.stop())
+
+    const answers = await Promise.all(MANY.map(() => app.inject('/')))
+    count.stop()
+
+    assert.ok(count.statements.length >= 1 && count.statements.length <= 10, `${count.statements.length} statements`)
+    assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 50)
+    assert.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 150)
+    const remaining = answers.map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+    assert.deepEqual(remaining.slice(0, 50), MANY.slice(0, 50).reverse(), 'answered in the order of their arrival')
+  })
+
+  test('200 clients at once with rules and events on issue at most 10 statements, the rules being read once', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app } = await startApp(t, {
+      database,
+      fastify: { trustProxy: true },
+      plugin: { logEvents: true, useDynamicRules: true },
+    })
+    await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '^/', rate: '1/m' } })
+    const count = countStatements()
+    t.after(() => count.stop())
+
+    const answers = await Promise.all(
+      MANY.map((place) => app.inject({ url: '/', headers: { 'x-forwarded-for': `203.0.113.${place}` } })),
+    )
+    await app.smartRateLimit.events.flush()
+    count.stop()
+
+    assert.deepEqual(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200]))
+    assert.equal(count.of('rate_limit_rule').length, 1)
+    assert.ok(count.of('rate_limit_counter').length >= 1)
+    assert.ok(count.of('rate_limit_event').length >= 1)
+    assert.ok(count.statements.length <= 10, `${count.statements.length} statements`)
+    assert.equal(await database.client.rateLimitEvent.count(), 200)
+    assert.equal(await database.client.rateLimitCounter.count(), 200)
+  })
+
+  test('300 requests over 300 connections to two servers on one database: exactly the 100 of 100/m are admitted', async (t) => {
+    const database = await openDatabase(t, provider)
+    const plugin = { database: database.url, schema: database.schema }
+    const one = await startApp(t, { database: null, plugin: { ...plugin, middleware: { backend: 'database' } } })
+    const two = await startApp(t, {
+      database: null,
+      clock: one.clock,
+      plugin: { ...plugin, middleware: { backend: 'database' } },
+    })
+    const http = createHttpClient()
+    t.after(() => http.close())
+
+    const answers = await Promise.all(
+      Array.from({ length: 300 }, (_, place) => http.request(place % 2 === 0 ? one.port : two.port, '/', {})),
+    )
+
+    assert.equal(answers.filter(({ status }) => status === 200).length, 100)
+    assert.equal(answers.filter(({ status }) => status === 429).length, 200)
+    const counters = await database.client.rateLimitCounter.findMany()
+    assert.deepEqual(
+      counters.map(({ key, count }) => [key, count]),
+      [['ip:127.0.0.1', 300]],
+    )
+  })
+
+  test('a rule edited 20 times under load: every request after an edit obeys it', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, request } = await startApp(t, { database, plugin: { useDynamicRules: true } })
+    const rules = app.smartRateLimit.client.rateLimitRule
+    await rules.create({ data: { name: 'all', pathPattern: '^/', rate: '1000/h' } })
+    let loaded = true
+    const load = Array.from({ length: 8 }, async () => {
+      while (loaded) await request('/load')
+    })
+
+    try {
+      for (let edit = 1; edit <= 20; edit++) {
+        await rules.update({ where: { name: 'all' }, data: { rate: `${1000 + edit}/h` } })
+        assert.equal((await request('/')).headers['x-ratelimit-limit'], String(1000 + edit))
+      }
+    } finally {
+      loaded = false
+      await Promise.all(load)
+    }
+  })
+})

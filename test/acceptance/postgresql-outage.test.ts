@@ -1,0 +1,113 @@
+/** PostgreSQL goes away under a running server, hangs, and comes back. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import type { RateLimitOptions } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
+import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
+import { postgresqlMissing } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+import { startTcpProxy } from '../support/tcp-proxy.js'
+
+const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store failed/i.test(msg))
+
+describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
+  test('an outage is bridged in memory, logged once, and over without a restart: the old counters go on', async (t) => {
+    const { statuses, request, log, clock, proxy } = await startBehindProxy(t, { middleware: { defaultRate: '100/h' } })
+    const remaining = async () => Number((await request('/')).headers['x-ratelimit-remaining'])
+    assert.deepEqual(await statuses(10, '/'), Array(10).fill(200))
+
+    await proxy.switchOff()
+    assert.deepEqual(await statuses(5, '/'), Array(5).fill(200))
+    clock.advance(5_000)
+    assert.deepEqual(await statuses(5, '/'), Array(5).fill(200))
+    assert.equal(outages(log).length, 1)
+
+    await proxy.switchOn()
+    await eventually('the counter of the table goes on', async () => {
+      clock.advance(1_000)
+      const before = await remaining()
+      return before < 90 && before > 0 && (await remaining()) === before - 1
+    })
+    assert.equal(outages(log).length, 1)
+  })
+
+  test('a database that hangs holds up a request for storeTimeoutMs at most, and later ones not at all', async (t) => {
+    const { request, statuses, proxy, log } = await startBehindProxy(t, {
+      storeTimeoutMs: 150,
+      useDynamicRules: true,
+      logEvents: true,
+      middleware: { defaultRate: '3/m' },
+    })
+    await request('/')
+    proxy.hang()
+
+    const startedMs = performance.now()
+    assert.equal((await request('/')).status, 200)
+    const firstMs = performance.now() - startedMs
+    assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
+    const allMs = performance.now() - startedMs
+
+    assert.ok(firstMs >= 100 && firstMs < 1_500, `${firstMs} ms`)
+    assert.ok(allMs - firstMs < 500, `${allMs - firstMs} ms`)
+    assert.equal(outages(log).length, 1)
+  })
+
+  test('rules stay in force during an outage, and an edit made meanwhile holds soon after it', async (t) => {
+    const { request, proxy, clock, database, log } = await startBehindProxy(t, { useDynamicRules: true })
+    const limitOf = async (path: string) => (await request(path)).headers['x-ratelimit-limit']
+    await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '7/h' } })
+    assert.equal(await limitOf('/api/x'), '7')
+
+    await proxy.switchOff()
+    clock.advance(61_000)
+    assert.equal(await limitOf('/api/x'), '7')
+    await database.client.rateLimitRule.update({ where: { name: 'api' }, data: { rate: '8/h' } })
+    await proxy.switchOn()
+
+    await eventually('the edit is seen', async () => {
+      clock.advance(1_000)
+      return (await limitOf('/api/x')) === '8'
+    })
+    assert.equal(log.filter(({ msg }) => /rules cannot be read/i.test(msg)).length, 1)
+  })
+
+  test('a schema that was never migrated is told about with "ratelimit migrate", and requests are limited in memory', async (t) => {
+    const database = await openDatabase(t, 'postgresql')
+    const { statuses, log, app } = await startApp(t, {
+      database: null,
+      plugin: {
+        database: database.url,
+        schema: `test_${randomBytes(8).toString('hex')}`,
+        logEvents: true,
+        useDynamicRules: true,
+        middleware: { backend: 'database', defaultRate: '1/m' },
+      },
+    })
+
+    assert.deepEqual(await statuses(3, '/'), [200, 429, 429])
+    await app.smartRateLimit.events.flush()
+    const errors = log.filter(({ level }) => level >= ERROR)
+    assert.ok(errors.length >= 1 && errors.length <= 4)
+    for (const { err } of errors) assert.match(err?.message ?? '', /ratelimit migrate/)
+  })
+})
+
+async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
+  const database = await openDatabase(t, 'postgresql')
+  const url = new URL(database.url)
+  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port || 5432) })
+  atEnd(t, () => proxy.switchOff())
+  url.hostname = '127.0.0.1'
+  url.port = String(proxy.port)
+  const started = await startApp(t, {
+    database: null,
+    plugin: {
+      database: url.href,
+      schema: database.schema,
+      ...plugin,
+      middleware: { backend: 'database', ...plugin.middleware },
+    },
+  })
+  return { ...started, database, proxy }
+}

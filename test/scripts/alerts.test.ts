@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { DAY_MS } from '../../src/clock.js'
+import { openTestDatabase, type TestDatabase } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
+import { ratelimit } from '../support/scripts.js'
+
+const DISABLED = 'Alerting disabled (set --threshold or RATELIMIT_ALERT_THRESHOLD).\n'
+
+describe('ratelimit alerts', () => {
+  let database: TestDatabase
+  before(async () => {
+    database = await openTestDatabase('sqlite')
+    const atMs = Date.now() - 60_000
+    await logEvents(database.client, { key: 'ip:192.0.2.1', blocked: 5, allowed: 2, atMs })
+    await logEvents(database.client, { key: 'ip:192.0.2.2', blocked: 4, atMs })
+    await logEvents(database.client, { key: 'ip:192.0.2.3', blocked: 3, allowed: 9, atMs })
+    await logEvents(database.client, { key: 'rule:keys:\u001b[31mred\u202e', blocked: 2, atMs })
+    await logEvents(database.client, { key: 'ip:192.0.2.9', blocked: 9, atMs: atMs - 2 * DAY_MS })
+  })
+  after(() => database.close())
+
+  function alerts(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+    return ratelimit(['alerts', ...args], { env: { RATELIMIT_DATABASE_URL: database.url, ...env } })
+  }
+
+  test('without a threshold it says that alerting is disabled, and opens no database', async () => {
+    const env = { RATELIMIT_DATABASE_URL: 'file:/nowhere/at/all.db' }
+    assert.deepEqual(await alerts([], env), { status: 0, stdout: DISABLED, stderr: '' })
+    assert.deepEqual(JSON.parse((await alerts(['--json'], env)).stdout), {
+      enabled: false,
+      offenders: [],
+      channels: {},
+    })
+  })
+
+  test('--dry-run lists the offenders, the most refused first', async () => {
+    assert.deepEqual(await alerts(['--threshold', '4', '--dry-run']), {
+      status: 0,
+      stdout: '2 offender(s) >= 4 blocked in 1 day(s):\n  ip:192.0.2.1: 5\n  ip:192.0.2.2: 4\n',
+      stderr: '',
+    })
+  })
+
+  test('the threshold comes from the setting where the option is absent', async () => {
+    const { stdout } = await alerts(['--dry-run'], { RATELIMIT_ALERT_THRESHOLD: '5' })
+    assert.match(stdout, /^1 offender\(s\) >= 5 blocked in 1 day\(s\):\n/)
+    const overridden = await alerts(['--dry-run', '--threshold=3'], { RATELIMIT_ALERT_THRESHOLD: '5' })
+    assert.match(overridden.stdout, /^3 offender\(s\) >= 3 /)
+  })
+
+  test('--days widens the window', async () => {
+    const { stdout } = await alerts(['--threshold', '6', '--days', '3', '--dry-run'])
+    assert.equal(stdout, '1 offender(s) >= 6 blocked in 3 day(s):\n  ip:192.0.2.9: 9\n')
+  })
+
+  test('without a channel it says so, and lists whom nobody was told about', async () => {
+    assert.deepEqual(await alerts(['--threshold', '3']), {
+      status: 0,
+      stdout:
+        '3 offender(s) over threshold 3; channels: none configured\n' +
+        '  ip:192.0.2.1: 5\n  ip:192.0.2.2: 4\n  ip:192.0.2.3: 3\n',
+      stderr: '',
+    })
+  })
+
+  test('--json is the result of sendOffenderAlerts', async () => {
+    const { status, stdout } = await alerts(['--threshold', '5', '--json'])
+    assert.equal(status, 0)
+    assert.deepEqual(JSON.parse(stdout), {
+      enabled: true,
+      threshold: 5,
+      days: 1,
+      offenders: [{ key: 'ip:192.0.2.1', blocked_count: 5 }],
+      channels: {},
+      dry_run: false,
+    })
+  })
+
+  test('a key cannot send commands to the terminal', async () => {
+    const text = await alerts(['--threshold', '2', '--dry-run'])
+    assert.match(text.stdout, /^ {2}rule:keys:\\u001b\[31mred\\u202e: 2$/m)
+    const json = await alerts(['--threshold', '2', '--dry-run', '--json'])
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: looking for them is the point
+    assert.doesNotMatch(json.stdout, /[\u0000-\u0009\u001b\u202e]/)
+    assert.equal(JSON.parse(json.stdout).offenders.at(-1).key, 'rule:keys:\u001b[31mred\u202e')
+  })
+
+  test('a threshold that is none is wrong usage', async () => {
+    assert.deepEqual(await alerts(['--threshold', '-3', '--dry-run']), {
+      status: 2,
+      stdout: '',
+      stderr:
+        'ratelimit alerts: --threshold is "-3": give a whole number of refused requests, 1 to 2147483647 (see ratelimit alerts --help)\n',
+    })
+  })
+
+  test('a threshold of the environment that is no threshold is status 1', async () => {
+    const { status, stderr } = await alerts([], { RATELIMIT_ALERT_THRESHOLD: '0' })
+    assert.equal(status, 1)
+    assert.match(stderr, /RATELIMIT_ALERT_THRESHOLD/)
+  })
+})

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, test } from 'node:test'
+import { DAY_MS, MINUTE_MS } from '../../src/clock.js'
+import { openTestDatabase, type TestDatabase } from '../support/databases.js'
+import { ratelimit } from '../support/scripts.js'
+
+describe('ratelimit cleanup', () => {
+  let database: TestDatabase
+  beforeEach(async () => {
+    database = await openTestDatabase('sqlite')
+  })
+  afterEach(() => database.close())
+
+  /** Counters whose window ended so many days ago; a negative age is a window that still runs. */
+  async function createCounters(prefix: string, count: number, daysAgo: number): Promise<void> {
+    const windowEnd = new Date(Date.now() - daysAgo * DAY_MS)
+    const windowStart = new Date(windowEnd.getTime() - MINUTE_MS)
+    await database.client.rateLimitCounter.createMany({
+      data: Array.from({ length: count }, (_, index) => ({
+        key: `${prefix}${index}`,
+        count: 1,
+        windowStart,
+        windowEnd,
+      })),
+    })
+  }
+
+  function cleanup(...args: string[]) {
+    return ratelimit(['cleanup', ...args], { env: { RATELIMIT_DATABASE_URL: database.url } })
+  }
+
+  test('of an empty database prints a total', async () => {
+    const { status, stdout, stderr } = await cleanup()
+    assert.equal(status, 0)
+    assert.equal(stderr, '')
+    assert.match(stdout, /^Counters: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/)
+  })
+
+  test('deletes what expired and keeps what is in force, and every event', async () => {
+    await createCounters('expired', 5, 10)
+    await createCounters('active', 3, -1)
+    await database.client.rateLimitEvent.create({
+      data: { key: 'ip:192.0.2.1', path: '/', method: 'GET', allowed: true, count: 1, limit: 1 },
+    })
+    const { status, stdout } = await cleanup('--batch-size', '2')
+    assert.equal(status, 0)
+    assert.match(stdout, /^Counters: deleted 5$/m)
+    assert.equal(await database.client.rateLimitCounter.count(), 3)
+    assert.equal(await database.client.rateLimitEvent.count(), 1)
+  })
+
+  test('--dry-run says what it would delete, and deletes nothing', async () => {
+    await createCounters('expired', 5, 10)
+    const { status, stdout } = await cleanup('--dry-run')
+    assert.equal(status, 0)
+    assert.match(stdout, /^DRY RUN/)
+    assert.match(stdout, /^Total: would delete 5 row\(s\)/m)
+    assert.equal(await database.client.rateLimitCounter.count(), 5)
+  })
+
+  test('keeps an expired counter for --stale-days, 7 unless given', async () => {
+    await createCounters('three', 1, 3)
+    await createCounters('five', 1, 5)
+    await createCounters('ten', 1, 10)
+    await cleanup()
+    const kept = await database.client.rateLimitCounter.findMany({ select: { key: true }, orderBy: { key: 'asc' } })
+    assert.deepEqual(kept, [{ key: 'five0' }, { key: 'three0' }])
+    await cleanup('--stale-days=2')
+    assert.equal(await database.client.rateLimitCounter.count(), 0)
+  })
+
+  test('--json tells what was found and deleted, and in what time', async () => {
+    await createCounters('expired', 5, 10)
+    const dry = JSON.parse((await cleanup('--dry-run', '--json')).stdout)
+    assert.equal(typeof dry.elapsed_seconds, 'number')
+    assert.deepEqual(
+      { ...dry, elapsed_seconds: 0 },
+      {
+        counters: { found: 5, deleted: 0 },
+        total_deleted: 0,
+        elapsed_seconds: 0,
+        dry_run: true,
+      },
+    )
+    const real = JSON.parse((await cleanup('--json')).stdout)
+    assert.deepEqual(
+      { ...real, elapsed_seconds: 0 },
+      {
+        counters: { found: 5, deleted: 5 },
+        total_deleted: 5,
+        elapsed_seconds: 0,
+        dry_run: false,
+      },
+    )
+  })
+
+  test('--verbose says how many were found', async () => {
+    await createCounters('expired', 2, 10)
+    const { stdout } = await cleanup('--verbose')
+    assert.match(stdout, /^Found 2 counter\(s\) that expired more than 7 day\(s\) ago\.$/m)
+  })
+
+  test('a batch size of 0 or -1 is wrong usage, and deletes nothing', async () => {
+    await createCounters('expired', 1, 10)
+    for (const size of ['0', '-1']) {
+      const { status, stderr } = await cleanup('--batch-size', size)
+      assert.equal(status, 2)
+      assert.match(stderr, new RegExp(`^ratelimit cleanup: --batch-size is "${size}": give a whole number of rows, `))
+    }
+    assert.equal(await database.client.rateLimitCounter.count(), 1)
+  })
+})

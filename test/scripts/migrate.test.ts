@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
+import { ratelimit } from '../support/scripts.js'
+
+describe('ratelimit migrate', () => {
+  test('creates and migrates a SQLite file, and does nothing the second time', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-migrate-'))
+    try {
+      const options = { cwd: folder, env: { RATELIMIT_DATABASE_URL: 'file:./app.db' } }
+      const first = await ratelimit(['migrate'], options)
+      assert.equal(first.status, 0)
+      assert.equal(first.stderr, '')
+      assert.match(first.stdout, /^(?:Applied \d{14}_\w+\n)+file:\.\/app\.db is up to date\.\n$/)
+      const second = await ratelimit(['migrate'], options)
+      assert.deepEqual(second, { status: 0, stdout: 'Nothing to do: file:./app.db is up to date.\n', stderr: '' })
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+
+  test('a PostgreSQL schema lacks its tables until it is migrated', { skip: postgresqlMissing }, async () => {
+    const { url, schema: neighbour, client, close } = await openTestDatabase('postgresql')
+    const schema = `${neighbour}_new`
+    const options = { env: { RATELIMIT_DATABASE_URL: url } }
+    try {
+      const before = await ratelimit(['cleanup', '--schema', schema], options)
+      assert.equal(before.status, 1)
+      assert.match(before.stderr, /^ratelimit cleanup: .*"ratelimit migrate"\n$/)
+      const migrated = JSON.parse((await ratelimit(['migrate', '--schema', schema, '--json'], options)).stdout)
+      assert.notEqual(migrated.applied.length, 0)
+      assert.equal((await ratelimit(['cleanup', '--schema', schema], options)).status, 0)
+    } finally {
+      await client.$executeRawUnsafe(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      await close()
+    }
+  })
+
+  test('a schema that is no name is wrong usage', async () => {
+    const { status, stderr } = await ratelimit(['migrate', '--schema', 'a b'])
+    assert.equal(status, 2)
+    assert.match(stderr, /^ratelimit migrate: Setting "schema" is "a b": /)
+  })
+})

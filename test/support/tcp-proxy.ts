@@ -1,0 +1,67 @@
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** Stands between a server and its database, and can be switched off and on. */
+export interface TcpProxy {
+  readonly port: number
+  /** Refuses connections, and breaks those there are. */
+  switchOff(): Promise<void>
+  switchOn(): Promise<void>
+  /** Takes connections and bytes, and lets nothing through. */
+  hang(): void
+}
+
+export async function startTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
+  const sockets = new Set<Socket>()
+  let server: Server | undefined
+  let hangs = false
+
+  function forward(client: Socket): void {
+    const upstream = connect(target)
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (chunk) => {
+        if (!hangs) to.write(chunk)
+      })
+      from.on('error', () => undefined)
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+    }
+  }
+  function listen(port: number): Promise<void> {
+    hangs = false
+    server = createServer(forward)
+    return new Promise((resolve, reject) => {
+      server?.once('error', reject).listen(port, '127.0.0.1', () => resolve())
+    })
+  }
+  async function close(): Promise<void> {
+    const closing = server
+    server = undefined
+    for (const socket of sockets) socket.destroy()
+    if (closing !== undefined) await new Promise((resolve) => closing.close(resolve))
+  }
+
+  await listen(0)
+  const address = server?.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  return {
+    port,
+    switchOff: close,
+    switchOn: () => listen(port),
+    hang: () => {
+      hangs = true
+    },
+  }
+}
+
+/** A port of this machine where nobody listens. */
+export async function closedPort(): Promise<number> {
+  const proxy = await startTcpProxy({ host: '127.0.0.1', port: 1 })
+  await proxy.switchOff()
+  return proxy.port
+}
