@@ -1,5 +1,6 @@
+import { storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
-import { MAX_KEY_LENGTH, storable } from '../events/event.js'
+import { MAX_KEY_LENGTH } from '../events/event.js'
 import { blockRate } from './traffic-summary.js'
 import { checkAtLeastOne, checkDays, type Report, type Snapshot, windowStartMs, withinWindow } from './window.js'
 

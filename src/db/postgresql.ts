@@ -6,6 +6,8 @@ const MIGRATION_LOCK = 72_707_369
 /** Two statements of the limiter, one of the event log, one report; and one to spare. */
 const POOL_SIZE = 5
 const CONNECT_TIMEOUT_MS = 5_000
+/** A statement of the limiter or the event log that takes longer is on a connection that went dead: it is given up. */
+const STATEMENT_TIMEOUT_MS = 5_000
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
@@ -38,6 +40,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     connectionString: url,
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
     // A pool that is idle keeps no process alive.
     allowExitOnIdle: true,
     application_name: 'fastify-smart-ratelimit',
@@ -54,7 +57,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       name = `fsr${names.size}`
       names.set(sql, name)
     }
-    return { name, text: sql, values: [...parameters] }
+    return { name, text: sql, values: [...parameters], query_timeout: STATEMENT_TIMEOUT_MS }
   }
 
   return {

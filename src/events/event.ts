@@ -1,4 +1,5 @@
 import type { Dialect } from '../db/dialect.js'
+import { storable } from '../db/storable.js'
 
 /** One row of the event log, as it is written. */
 export interface RateLimitEvent {
@@ -24,14 +25,6 @@ export const MAX_KEY_LENGTH = 255
 const MAX_RULE_NAME_LENGTH = 100
 const MAX_PATH_LENGTH = 500
 const MAX_METHOD_LENGTH = 10
-
-/** A text as a column holds it: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and no longer. */
-export function storable(text: string, maxLength: number): string {
-  let stored = text
-  if (stored.includes('\0')) stored = stored.replaceAll('\0', '')
-  if (stored.length > maxLength) stored = stored.slice(0, maxLength)
-  return stored.isWellFormed() ? stored : stored.toWellFormed()
-}
 
 const COLUMNS = [
   ['"timestamp"', 'bigint'],

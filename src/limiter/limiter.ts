@@ -19,12 +19,16 @@ export interface LimiterOptions {
 const MAX_BATCH_SIZE = 512
 /** How often a store that failed is tried again. */
 const PROBE_INTERVAL_MS = 1_000
+/** A store that never answers is not tried again while so many batches are still without an answer. */
+const MAX_UNANSWERED = 8
 
 class Batch {
   readonly checks: Check[] = []
   readonly answers: ((decision: Decision) => void)[] = []
   nowMs = 0
   timer: NodeJS.Timeout | undefined
+  /** On its way to the store. */
+  sent = false
   /** Answered already, by the fallback: what the store still says comes too late. */
   abandoned = false
 
@@ -46,6 +50,8 @@ export class Limiter {
   readonly #options: LimiterOptions
   readonly #waiting: Batch[] = []
   #underWay = 0
+  /** Batches that the store was too slow for; they no longer keep others from being sent. */
+  #unanswered = 0
   #scheduled = false
   /** Since when the store is down, and when it may be tried again; by the clock of the checks. */
   #outage: { sinceMs: number; probeAtMs: number } | undefined
@@ -64,16 +70,28 @@ export class Limiter {
 
   #checkAtOnce(check: Check, nowMs: number): Decision | Promise<Decision> {
     const { store, fallback } = this.#options
-    const decisions = store.check([check], nowMs)
-    const first = ([decision]: readonly Decision[]) => decision ?? fallback(check, nowMs)
-    return decisions instanceof Promise ? decisions.then(first) : first(decisions)
+    const first = ([decision]: readonly Decision[]): Decision => {
+      if (decision === undefined) throw new RangeError('no decision for a check')
+      this.#recovered(nowMs)
+      return decision
+    }
+    const failed = (error: unknown): Decision => {
+      this.#failed(error, nowMs)
+      return fallback(check, nowMs)
+    }
+    try {
+      const decisions = store.check([check], nowMs)
+      return decisions instanceof Promise ? decisions.then(first).catch(failed) : first(decisions)
+    } catch (error) {
+      return failed(error)
+    }
   }
 
   #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {
     if (this.#outage === undefined) {
       return new Promise((answer) => this.#gather(check, nowMs, answer))
     }
-    if (nowMs >= this.#outage.probeAtMs && this.#underWay === 0 && this.#waiting.length === 0) {
+    if (nowMs >= this.#outage.probeAtMs && this.#unanswered < MAX_UNANSWERED) {
       this.#outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
       // The request does not wait for it.
       this.#gather(check, nowMs, () => undefined)
@@ -113,43 +131,39 @@ export class Limiter {
 
   async #send(batch: Batch): Promise<void> {
     this.#underWay++
+    batch.sent = true
     try {
       const decisions = await this.#options.store.check(batch.checks, batch.nowMs)
+      if (decisions.length !== batch.checks.length) throw new RangeError('not one decision per check')
       if (!batch.abandoned) this.#answer(batch, decisions)
     } catch (error) {
-      this.#fail(batch, error)
+      if (!batch.abandoned) this.#fail(batch, error)
     } finally {
-      this.#underWay--
+      if (batch.abandoned) this.#unanswered--
+      else this.#underWay--
       if (this.#waiting.length > 0) this.#schedule()
     }
   }
 
   #answer(batch: Batch, decisions: readonly Decision[]): void {
     clearTimeout(batch.timer)
-    if (this.#outage !== undefined) {
-      const seconds = Math.round((batch.nowMs - this.#outage.sinceMs) / 1000)
-      this.#outage = undefined
-      this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
-    }
+    this.#recovered(batch.nowMs)
     for (const [place, answer] of batch.answers.entries()) answer(decisions[place] ?? this.#without(batch, place))
   }
 
   #fail(failed: Batch, error: unknown): void {
-    if (failed.abandoned) return
-    if (this.#outage === undefined) {
-      this.#options.log.error(
-        { err: error },
-        'Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
-      )
-      this.#outage = { sinceMs: failed.nowMs, probeAtMs: failed.nowMs + PROBE_INTERVAL_MS }
-    }
+    this.#failed(error, failed.nowMs)
     // What waits behind it need not wait for its own time-out.
     for (const batch of new Set([failed, ...this.#waiting.splice(0)])) this.#abandon(batch)
   }
 
   #abandon(batch: Batch): void {
-    batch.abandoned = true
     clearTimeout(batch.timer)
+    if (batch.sent) {
+      this.#underWay--
+      this.#unanswered++
+    }
+    batch.abandoned = true
     for (const [place, answer] of batch.answers.entries()) answer(this.#without(batch, place))
   }
 
@@ -157,5 +171,21 @@ export class Limiter {
     const check = batch.checks[place]
     if (check === undefined) throw new RangeError(`No check at place ${place} of a batch of ${batch.checks.length}`)
     return this.#options.fallback(check, batch.nowMs)
+  }
+
+  #failed(error: unknown, nowMs: number): void {
+    if (this.#outage !== undefined) return
+    this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
+    this.#options.log.error(
+      { err: error },
+      'Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
+    )
+  }
+
+  #recovered(nowMs: number): void {
+    if (this.#outage === undefined) return
+    const seconds = Math.round((nowMs - this.#outage.sinceMs) / 1000)
+    this.#outage = undefined
+    this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }
 }

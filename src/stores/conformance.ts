@@ -79,7 +79,19 @@ const CASES: Readonly<Record<string, (store: Store) => Promise<void>>> = {
 
   'counts keys apart, whatever they look like': async (store) => {
     const stem = freshKey()
-    const lookalikes = [stem, `${stem} `, `${stem}'`, `${stem}"`, `${stem}\\`, `${stem}é`, `${stem}😀`, `${stem}%`]
+    const lookalikes = [
+      stem,
+      `${stem} `,
+      `${stem}'`,
+      `${stem}"`,
+      `${stem}\\`,
+      `${stem}é`,
+      `${stem}😀`,
+      `${stem}%`,
+      `${stem}\0`,
+      `${stem}\ud800`,
+      `${stem}\ud801`,
+    ]
     const long = [`${stem}${'x'.repeat(300)}a`, `${stem}${'x'.repeat(300)}b`]
     for (const key of [...lookalikes, ...long]) {
       assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 1, JSON.stringify(key))

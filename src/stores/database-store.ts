@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Database, databaseOf } from '../db/database.js'
 import type { Dialect } from '../db/dialect.js'
+import { storable } from '../db/storable.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
 import type { Store } from './store.js'
@@ -101,11 +102,13 @@ export class DatabaseStore implements Store {
     return this.#database.query<CounterRow>(this.#sql.advance, [JSON.stringify(rows), nowMs])
   }
 
+  /** The key as the column takes it; one that is too long, or that a database refuses, ends with its hash. */
   #storedKey(key: string): string {
-    const stored = this.#prefix + key
-    if (stored.length <= MAX_KEY_LENGTH) return stored
-    const hash = createHash('sha256').update(stored).digest('hex')
-    return `${stored.slice(0, MAX_KEY_LENGTH - HASH_LENGTH - 1).toWellFormed()}#${hash}`
+    const whole = this.#prefix + key
+    const stored = storable(whole, MAX_KEY_LENGTH)
+    if (stored === whole) return stored
+    const hash = createHash('sha256').update(whole, 'utf16le').digest('hex')
+    return `${storable(whole, MAX_KEY_LENGTH - HASH_LENGTH - 1)}#${hash}`
   }
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { RateLimitOptions } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
@@ -13,7 +14,9 @@ const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store fail
 
 describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
   test('an outage is bridged in memory, logged once, and over without a restart: the old counters go on', async (t) => {
-    const { statuses, request, log, clock, proxy } = await startBehindProxy(t, { middleware: { defaultRate: '100/h' } })
+    const { statuses, request, log, clock, proxy, database, goesOn } = await startBehindProxy(t, {
+      middleware: { defaultRate: '100/h' },
+    })
     const remaining = async () => Number((await request('/')).headers['x-ratelimit-remaining'])
     assert.deepEqual(await statuses(10, '/'), Array(10).fill(200))
 
@@ -26,9 +29,10 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await proxy.switchOn()
     await eventually('the counter of the table goes on', async () => {
       clock.advance(1_000)
-      const before = await remaining()
-      return before < 90 && before > 0 && (await remaining()) === before - 1
+      return goesOn()
     })
+    const [counter] = await database.client.rateLimitCounter.findMany()
+    assert.equal(await remaining(), 100 - (counter?.count ?? 0) - 1)
     assert.equal(outages(log).length, 1)
   })
 
@@ -51,6 +55,43 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.ok(firstMs >= 100 && firstMs < 1_500, `${firstMs} ms`)
     assert.ok(allMs - firstMs < 500, `${allMs - firstMs} ms`)
     assert.equal(outages(log).length, 1)
+    await proxy.switchOff()
+  })
+
+  test('connections that went dead are given up: the counters go on over new ones, without a restart', async (t) => {
+    const { request, proxy, clock, goesOn } = await startBehindProxy(t, {
+      storeTimeoutMs: 100,
+      middleware: { defaultRate: '100/h' },
+    })
+    const remaining = async () => Number((await request('/')).headers['x-ratelimit-remaining'])
+    for (const left of [99, 98, 97]) assert.equal(await remaining(), left)
+
+    proxy.hang()
+    // In memory a client starts with its whole limit.
+    assert.equal(await remaining(), 99)
+    proxy.heal()
+    try {
+      const recovered = () => {
+        clock.advance(1_000)
+        return goesOn()
+      }
+      await eventually('the counter of the table goes on', recovered, 12_000)
+    } finally {
+      await proxy.switchOff()
+    }
+  })
+
+  test('closing the app does not wait for a database that hangs', async (t) => {
+    const { app, request, proxy } = await startBehindProxy(t, { storeTimeoutMs: 50 })
+    await request('/')
+    proxy.hang()
+    await request('/')
+
+    const closed = app.close().then(() => 'closed')
+    const outcome = await Promise.race([closed, delay(7_000, 'still waiting', { ref: false })])
+
+    await proxy.switchOff()
+    assert.equal(outcome, 'closed')
   })
 
   test('rules stay in force during an outage, and an edit made meanwhile holds soon after it', async (t) => {
@@ -109,5 +150,13 @@ async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
       middleware: { backend: 'database', ...plugin.middleware },
     },
   })
-  return { ...started, database, proxy }
+
+  /** Whether a request is counted in the table, beside which no other request may be under way. */
+  async function goesOn(): Promise<boolean> {
+    const count = async () => (await database.client.rateLimitCounter.findMany())[0]?.count
+    const before = await count()
+    await started.request('/')
+    return before !== undefined && (await count()) === before + 1
+  }
+  return { ...started, database, proxy, goesOn }
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { storable } from '../../src/db/storable.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
-import { storable } from '../../src/events/event.js'
 import { EventLog } from '../../src/events/event-log.js'
 import { fakeClock } from '../support/clock.js'
 

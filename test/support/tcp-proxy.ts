@@ -8,11 +8,14 @@ export interface TcpProxy {
   switchOn(): Promise<void>
   /** Takes connections and bytes, and lets nothing through. */
   hang(): void
+  /** Lets new connections through; those there are hang for good, as when a router forgot them. */
+  heal(): void
 }
 
 export async function startTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   let server: Server | undefined
+  const stalled = new WeakSet<Socket>()
   let hangs = false
 
   function forward(client: Socket): void {
@@ -23,7 +26,7 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     ] as const) {
       sockets.add(from)
       from.on('data', (chunk) => {
-        if (!hangs) to.write(chunk)
+        if (!hangs && !stalled.has(from)) to.write(chunk)
       })
       from.on('error', () => undefined)
       from.on('close', () => {
@@ -55,6 +58,10 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     switchOn: () => listen(port),
     hang: () => {
       hangs = true
+    },
+    heal: () => {
+      for (const socket of sockets) stalled.add(socket)
+      hangs = false
     },
   }
 }
