@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { RateLimitUser } from '../../src/index.js'
-import { openDatabase, startApp, WARN } from '../support/build-app.js'
+import { type AppOptions, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const ALICE = '203.0.113.7'
@@ -95,6 +95,37 @@ forEachDatabase((provider) => {
     await app.smartRateLimit.events.flush()
     assert.equal(await database.client.rateLimitEvent.count({ where: { key: 'user:8', userId: 8 } }), 2)
     assert.deepEqual(log, [])
+  })
+
+  test('a request.user that throws when it is asked for is nobody: the address is limited, also where rules ask', async (t) => {
+    const database = await openDatabase(t, provider)
+    const before: AppOptions['before'] = (app) => {
+      app.decorateRequest('user', {
+        getter() {
+          throw new Error('no session yet')
+        },
+      })
+    }
+    for (const key of ['ip', 'user']) {
+      const plugin = { namespace: key, logEvents: true, middleware: { defaultRate: '1/h', key } }
+      const { statuses } = await startApp(t, { database, before, plugin })
+      assert.deepEqual(await statuses(2, '/'), [200, 429], key)
+    }
+  })
+
+  test('a user whose id throws when it is read is nobody, with counters in the database and in memory', async (t) => {
+    const user = () => ({
+      get id(): string {
+        throw new Error('not loaded')
+      },
+    })
+    for (const database of [await openDatabase(t, provider), null]) {
+      const { statuses } = await startApp(t, {
+        database,
+        plugin: { logEvents: database !== null, user, middleware: { defaultRate: '1/h', key: 'user' } },
+      })
+      assert.deepEqual(await statuses(2, '/'), [200, 429])
+    }
   })
 
   test("key: 'user' without any source of users is warned about once, and counts by address", async (t) => {

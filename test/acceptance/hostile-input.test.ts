@@ -174,6 +174,19 @@ forEachDatabase((provider) => {
     )
   })
 
+  test('a rule named with every sign ASCII has, and the largest rate there is, are counted and reported', async (t) => {
+    const { request, app } = await startLogging(t, provider, { useDynamicRules: true })
+    const { client, analytics } = app.smartRateLimit
+    const name = ` !"#$%&'()*+,-./;<=>?@[\\]^_\`{|}~`
+    await client.rateLimitRule.create({ data: { name, pathPattern: '^/', rate: '2147483647/366d' } })
+
+    assert.equal((await request('/')).headers['x-ratelimit-remaining'], '2147483646')
+    assert.deepEqual(await analytics.getRuleHitCounts(), [{ rule_name: name, hits: 1, blocked: 0 }])
+    const key = `rule:${name}:127.0.0.1`
+    const { recent_events } = await analytics.getOffenderDetail({ key })
+    assert.deepEqual([recent_events[0]?.rule_name, recent_events[0]?.limit], [name, 2_147_483_647])
+  })
+
   test('every HTTP method is answered, and logged in at most 10 characters', async (t) => {
     const { port, app, client } = await startLogging(t, provider, { useDynamicRules: true })
     await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '.', rate: '1000/m' } })

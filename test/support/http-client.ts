@@ -15,6 +15,9 @@ export interface Answer {
   readonly text: string
 }
 
+/** A server that does not answer is a failure, not a reason to wait. */
+const TIMEOUT_MS = 10_000
+
 /** Sends paths as they are: `fetch` would tidy up `//`, `/../` and the like. */
 export function createHttpClient() {
   const agent = new Agent({ keepAlive: true })
@@ -38,6 +41,7 @@ export function createHttpClient() {
           response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
         },
       )
+      sent.setTimeout(TIMEOUT_MS, () => sent.destroy(new Error(`No answer to ${method} ${path.slice(0, 80)}`)))
       sent.on('error', reject)
       sent.end(body)
     })
@@ -56,7 +60,7 @@ export function sendRaw(port: number, head: string): Promise<string> {
     const socket = connect(port, '127.0.0.1')
     let received = ''
     socket.setEncoding('latin1')
-    socket.setTimeout(5_000, () => socket.destroy(new Error(`No answer to ${JSON.stringify(head.slice(0, 80))}`)))
+    socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`No answer to ${JSON.stringify(head.slice(0, 80))}`)))
     socket.on('data', (chunk) => {
       received += String(chunk)
     })

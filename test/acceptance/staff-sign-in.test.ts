@@ -1,0 +1,102 @@
+/** Staff sign in; everybody else stays outside. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
+import { forEachDatabase } from '../support/databases.js'
+import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
+
+const BAD = '203.0.113.66'
+
+forEachDatabase((provider) => {
+  test('a stranger is shown the sign-in with 403; with the right password the dashboard, which tells the offenders', async (t) => {
+    const { request, signIn, statuses } = await startWithStaff(t, provider)
+    await statuses(5, '/', { from: BAD })
+    const refused = await request(DASHBOARD)
+    assert.equal(refused.status, 403)
+    assert.match(refused.text, /<form[^>]+method="post"/i)
+    assert.doesNotMatch(refused.text, /203\.0\.113/)
+
+    const { status, headers } = await signIn(PASSWORD)
+    assert.equal(status, 303)
+    const page = await request(DASHBOARD, { headers: { cookie: cookieOf(headers) } })
+    assert.equal(page.status, 200)
+    assert.match(String(page.headers['content-type']), /^text\/html/)
+    assert.match(page.text, /ip:203\.0\.113\.66/)
+  })
+
+  test('a wrong password and an unknown name get the same 403 and no session', async (t) => {
+    const { signIn } = await startWithStaff(t, provider)
+    const [wrong, unknown] = [await signIn('wrong'), await signIn(PASSWORD, { account: 'bob' })]
+
+    for (const { status, headers } of [wrong, unknown]) {
+      assert.equal(status, 403)
+      assert.equal(headers['set-cookie'], undefined)
+    }
+    assert.equal(wrong.text.replaceAll('alice', 'X'), unknown.text.replaceAll('bob', 'X'))
+  })
+
+  test('after 10 attempts to sign in even the right password is refused, from that address and for 5 minutes', async (t) => {
+    const { signIn, clock } = await startWithStaff(t, provider)
+    for (let attempt = 1; attempt <= 10; attempt++) assert.equal((await signIn('wrong', { from: BAD })).status, 403)
+
+    const refused = await signIn(PASSWORD, { from: BAD })
+    assert.equal(refused.status, 429)
+    assert.ok(Number(refused.headers['retry-after']) >= 1)
+    assert.equal((await signIn(PASSWORD, { from: '203.0.113.8' })).status, 303)
+    clock.advance(5 * MINUTE_MS)
+    assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
+  })
+
+  test('the session cookie is HttpOnly and SameSite=Strict, Secure in production, and a sign-in makes a new one', async (t) => {
+    const { signIn, request } = await startWithStaff(t, provider)
+    const first = await signIn(PASSWORD)
+    const [cookie = ''] = first.headers['set-cookie'] ?? []
+    assert.match(cookie, /HttpOnly/i)
+    assert.match(cookie, /SameSite=Strict/i)
+    assert.match(cookie, /Path=\/ops(?:;|$)/)
+
+    const second = await signIn(PASSWORD, { headers: { cookie: cookieOf(first.headers) } })
+    assert.notEqual(cookieOf(second.headers), cookieOf(first.headers))
+    assert.equal((await request(DASHBOARD, { headers: { cookie: cookieOf(first.headers) } })).status, 403)
+    assert.equal((await request(DASHBOARD, { headers: { cookie: cookieOf(second.headers) } })).status, 200)
+
+    const before = process.env.NODE_ENV
+    process.env.NODE_ENV = 'production'
+    t.after(() => {
+      if (before === undefined) delete process.env.NODE_ENV
+      else process.env.NODE_ENV = before
+    })
+    assert.match(String((await signIn(PASSWORD)).headers['set-cookie']), /; Secure/i)
+  })
+
+  test('a session ends with the sign-out, with its time, and never begins with a made-up or altered cookie', async (t) => {
+    const { signIn, request, clock } = await startWithStaff(t, provider)
+    const open = async (cookie: string) => (await request(DASHBOARD, { headers: { cookie } })).status
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    const [name = '', value = ''] = cookie.split('=')
+
+    assert.equal(await open(cookie), 200)
+    for (const forged of [`${name}=`, `${name}=admin`, `${name}=x${value}`, `${name}=${value.slice(0, -2)}xx`, 'a=b']) {
+      assert.equal(await open(forged), 403, forged)
+    }
+    const out = await request(`${DASHBOARD}sign-out`, { method: 'POST', headers: { cookie } })
+    assert.equal(out.status, 303)
+    assert.equal(await open(cookie), 403)
+
+    const other = cookieOf((await signIn(PASSWORD)).headers)
+    clock.advance(13 * HOUR_MS)
+    assert.equal(await open(other), 403)
+  })
+
+  test('sign-in and sign-out sent by another site are refused, and sign-out is no link', async (t) => {
+    const { signIn, request } = await startWithStaff(t, provider)
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+
+    assert.equal((await signIn(PASSWORD, { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
+    assert.equal((await signIn(PASSWORD, { headers: { origin: 'http://evil.example' } })).status, 403)
+    await request(`${DASHBOARD}sign-out`, { headers: { cookie } })
+    const headers = { cookie, origin: 'http://evil.example' }
+    assert.equal((await request(`${DASHBOARD}sign-out`, { method: 'POST', headers })).status, 403)
+    assert.equal((await request(DASHBOARD, { headers: { cookie } })).status, 200)
+  })
+})

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { createRateLimitClient } from '../../src/client.js'
+import { runScript, startScript } from '../support/scripts.js'
+
+interface Running {
+  /** Everything it has printed. */
+  readonly printed: string
+  readonly origin: string
+  stop(): Promise<number | null>
+}
+
+describe('the example app', () => {
+  let folder = ''
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'ratelimit-example-'))
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+
+  async function start(): Promise<Running> {
+    const child = startScript('example-app.ts', [], { cwd: folder, env: { PORT: '0' } })
+    child.stderr.pipe(process.stderr)
+    let printed = ''
+    for await (const chunk of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+      printed += chunk
+      if (printed.includes('/ratelimit/dashboard/\n')) break
+    }
+    async function stop(): Promise<number | null> {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+      return child.exitCode
+    }
+    return { printed, origin: /^Example app: +(\S+)\/$/m.exec(printed)?.[1] ?? '', stop }
+  }
+
+  function post(url: string, body: object): Promise<Response> {
+    return fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  }
+
+  test('limits its routes, lets staff in with the password of the first start, and logs what it decided', async () => {
+    const { printed, origin, stop } = await start()
+    const password = /^Staff password: +(\S{16}) /m.exec(printed)?.[1] ?? ''
+    assert.notEqual(password, '')
+    try {
+      const items = await fetch(`${origin}/api/items`)
+      assert.deepEqual([items.status, items.headers.get('x-ratelimit-limit')], [200, '100'])
+      const created = await post(`${origin}/api/items`, { name: 'another item' })
+      assert.deepEqual([created.status, created.headers.get('x-ratelimit-limit')], [201, '20'])
+      const guesses = await Promise.all(
+        // More than two windows allow, should a minute end meanwhile.
+        Array.from({ length: 12 }, () => post(`${origin}/auth/login`, { name: 'a', password: 'b' })),
+      )
+      assert.deepEqual(new Set(guesses.map(({ status }) => status)), new Set([401, 429]))
+
+      assert.equal((await fetch(`${origin}/ratelimit/dashboard/`)).status, 403)
+      const signedIn = await fetch(`${origin}/ratelimit/dashboard/sign-in`, {
+        method: 'POST',
+        body: new URLSearchParams({ account: 'staff', password }),
+        redirect: 'manual',
+      })
+      const [cookie = ''] = signedIn.headers.getSetCookie()
+      const dashboard = await fetch(`${origin}/ratelimit/dashboard/`, {
+        headers: { cookie: cookie.split(';')[0] ?? '' },
+      })
+      assert.equal(dashboard.status, 200)
+      assert.match(await dashboard.text(), /api-writes/)
+    } finally {
+      assert.equal(await stop(), 0)
+    }
+
+    const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
+    try {
+      assert.equal(await client.rateLimitEvent.count(), 14)
+      assert.equal(await client.rateLimitEvent.count({ where: { ruleName: 'api-writes' } }), 1)
+    } finally {
+      await client.$disconnect()
+    }
+    const file = join(folder, 'ratelimit-staff.json')
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
+  })
+
+  test('tells the password once, and creates its rule once', async () => {
+    const { printed, stop } = await start()
+    assert.equal(await stop(), 0)
+    assert.doesNotMatch(printed, /password/)
+    const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
+    assert.equal(await client.rateLimitRule.count(), 1)
+    await client.$disconnect()
+  })
+
+  test('a port in use is one line and status 1', async () => {
+    const { origin, stop } = await start()
+    try {
+      const { port } = new URL(origin)
+      assert.deepEqual(await runScript('example-app.ts', [], { cwd: folder, env: { PORT: port } }), {
+        status: 1,
+        stdout: '',
+        stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
+      })
+    } finally {
+      await stop()
+    }
+  })
+
+  test('a port that is none, and accounts that are none, are one line and status 1', async () => {
+    const wrongPort = await runScript('example-app.ts', [], { cwd: folder, env: { PORT: '65536' } })
+    assert.deepEqual([wrongPort.status, wrongPort.stderr], [1, 'PORT is "65536": give a number, 0 to 65535\n'])
+    await writeFile(join(folder, 'ratelimit-staff.json'), '{ "accounts": ')
+    const wrongAccounts = await runScript('example-app.ts', [], { cwd: folder, env: { PORT: '0' } })
+    assert.equal(wrongAccounts.status, 1)
+    assert.match(wrongAccounts.stderr, /^\.\/ratelimit-staff\.json does not hold staff accounts: delete it, .*\n$/)
+  })
+})

@@ -1,0 +1,56 @@
+import type { TestContext } from 'node:test'
+import {
+  type DashboardOptions,
+  dashboardPlugin,
+  hashPassword,
+  type RateLimitOptions,
+  staffAccounts,
+} from '../../src/index.js'
+import { okRoutes, openDatabase, startApp } from './build-app.js'
+import { fakeClock } from './clock.js'
+import type { Provider } from './databases.js'
+import type { Answer, RequestOptions } from './http-client.js'
+
+export const PASSWORD = 'correct horse battery staple'
+export const DASHBOARD = '/ops/dashboard/'
+
+const ACCOUNTS = { alice: await hashPassword(PASSWORD) }
+const SECRET = 'a secret for tests, at least 32 characters long'
+
+/** An app with 2/m, events, and the staff pages below `/ops`, by default with a sign-in for `alice`. */
+export async function startWithStaff(
+  t: TestContext,
+  provider: Provider,
+  staff: DashboardOptions = { accounts: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
+  plugin: RateLimitOptions = {},
+) {
+  const clock = fakeClock()
+  const database = await openDatabase(t, provider, clock)
+  const started = await startApp(t, {
+    database,
+    clock,
+    plugin: { logEvents: true, middleware: { defaultRate: '2/m' }, ...plugin },
+    routes: async (app) => {
+      okRoutes(app)
+      await app.register(dashboardPlugin, { prefix: '/ops', ...staff })
+    },
+  })
+
+  function signIn(
+    password: string,
+    { account = 'alice', headers, ...asked }: RequestOptions & { account?: string } = {},
+  ): Promise<Answer> {
+    return started.request(`${DASHBOARD}sign-in`, {
+      method: 'POST',
+      body: new URLSearchParams({ account, password }).toString(),
+      headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+      ...asked,
+    })
+  }
+  return { ...started, signIn }
+}
+
+/** What a browser sends back of a `Set-Cookie` header. */
+export function cookieOf({ 'set-cookie': cookies = [] }: Answer['headers']): string {
+  return cookies.map((cookie) => cookie.split(';')[0]).join('; ')
+}
