@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
-import { createHeaderHash, integerUserId } from './http/client-key.js'
+import { createHeaderHash } from './http/client-key.js'
 import { setRateLimitHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -14,7 +14,7 @@ import {
 import type { OnRequestSteps, Outcome } from './http/on-request.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, PathPrefixes, type RouterOptions, receivedPath } from './http/request-path.js'
-import { createRequestUser } from './http/request-user.js'
+import { createRequestUser, integerUserId } from './http/request-user.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { Rule } from './rules/rule.js'
 import type { RuleCache } from './rules/rule-cache.js'

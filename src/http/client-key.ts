@@ -3,15 +3,6 @@ import type { FastifyRequest } from 'fastify'
 import type { ClientKind } from '../rules/rule.js'
 import type { ClientAddress } from './client-address.js'
 
-/** The authenticated user of a request, as far as limits need to know. */
-export interface RateLimitUser {
-  readonly id: string | number | bigint
-}
-
-export type UserOf = (
-  request: FastifyRequest,
-) => RateLimitUser | null | undefined | PromiseLike<RateLimitUser | null | undefined>
-
 /** Who is counted, and how that is written. */
 export interface ClientKey {
   /** What the event log calls the client. */
@@ -51,18 +42,6 @@ export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: Clie
   const bare = client.byAddress ? client.name.slice('ip:'.length) : client.name
   const shown = kind === 'header' && !client.byAddress ? client.name.slice('header:'.length) : bare
   return { name: `rule:${ruleName}:${shown}`, counter: `rule:${ruleName}:${bare}`, byAddress: client.byAddress }
-}
-
-/** The user's id as a text, empty for nobody. */
-export function userIdOf(user: RateLimitUser | null | undefined): string {
-  const id = user?.id
-  return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint' ? String(id).trim() : ''
-}
-
-/** The id as the log's integer column takes it; null for any other. */
-export function integerUserId(user: RateLimitUser | null | undefined): number | null {
-  const id = typeof user?.id === 'bigint' ? Number(user.id) : user?.id
-  return typeof id === 'number' && Number.isSafeInteger(id) ? id : null
 }
 
 /** A header's value without blanks around it, empty where it is missing. */

@@ -1,22 +1,13 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { messageOf } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
-import type { RateLimitUser } from './client-key.js'
-import {
-  addressKey,
-  type ClientKey,
-  customKey,
-  headerKey,
-  headerValue,
-  ruleKey,
-  userIdOf,
-  userKey,
-} from './client-key.js'
+import { addressKey, type ClientKey, customKey, headerKey, headerValue, ruleKey, userKey } from './client-key.js'
+import { type Asked, guard } from './guard.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
+import type { UserId } from './request-user.js'
 
 /** What one request is held to. */
 export interface Limit {
@@ -24,11 +15,9 @@ export interface Limit {
   /** Over-limit requests are refused; otherwise only counted. */
   readonly block: boolean
   readonly ruleName: string
-  clientKey(request: FastifyRequest, address: ClientAddress, user: RateLimitUser | null): ClientKey | Promise<ClientKey>
+  clientKey(request: FastifyRequest, address: ClientAddress, user: UserId): ClientKey | Promise<ClientKey>
 }
 
-/** A function of the request, which may be async. */
-export type Asked<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
 export type KeyFunction = Asked<string | null | undefined>
 export type RateFunction = Asked<string | null | undefined>
 
@@ -48,7 +37,7 @@ export function keyOfKind(client: ClientKind, { hashHeader }: KeyOptions): KeyOf
   if (client.kind === 'ip') return (_request, address) => addressKey(address)
   if (client.kind === 'user') {
     return (_request, address, user) => {
-      const id = userIdOf(user)
+      const id = user === null ? '' : String(user).trim()
       return id === '' ? addressKey(address) : userKey(id)
     }
   }
@@ -137,30 +126,4 @@ function remember<Answer>(read: (text: string) => Answer): (text: string) => Ans
     }
     return answer
   }
-}
-
-/** A function of the host's that may fail: it answers nothing then, and says so once. */
-export function guard<Argument, Answer>(
-  asked: (argument: Argument) => Answer | PromiseLike<Answer>,
-  setting: string,
-  log: FastifyBaseLogger,
-) {
-  let reported = false
-  function failed(error: unknown): undefined {
-    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${messageOf(error)}`)
-    reported = true
-  }
-  return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
-    try {
-      const answer = asked(argument)
-      return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer
-    } catch (error) {
-      return failed(error)
-    }
-  }
-}
-
-// What a query builder returns (Prisma's, Knex's) can be awaited and is no Promise.
-function isThenable<Answer>(answer: Answer | PromiseLike<Answer>): answer is PromiseLike<Answer> {
-  return typeof answer === 'object' && answer !== null && 'then' in answer
 }

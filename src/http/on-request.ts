@@ -3,9 +3,10 @@ import { RateLimitExceededError, StoreUnavailableError } from '../errors.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
-import { addressKey, type ClientKey, type RateLimitUser } from './client-key.js'
+import { addressKey, type ClientKey } from './client-key.js'
 import { retryAfterSeconds } from './headers.js'
 import type { Limit } from './limits.js'
+import type { UserId } from './request-user.js'
 
 /** What became of one request: all that headers, the event log and a refusal need. */
 export interface Outcome {
@@ -14,7 +15,7 @@ export interface Outcome {
   readonly ruleName: string
   readonly client: ClientKey
   readonly address: ClientAddress
-  readonly user: RateLimitUser | null
+  readonly user: UserId
   readonly nowMs: number
 }
 
@@ -25,7 +26,7 @@ export interface OnRequestSteps {
   path(url: string): string
   isExempt(request: FastifyRequest, path: string): boolean
   address(request: FastifyRequest): ClientAddress
-  user(request: FastifyRequest): RateLimitUser | null | Promise<RateLimitUser | null>
+  user(request: FastifyRequest): UserId | Promise<UserId>
   limit(request: FastifyRequest, path: string, nowMs: number): Limit | Promise<Limit>
   check(check: Check, nowMs: number): Decision | Promise<Decision>
   /** Tells the client. */
@@ -55,7 +56,7 @@ export function createOnRequest(steps: OnRequestSteps) {
     request: FastifyRequest,
     path: string,
     address: ClientAddress,
-    user: RateLimitUser | null,
+    user: UserId,
     nowMs: number,
   ): Outcome | Promise<Outcome> {
     return after(steps.limit(request, path, nowMs), ({ policy, block, ruleName, clientKey }) =>
@@ -105,7 +106,7 @@ export function createOnRequest(steps: OnRequestSteps) {
   }
 }
 
-function denied(address: ClientAddress, user: RateLimitUser | null, nowMs: number): Outcome {
+function denied(address: ClientAddress, user: UserId, nowMs: number): Outcome {
   return { decision: DENIED, refused: true, ruleName: '', client: addressKey(address), address, user, nowMs }
 }
 

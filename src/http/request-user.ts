@@ -1,22 +1,44 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { after } from './after.js'
-import type { RateLimitUser, UserOf } from './client-key.js'
-import { guard } from './limits.js'
+import { type Asked, guard, isThenable } from './guard.js'
 
-/** Who made a request: what the host's function says, else `request.user`; null for nobody. */
+/** The authenticated user of a request, as far as limits need to know. */
+export interface RateLimitUser {
+  readonly id: string | number | bigint
+}
+
+export type UserOf = Asked<RateLimitUser | null | undefined>
+
+/** What tells a user apart; null for nobody. */
+export type UserId = RateLimitUser['id'] | null
+
+/** Who made a request: what the host's function says, else `request.user`. One that fails is nobody. */
 export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLogger) {
-  if (userOf === undefined) return decoratedUser
-  const guarded = guard(userOf, 'user', log)
-  return function requestUser(request: FastifyRequest): RateLimitUser | null | Promise<RateLimitUser | null> {
-    return after(guarded(request), (user) => user ?? null)
+  const asked: Asked<unknown> = userOf ?? decoratedUser
+  const guarded = guard(
+    (request: FastifyRequest): UserId | PromiseLike<UserId> => {
+      const user = asked(request)
+      return isThenable(user) ? user.then(idOf) : idOf(user)
+    },
+    'user',
+    log,
+  )
+  return function requestUser(request: FastifyRequest): UserId | Promise<UserId> {
+    const id = guarded(request)
+    return id instanceof Promise ? id.then((answered) => answered ?? null) : (id ?? null)
   }
 }
 
-function decoratedUser(request: FastifyRequest): RateLimitUser | null {
-  const user: unknown = 'user' in request ? request.user : null
-  return isUser(user) ? user : null
+function decoratedUser(request: FastifyRequest): unknown {
+  return 'user' in request ? request.user : null
 }
 
-function isUser(user: unknown): user is RateLimitUser {
-  return typeof user === 'object' && user !== null && 'id' in user
+function idOf(user: unknown): UserId {
+  const id = typeof user === 'object' && user !== null && 'id' in user ? user.id : null
+  return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint' ? id : null
+}
+
+/** The id as the log's integer column takes it; null for any other. */
+export function integerUserId(id: UserId): number | null {
+  const integer = typeof id === 'bigint' ? Number(id) : id
+  return typeof integer === 'number' && Number.isSafeInteger(integer) ? integer : null
 }

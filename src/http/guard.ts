@@ -1,0 +1,31 @@
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { messageOf } from '../errors.js'
+
+/** A function of the request, which may be async. */
+export type Asked<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
+
+/** A function of the host's that may fail: it answers nothing then, and says so once. */
+export function guard<Argument, Answer>(
+  asked: (argument: Argument) => Answer | PromiseLike<Answer>,
+  setting: string,
+  log: FastifyBaseLogger,
+) {
+  let reported = false
+  function failed(error: unknown): undefined {
+    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${messageOf(error)}`)
+    reported = true
+  }
+  return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
+    try {
+      const answer = asked(argument)
+      return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer
+    } catch (error) {
+      return failed(error)
+    }
+  }
+}
+
+// What a query builder returns (Prisma's, Knex's) can be awaited and is no Promise.
+export function isThenable<Answer>(answer: Answer | PromiseLike<Answer>): answer is PromiseLike<Answer> {
+  return typeof answer === 'object' && answer !== null && 'then' in answer
+}
