@@ -75,11 +75,18 @@ export function createOnRequest(steps: OnRequestSteps) {
     reply: FastifyReply,
     done: HookHandlerDoneFunction,
   ) {
-    if (outcome === null) return done()
-    steps.headers(reply, outcome.decision)
-    steps.record(request, outcome)
-    if (outcome.refused) return done(refusal(reply, outcome.decision))
-    done()
+    let refused: Error | undefined
+    try {
+      if (outcome !== null) {
+        steps.headers(reply, outcome.decision)
+        steps.record(request, outcome)
+        if (outcome.refused) refused = refusal(reply, outcome.decision)
+      }
+    } catch (error) {
+      steps.failed(error)
+    }
+    // Outside: what the rest of the request throws is not this hook's.
+    done(refused)
   }
 
   function failed(error: unknown, done: HookHandlerDoneFunction) {

@@ -34,7 +34,8 @@ function decoratedUser(request: FastifyRequest): unknown {
 
 function idOf(user: unknown): UserId {
   const id = typeof user === 'object' && user !== null && 'id' in user ? user.id : null
-  return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint' ? id : null
+  if (typeof id === 'number') return Number.isFinite(id) ? id : null
+  return typeof id === 'string' || typeof id === 'bigint' ? id : null
 }
 
 /** The id as the log's integer column takes it; null for any other. */
