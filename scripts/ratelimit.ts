@@ -2,18 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../src/package-root.js'
-import { alerts } from './commands/alerts.js'
-import { cleanup } from './commands/cleanup.js'
-import { hashPassword } from './commands/hash-password.js'
-import { migrate } from './commands/migrate.js'
-import { pruneEvents } from './commands/prune-events.js'
-import { reloadRules } from './commands/reload-rules.js'
+import { COMMANDS } from './commands/index.js'
 import { overviewLines } from './commands/support/help.js'
 import { didYouMean } from './commands/support/suggest.js'
 import { describeError, printLine, warnLine } from './commands/support/terminal.js'
 import { UsageError } from './commands/support/usage-error.js'
-
-const COMMANDS = [alerts, cleanup, hashPassword, migrate, pruneEvents, reloadRules]
 
 /** Runs `ratelimit <name> <args…>` and answers the exit status: 0 done, 1 something failed, 2 wrong usage. */
 async function dispatch(name: string | undefined, args: readonly string[]): Promise<number> {

@@ -93,9 +93,10 @@ async function readTotals({ query, dialect }: Snapshot, startMs: number, key: st
 }
 
 function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: string): Promise<BlockedPath[]> {
+  // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through what everybody was refused.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
-     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2 AND allowed = false
+     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2 AND NOT allowed
      GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT $3`,
     [startMs, key, MAX_PATHS],
   )

@@ -10,6 +10,11 @@ export interface StaffAccountsOptions {
   readonly accounts: Readonly<Record<string, string>>
   /** Signs the session cookies: 32 characters or more, the same in all processes. Another one signs everybody out. */
   readonly sessionSecret: string
+  /**
+   * The path below which browsers send the session along; where the pages are mounted unless given. Give it where a
+   * proxy rewrites paths, as the browser sees it.
+   */
+  readonly cookiePath?: string | undefined
 }
 
 /** Staff who sign in with a password. Sessions are kept in the database, so that all processes know them. */
@@ -19,12 +24,12 @@ export interface StaffAccounts {
   /**
    * Starts a session in place of the one the request may carry.
    *
-   * @param cookiePath the path below which the browser sends the session along
+   * @param mountPath where the pages are mounted
    * @returns the `Set-Cookie` header, undefined when the name or the password is wrong
    */
-  signIn(request: FastifyRequest, credentials: Credentials, cookiePath: string): Promise<string | undefined>
+  signIn(request: FastifyRequest, credentials: Credentials, mountPath: string): Promise<string | undefined>
   /** Ends the session that the request carries and answers the `Set-Cookie` header. */
-  signOut(request: FastifyRequest, cookiePath: string): Promise<string>
+  signOut(request: FastifyRequest, mountPath: string): Promise<string>
 }
 
 export interface Credentials {
@@ -34,15 +39,18 @@ export interface Credentials {
 
 const MAX_ACCOUNT_LENGTH = 100
 const MIN_SECRET_LENGTH = 32
+/** What a cookie's `Path` can hold: no blank and no semicolon. */
+const COOKIE_PATH = /^\/[!-:<-~]*$/
 
 /**
  * The built-in sign-in, for hosts that have none of their own; hand the result to `dashboardPlugin`.
  *
- * @throws InvalidSettingError for a plain or malformed password, no account at all, or a short secret
+ * @throws InvalidSettingError for a plain or malformed password, no account at all, a short secret, or a path that is none
  */
-export function staffAccounts({ accounts, sessionSecret }: StaffAccountsOptions): StaffAccounts {
+export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAccountsOptions): StaffAccounts {
   const hashes = parseAccounts(accounts)
   checkSecret(sessionSecret)
+  checkCookiePath(cookiePath)
   const [anyHash] = hashes.values()
   if (anyHash === undefined) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
   const decoy = decoyOf(anyHash)
@@ -56,20 +64,20 @@ export function staffAccounts({ accounts, sessionSecret }: StaffAccountsOptions)
       return account !== undefined && hashes.has(account)
     },
 
-    async signIn(request, { account, password }, cookiePath) {
+    async signIn(request, { account, password }, mountPath) {
       // An unknown name takes as long as a wrong password: the answer's time tells nobody which names exist.
       if (!(await verifyPassword(password, hashes.get(account) ?? decoy))) return undefined
       const { database, clock } = internalsOf(request.server)
       const previous = readSessionCookie(request, sessionSecret)
       if (previous !== undefined) await endSession(database, previous)
       const id = await startSession(database, account, clock.now())
-      return sessionCookie(request, cookiePath, id, sessionSecret)
+      return sessionCookie(request, cookiePath ?? mountPath, id, sessionSecret)
     },
 
-    async signOut(request, cookiePath) {
+    async signOut(request, mountPath) {
       const id = readSessionCookie(request, sessionSecret)
       if (id !== undefined) await endSession(internalsOf(request.server).database, id)
-      return endedSessionCookie(request, cookiePath)
+      return endedSessionCookie(request, cookiePath ?? mountPath)
     },
   }
 }
@@ -98,5 +106,12 @@ function checkSecret(sessionSecret: string): void {
   if (typeof sessionSecret === 'string' && sessionSecret.length >= MIN_SECRET_LENGTH) return
   throw new InvalidSettingError(
     `Option "sessionSecret" is missing or shorter than ${MIN_SECRET_LENGTH} characters: make one with "openssl rand -base64 32"`,
+  )
+}
+
+function checkCookiePath(cookiePath: string | undefined): void {
+  if (cookiePath === undefined || COOKIE_PATH.test(cookiePath)) return
+  throw new InvalidSettingError(
+    `Option "cookiePath" is ${JSON.stringify(cookiePath)}: give a path that starts with /, such as /tools/ratelimit`,
   )
 }

@@ -14,8 +14,8 @@ import type { Answer, RequestOptions } from './http-client.js'
 export const PASSWORD = 'correct horse battery staple'
 export const DASHBOARD = '/ops/dashboard/'
 
-const ACCOUNTS = { alice: await hashPassword(PASSWORD) }
-const SECRET = 'a secret for tests, at least 32 characters long'
+export const ACCOUNTS = { alice: await hashPassword(PASSWORD) }
+export const SECRET = 'a secret for tests, at least 32 characters long'
 
 /** An app with 2/m, events, and the staff pages below `/ops`, by default with a sign-in for `alice`. */
 export async function startWithStaff(

@@ -30,16 +30,20 @@ export interface CommandDefinition<Given extends Options = Options> {
 export interface Command {
   readonly name: string
   readonly summary: string
+  /** Line by line. */
+  readonly help: readonly string[]
   /** Runs it with the arguments that follow its name, prints, and answers the exit status. */
   execute(args: readonly string[]): Promise<number>
 }
 
 /** Makes a command of what it takes and what it does: help, `--json` and exit status are alike in all of them. */
 export function defineCommand<Given extends Options>(definition: CommandDefinition<Given>): Command {
+  const help = helpLines(definition)
+
   async function execute(args: readonly string[]): Promise<number> {
-    const { values, json, help } = parseOptions(definition.options, args)
-    if (help) {
-      for (const line of helpLines(definition)) printLine(line)
+    const { values, json, help: asksForHelp } = parseOptions(definition.options, args)
+    if (asksForHelp) {
+      for (const line of help) printLine(line)
       return 0
     }
     loadEnvironmentFile()
@@ -49,5 +53,5 @@ export function defineCommand<Given extends Options>(definition: CommandDefiniti
     for (const failure of failures) warnLine(`ratelimit ${definition.name}: ${failure}`)
     return failures.length === 0 ? 0 : 1
   }
-  return { name: definition.name, summary: definition.summary, execute }
+  return { name: definition.name, summary: definition.summary, help, execute }
 }

@@ -1,0 +1,10 @@
+import { alerts } from './alerts.js'
+import { cleanup } from './cleanup.js'
+import { hashPassword } from './hash-password.js'
+import { migrate } from './migrate.js'
+import { pruneEvents } from './prune-events.js'
+import { reloadRules } from './reload-rules.js'
+import type { Command } from './support/command.js'
+
+/** All there are, in the order the help lists them. */
+export const COMMANDS: readonly Command[] = [alerts, cleanup, hashPassword, migrate, pruneEvents, reloadRules]
