@@ -5,7 +5,7 @@ import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
 import type { RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
-import { Limiter } from './limiter/limiter.js'
+import { Limiter, type LimiterOptions } from './limiter/limiter.js'
 import { RuleCache } from './rules/rule-cache.js'
 import { loadActiveRules } from './rules/rule-repository.js'
 import { RuleSet } from './rules/rule-set.js'
@@ -20,10 +20,19 @@ export function createStore({ middleware, namespace }: Settings, { client }: Ope
   return middleware.backend
 }
 
-export function createLimiter(settings: Settings, store: Store, log: FastifyBaseLogger): Limiter {
+export function createLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   const memory = new MemoryStore()
   const fallback = fallbackOf(settings.onStoreError, (check, nowMs) => memory.checkOne(check, nowMs))
   return new Limiter({ store, fallback, timeoutMs: settings.storeTimeoutMs, log })
+}
+
+/**
+ * The limiter of the staff pages: whatever `onStoreError` says, nobody may guess passwords without limit, nor be kept
+ * out, while the store fails. The other limiter tells about that.
+ */
+export function createStaffLimiter(settings: Settings, store: Store): Limiter {
+  const silent = { error: () => undefined, info: () => undefined }
+  return createLimiter({ ...settings, onStoreError: 'local' }, store, silent)
 }
 
 export function createRuleCache(
@@ -33,7 +42,7 @@ export function createRuleCache(
   log: FastifyBaseLogger,
 ): RuleCache {
   return new RuleCache({
-    load: () => loadActiveRules(database),
+    load: (previous) => loadActiveRules(database, previous),
     compile: (rules) => new RuleSet(rules, router),
     ttlMs: settings.ruleCacheTimeoutMs,
     timeoutMs: settings.storeTimeoutMs,

@@ -9,7 +9,7 @@ import type { EventLog } from './events/event-log.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
-import { createEventLog, createLimiter, createRuleCache, createStore } from './parts.js'
+import { createEventLog, createLimiter, createRuleCache, createStaffLimiter, createStore } from './parts.js'
 import type { RuleCache } from './rules/rule-cache.js'
 import { type RateLimitOptions, resolveSettings, type Settings } from './settings.js'
 import { attachInternals } from './smart-rate-limit.js'
@@ -19,7 +19,7 @@ import { createSteps } from './steps.js'
 const CLOSE_TIMEOUT_MS = 5_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   const settings = resolveSettings(options, process.env)
@@ -36,7 +36,6 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (settings.hook === 'onRequest') app.addHook('onRequest', hook)
     else app.addHook('preHandler', hook)
   }
-  const { now } = settings.clock
   app.decorate('smartRateLimit', {
     client: opened.client,
     store,
@@ -44,13 +43,13 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
       invalidateCache: () => rules.invalidate(),
-      reload: async () => (await rules.reload(now())).rules.length,
-      active: async () => (await rules.current(now())).rules,
+      reload: async () => (await rules.reload(settings.clock.now())).rules.length,
+      active: async () => (await rules.current(settings.clock.now())).rules,
     },
   })
   attachInternals(app.smartRateLimit, {
     database: opened.database,
-    limiter,
+    staffLimiter: createStaffLimiter(settings, store),
     clock: settings.clock,
     clientAddress: (request) => addresses.client(request).key,
   })

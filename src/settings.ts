@@ -129,6 +129,9 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   const fromEnvironment = optionsFromEnvironment(environment)
   checkFields(fromEnvironment, FIELDS, variableOf)
   const given = { ...fromEnvironment, ...withoutUndefined(options) }
+  if (given.clock !== undefined && typeof given.clock.now !== 'function') {
+    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
+  }
   if (given.hashHeaderKeys === true && given.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
@@ -153,7 +156,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     ipv6Subnet: given.ipv6Subnet ?? 64,
     // Half a second: longer than a busy database takes, shorter than a client waits.
     storeTimeoutMs: given.storeTimeoutMs ?? 500,
-    // About 5 MB, and some seconds of heavy traffic.
+    // Some seconds of heavy traffic; a few megabytes, at most 10.
     eventBuffer: given.eventBuffer ?? 10_000,
     clock: given.clock ?? systemClock,
   }

@@ -36,15 +36,14 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** `false` takes the route out of the limit, the event log and the headers. */
     smartRateLimit?: false
-    /** The name of a staff route. */
-    name?: string
   }
 }
 
 /** What the staff routes need of the plugin they belong to. */
 export interface Internals {
   readonly database: Database
-  readonly limiter: Limiter
+  /** Counts what strangers do on the staff pages: in the store, and in memory while that fails. */
+  readonly staffLimiter: Limiter
   readonly clock: Clock
   /** The client's address as limits count it: IPv6 by its network. */
   clientAddress(request: FastifyRequest): string

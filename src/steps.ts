@@ -38,7 +38,8 @@ export function createSteps(parts: StepParts): OnRequestSteps {
     router,
   )
   return {
-    now: () => settings.clock.now(),
+    // Whole milliseconds, whatever the host's clock answers.
+    now: () => Math.floor(settings.clock.now()),
     path: createRequestPath(router),
     isExempt: (request, path) =>
       request.routeOptions.config.smartRateLimit === false || skipped.find(path) !== undefined,
@@ -117,7 +118,7 @@ function createRecord({ settings: { logEvents }, addresses, events }: StepParts)
       limit: decision.limit,
       ipAddress: addresses.peer(request),
       userId: integerUserId(outcome.user),
-      clientIp: client.byAddress ? outcome.address.ip : null,
+      clientIp: client.byAddress && outcome.address.plain !== null ? outcome.address.key : null,
     })
   }
 }

@@ -2,7 +2,7 @@ import { storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { MAX_KEY_LENGTH } from '../events/event.js'
 import { blockRate } from './traffic-summary.js'
-import { checkAtLeastOne, checkDays, type Report, type Snapshot, windowStartMs, withinWindow } from './window.js'
+import { checkAtLeastOne, checkDays, type Report, reportStartMs, type Snapshot, withinWindow } from './window.js'
 
 export interface OffenderDetail {
   readonly key: string
@@ -47,6 +47,8 @@ export interface OffenderDetailOptions {
 }
 
 const MAX_PATHS = 20
+/** The range of JavaScript's dates. */
+const MAX_DATE_MS = 8.64e15
 
 /** All about one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
 export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<OffenderDetail> {
@@ -58,7 +60,7 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
   // The log holds keys as its column takes them; asked for in full, a longer one would never be found.
   const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
-    const startMs = windowStartMs(days, snapshot.nowMs)
+    const startMs = reportStartMs(days, snapshot.nowMs)
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
     return {
       key: storedKey,
@@ -122,6 +124,8 @@ async function readRecentEvents(
   return rows.map((row) => ({ ...row, timestamp: isoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }
 
+/** Raw SQL can have written what is no time: it is shown as the earliest or latest there is. */
 function isoTime(ms: number): string {
-  return new Date(ms).toISOString()
+  const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
+  return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()
 }

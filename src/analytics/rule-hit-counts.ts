@@ -1,4 +1,4 @@
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowStartMs, withinWindow } from './window.js'
+import { checkAtLeastOne, checkDays, type RankingOptions, type Report, reportStartMs, withinWindow } from './window.js'
 
 export interface RuleHitCount {
   readonly rule_name: string
@@ -17,6 +17,6 @@ export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Re
        WHERE ${withinWindow(dialect)} AND rule_name <> ''
        GROUP BY rule_name
        ORDER BY COUNT(*) DESC, ${dialect.bytewise('rule_name')} LIMIT $2`,
-      [windowStartMs(days, nowMs), limit],
+      [reportStartMs(days, nowMs), limit],
     )
 }

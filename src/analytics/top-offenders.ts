@@ -4,8 +4,8 @@ import {
   checkDays,
   type RankingOptions,
   type Report,
+  reportStartMs,
   type Snapshot,
-  windowStartMs,
   withinWindow,
 } from './window.js'
 
@@ -28,6 +28,6 @@ export function rankOffenders(
      WHERE allowed = false AND ${withinWindow(dialect)}
      GROUP BY key HAVING COUNT(*) >= $2
      ORDER BY COUNT(*) DESC, ${dialect.bytewise('key')} LIMIT $3`,
-    [windowStartMs(days, nowMs), atLeast, limit],
+    [reportStartMs(days, nowMs), atLeast, limit],
   )
 }

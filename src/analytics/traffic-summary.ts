@@ -1,4 +1,4 @@
-import { checkDays, type Report, type WindowOptions, windowStartMs, withinWindow } from './window.js'
+import { checkDays, type Report, reportStartMs, type WindowOptions, withinWindow } from './window.js'
 
 export interface TrafficSummary {
   readonly days: number
@@ -17,7 +17,7 @@ export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<Traffic
     const counts = await query<{ allowed: boolean | number; events: number }>(
       `SELECT allowed, COUNT(*) AS events FROM ${dialect.table('rate_limit_event')}
        WHERE allowed IN (true, false) AND ${withinWindow(dialect)} GROUP BY allowed`,
-      [windowStartMs(days, nowMs)],
+      [reportStartMs(days, nowMs)],
     )
     const allowed = counts.find((row) => Boolean(row.allowed))?.events ?? 0
     const blocked = counts.find((row) => !row.allowed)?.events ?? 0

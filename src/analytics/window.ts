@@ -35,7 +35,7 @@ export function withinWindow(dialect: Dialect): string {
 }
 
 /** The first millisecond of the window. There is no event from before 1970, and PostgreSQL knows no year -300000. */
-export function windowStartMs(days: number, nowMs: number): number {
+export function reportStartMs(days: number, nowMs: number): number {
   return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
 }
 

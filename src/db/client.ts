@@ -29,4 +29,3 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
 }
 
 export type GeneratedClient = SqliteClient
-export type { Prisma } from './generated/sqlite/client.js'

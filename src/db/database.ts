@@ -21,6 +21,7 @@ export class Database {
   readonly ruleListeners = new Set<() => void>()
   readonly #connection: SqlConnection
   #ready: Promise<void> | undefined
+  #lastReport: Promise<unknown> = Promise.resolve()
 
   constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA) {
     checkDatabaseUrl(url)
@@ -62,13 +63,20 @@ export class Database {
     })
   }
 
-  /** Reads a report: after what this process still holds back was written, and as of one moment. */
+  /**
+   * Reads a report: after what this process still holds back was written, and as of one moment. One after the other,
+   * so that reports never take the connections away from the limiter.
+   */
   report<T>(read: (query: Query) => Promise<T>): Promise<T> {
-    return this.explained(async () => {
-      await this.ready()
-      await Promise.all([...this.beforeReport].map((flush) => flush()))
-      return this.#connection.snapshot(read)
-    })
+    const report = this.#lastReport.then(() =>
+      this.explained(async () => {
+        await this.ready()
+        await Promise.all([...this.beforeReport].map((flush) => flush()))
+        return this.#connection.snapshot(read)
+      }),
+    )
+    this.#lastReport = report.catch(() => undefined)
+    return report
   }
 
   /** Runs `work`, and says what to do when it fails because a table is missing. */
@@ -93,18 +101,33 @@ function isPrismaMissingTable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'P2021'
 }
 
-/** A URL without its password, for messages. */
+/** A URL without its password, for messages; also a mistyped one. */
 export function redactUrl(url: string): string {
-  return url.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:***@')
+  return url.replace(/:(?!\/\/)[^/?]*@/, ':***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
 }
 
 /** @throws InvalidSettingError when the URL is of no database that this package knows */
 function checkDatabaseUrl(url: string): void {
-  if (/^postgres(?:ql)?:\/\//.test(url)) return
+  if (/^postgres(?:ql)?:\/\//.test(url)) {
+    if (canConnectTo(url)) return
+    throw new InvalidSettingError(
+      `Setting "database" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
+    )
+  }
   if (/^file:./.test(url) && !/^file:(?::memory:|\/\/[^/])/.test(url)) return
   throw new InvalidSettingError(
     `Setting "database" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
   )
+}
+
+function canConnectTo(url: string): boolean {
+  try {
+    const { username, password } = new URL(url)
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
+  }
 }
 
 const databases = new WeakMap<object, Database>()

@@ -13,7 +13,7 @@ export interface SqlConnection {
   readonly query: Query
   /** Runs a write and answers how many rows it changed. */
   execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
-  /** Runs queries that all see the database as it was at one moment. */
+  /** Runs queries that all see the database as it was at one moment. Not to be called while another one runs. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
    * Runs `migrate` alone, whatever other processes do, in one transaction.

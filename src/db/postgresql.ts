@@ -8,6 +8,8 @@ const POOL_SIZE = 5
 const CONNECT_TIMEOUT_MS = 5_000
 /** A statement of the limiter or the event log that takes longer is on a connection that went dead: it is given up. */
 const STATEMENT_TIMEOUT_MS = 5_000
+/** The same for a statement of a report, which may have a long log to read. */
+const REPORT_TIMEOUT_MS = 60_000
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
@@ -71,13 +73,17 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     snapshot(read) {
-      return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', (client) => read(queryOf(client)))
+      return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', (client) =>
+        read(queryOf(client, REPORT_TIMEOUT_MS)),
+      )
     },
 
     exclusively(migrate) {
       return inTransaction(pool, 'BEGIN', async (client) => {
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
-        await client.query(`CREATE SCHEMA IF NOT EXISTS ${pg.escapeIdentifier(schema)}`)
+        // Not "IF NOT EXISTS", which asks for the right to create schemas even where there is nothing to create.
+        const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
+        if (rowCount === 0) await client.query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`)
         await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
         return migrate(queryOf(client), async (sql) => {
           await client.query(sql)
@@ -91,9 +97,12 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
   }
 }
 
-function queryOf(client: pg.PoolClient): Query {
-  return async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-    rows<Row>(await client.query(sql, [...parameters]))
+/** @param timeoutMs 0 waits as long as it takes */
+function queryOf(client: pg.PoolClient, timeoutMs = 0): Query {
+  return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+    const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
+    return rows<Row>(await client.query(statement))
+  }
 }
 
 async function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {

@@ -51,7 +51,6 @@ export function createSqliteConnection(path: string): SqlConnection {
   const statements = new Map<string, BetterSqlite3.Statement>()
   let connection: Promise<BetterSqlite3.Database> | undefined
   let reports: BetterSqlite3.Database | undefined
-  let lastSnapshot: Promise<unknown> = Promise.resolve()
 
   // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
   function open(): Promise<BetterSqlite3.Database> {
@@ -83,14 +82,9 @@ export function createSqliteConnection(path: string): SqlConnection {
     },
 
     // A connection of its own, since a transaction that waits between its queries would take other writes along.
-    snapshot(read) {
-      const turn = lastSnapshot.then(async () => {
-        await open()
-        reports ??= await whileBusy(() => openSqlite(path))
-        return inTransaction(reports, 'BEGIN', read)
-      })
-      lastSnapshot = turn.catch(() => undefined)
-      return turn
+    async snapshot(read) {
+      reports ??= await whileBusy(() => openSqlite(path))
+      return inTransaction(reports, 'BEGIN', read)
     },
 
     async exclusively(migrate) {

@@ -32,10 +32,13 @@ const ERROR_LOG_INTERVAL_MS = 60_000
  */
 export class EventLog {
   readonly #options: EventLogOptions
-  #buffer: RateLimitEvent[] = []
+  /** Each as the JSON of its row: cut to what the table takes, so that hostile requests cannot swell it. */
+  #buffer: string[] = []
   /** The batch under way. */
   #turn: Promise<void> | undefined
-  #recorded = 0
+  /** Events that went into the buffer, and those that left it, written or lost. */
+  #accepted = 0
+  #settled = 0
   #written = 0
   #dropped = 0
   #lastError: string | null = null
@@ -47,33 +50,29 @@ export class EventLog {
 
   /** Never waits and never throws. */
   record(event: RateLimitEvent): void {
-    this.#recorded++
-    if (this.#buffered() > this.#options.bufferSize) {
+    if (this.#accepted - this.#settled >= this.#options.bufferSize) {
       this.#dropped++
       this.#logFailure(new Error(`the buffer of ${this.#options.bufferSize} events is full`))
       return
     }
-    this.#buffer.push(event)
+    this.#accepted++
+    this.#buffer.push(JSON.stringify(eventValues(event)))
     this.#turn ??= this.#writeBatch()
   }
 
   /** Resolves when every event recorded so far is in the table, or was counted as lost. */
   async flush(): Promise<void> {
-    const recorded = this.#recorded
-    while (this.#written + this.#dropped < recorded && this.#turn !== undefined) await this.#turn
+    const accepted = this.#accepted
+    while (this.#settled < accepted && this.#turn !== undefined) await this.#turn
   }
 
   stats(): EventLogStats {
     return {
       written: this.#written,
       dropped: this.#dropped,
-      buffered: this.#buffered(),
+      buffered: this.#accepted - this.#settled,
       lastError: this.#lastError,
     }
-  }
-
-  #buffered(): number {
-    return this.#recorded - this.#written - this.#dropped
   }
 
   async #writeBatch(): Promise<void> {
@@ -82,14 +81,15 @@ export class EventLog {
     this.#turn = this.#buffer.length > 0 ? this.#writeBatch() : undefined
   }
 
-  async #write(batch: readonly RateLimitEvent[]): Promise<void> {
+  async #write(rows: readonly string[]): Promise<void> {
     try {
-      await this.#options.write(JSON.stringify(batch.map(eventValues)))
-      this.#written += batch.length
+      await this.#options.write(`[${rows.join(',')}]`)
+      this.#written += rows.length
     } catch (error) {
-      this.#dropped += batch.length
+      this.#dropped += rows.length
       this.#logFailure(error)
     }
+    this.#settled += rows.length
   }
 
   #logFailure(error: unknown): void {

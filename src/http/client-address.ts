@@ -6,8 +6,6 @@ import { InvalidSettingError } from '../errors.js'
 export interface ClientAddress {
   /** The client's address, an IPv6 one by its network; `unknown` where there is none. */
   readonly key: string
-  /** The same, null where there is none. */
-  readonly ip: string | null
   /** The whole address, IPv6 too; null where there is none. */
   readonly plain: string | null
   /** Whether the allow or the deny list names it. */
@@ -19,7 +17,7 @@ export interface AddressLists {
   readonly deny: BlockList
 }
 
-const UNKNOWN: ClientAddress = { key: 'unknown', ip: null, plain: null, listed: null }
+const UNKNOWN: ClientAddress = { key: 'unknown', plain: null, listed: null }
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 /** Addresses seen before are not parsed again; forgotten together when there are too many. */
 const REMEMBERED = 10_000
@@ -49,7 +47,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     const key = grouped(ip, ipv6Subnet)
     const family = ip.includes(':') ? 'ipv6' : 'ipv4'
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
-    const address = { key, ip: key, plain: ip, listed } as const
+    const address = { key, plain: ip, listed } as const
     if (remembered.size >= REMEMBERED) remembered.clear()
     remembered.set(text, address)
     return address

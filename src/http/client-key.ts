@@ -1,7 +1,11 @@
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { ClientKind } from '../rules/rule.js'
 import type { ClientAddress } from './client-address.js'
+
+/** Longer than any key that is not made up; short enough for the counter's column, with the rule's name before it. */
+const MAX_COUNTED_LENGTH = 128
+const VISIBLE_LENGTH = 60
 
 /** Who is counted, and how that is written. */
 export interface ClientKey {
@@ -23,25 +27,34 @@ export function addressKey({ key }: ClientAddress): ClientKey {
 }
 
 export function userKey(id: string): ClientKey {
-  const name = `user:${id}`
-  return { name, counter: name, byAddress: false }
+  return { name: `user:${id}`, counter: `user:${bounded(id)}`, byAddress: false }
 }
 
 export function headerKey(value: string): ClientKey {
-  const name = `header:${value}`
-  return { name, counter: name, byAddress: false }
+  return { name: `header:${value}`, counter: `header:${bounded(value)}`, byAddress: false }
 }
 
 /** A key that the host's own function made. */
 export function customKey(key: string): ClientKey {
-  return { name: key, counter: `key:${key}`, byAddress: false }
+  return { name: key, counter: `key:${bounded(key)}`, byAddress: false }
 }
 
 /** Spells a client the way a rule's keys do: the address and the header's value stand bare behind the rule's name. */
 export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: ClientKey): ClientKey {
-  const bare = client.byAddress ? client.name.slice('ip:'.length) : client.name
-  const shown = kind === 'header' && !client.byAddress ? client.name.slice('header:'.length) : bare
-  return { name: `rule:${ruleName}:${shown}`, counter: `rule:${ruleName}:${bare}`, byAddress: client.byAddress }
+  const { name, counter, byAddress } = client
+  const isHeader = kind === 'header' && !byAddress
+  const shown = byAddress ? name.slice('ip:'.length) : isHeader ? name.slice('header:'.length) : name
+  return {
+    name: `rule:${ruleName}:${shown}`,
+    counter: `rule:${ruleName}:${byAddress ? shown : counter}`,
+    byAddress,
+  }
+}
+
+/** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
+function bounded(text: string): string {
+  if (text.length <= MAX_COUNTED_LENGTH) return text
+  return `${text.slice(0, VISIBLE_LENGTH)}#${createHash('sha256').update(text, 'utf16le').digest('hex')}`
 }
 
 /** A header's value without blanks around it, empty where it is missing. */

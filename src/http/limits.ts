@@ -89,15 +89,10 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey }
   }
 
-  // The counter is the prefix's own; the event carries the client's key, so that offenders add up per client.
-  function prefixLimit(prefix: string, rate: string): Limit {
-    return limitOf(parseRate(rate), (request, address, user) =>
-      after(keyOf(request, address, user), (key) => ({ ...key, counter: `${prefix}|${key.counter}` })),
-    )
-  }
-
   const prefixes = new PathPrefixes(
-    Object.entries(options.rateLimits).map(([prefix, rate]) => [prefix, prefixLimit(prefix, rate)] as const),
+    Object.entries(options.rateLimits).map(
+      ([prefix, rate]) => [prefix, limitOf(parseRate(rate), countedApart(prefix, keyOf))] as const,
+    ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
@@ -105,13 +100,23 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return (_request: FastifyRequest, path: string): Limit => prefixes.find(path) ?? fallback
   }
   const rateOf = guard(defaultRate, 'middleware.defaultRate', options.log)
-  const limitOfRate = remember((rate: string) => limitOf(parseRate(rate), keyOf))
+  const limitOfRate = remember((text: string) => {
+    const rate = parseRate(text)
+    // A counter has one period: answers with different ones would start it afresh each time.
+    return limitOf(rate, countedApart(`per:${rate.periodMs}`, keyOf))
+  })
   const limitOfAnswer = guard(limitOfRate, 'middleware.defaultRate', options.log)
   return (request: FastifyRequest, path: string): Limit | Promise<Limit> =>
     prefixes.find(path) ??
     after(rateOf(request), (rate) =>
       after(rate ? limitOfAnswer(rate) : undefined, (limit) => limit ?? limitOfRate(DEFAULT_RATE)),
     )
+}
+
+/** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
+function countedApart(name: string, keyOf: KeyOf): KeyOf {
+  return (request, address, user) =>
+    after(keyOf(request, address, user), (key) => ({ ...key, counter: `${name}|${key.counter}` }))
 }
 
 /** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */

@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { RateLimitExceededError, StoreUnavailableError } from '../errors.js'
-import type { Check, Decision } from '../limiter/algorithm.js'
+import { type Check, type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
 import { addressKey, type ClientKey } from './client-key.js'
-import { retryAfterSeconds } from './headers.js'
 import type { Limit } from './limits.js'
 import type { UserId } from './request-user.js'
 

@@ -1,3 +1,5 @@
+import { SECOND_MS } from '../clock.js'
+
 /**
  * The limiter's words. A *policy* says how much is allowed, a *check* asks whether one more is, a *decision* is the
  * answer, and a *counter* is what a store keeps between two checks.
@@ -40,4 +42,9 @@ export interface Decision {
   readonly retryAfterMs: number | null
   /** No store answered, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
+}
+
+/** The true wait in whole seconds, rounded up, at least 1; null where waiting does not help. */
+export function retryAfterSeconds({ retryAfterMs }: Decision): number | null {
+  return retryAfterMs === null ? null : Math.max(1, Math.ceil(retryAfterMs / SECOND_MS))
 }

@@ -91,7 +91,10 @@ export class Limiter {
     if (this.#outage === undefined) {
       return new Promise((answer) => this.#gather(check, nowMs, answer))
     }
-    if (nowMs >= this.#outage.probeAtMs && this.#unanswered < MAX_UNANSWERED) {
+    const { probeAtMs } = this.#outage
+    // The clock may have been set back.
+    const isDue = nowMs >= probeAtMs || nowMs < probeAtMs - PROBE_INTERVAL_MS
+    if (isDue && this.#unanswered < MAX_UNANSWERED) {
       this.#outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
       // The request does not wait for it.
       this.#gather(check, nowMs, () => undefined)
@@ -109,7 +112,12 @@ export class Limiter {
 
   #open(): Batch {
     const batch = new Batch()
-    batch.timer = setTimeout(() => this.#fail(batch, new Error('no answer in time')), this.#options.timeoutMs)
+    // In two halves, with a look at what has arrived between them: an event loop that was blocked is no outage.
+    let halves = 2
+    batch.timer = setTimeout(() => {
+      if (--halves > 0) batch.timer?.refresh()
+      else this.#fail(batch, new Error('no answer in time'))
+    }, this.#options.timeoutMs / 2)
     this.#waiting.push(batch)
     this.#schedule()
     return batch
@@ -184,7 +192,7 @@ export class Limiter {
 
   #recovered(nowMs: number): void {
     if (this.#outage === undefined) return
-    const seconds = Math.round((nowMs - this.#outage.sinceMs) / 1000)
+    const seconds = Math.max(0, Math.round((nowMs - this.#outage.sinceMs) / 1000))
     this.#outage = undefined
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }

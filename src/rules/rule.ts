@@ -119,10 +119,10 @@ export function parseClientKind(value: unknown): ClientKind {
   return { kind: 'header', name: name.toLowerCase() }
 }
 
-/** Compiles a pattern, which is searched for and never takes more than linear time. */
-export function compilePattern(pattern: string, flags = 0): RE2JS {
+/** @throws Error for what RE2 does not understand, and so for all that is not matched in linear time */
+function compilePattern(pattern: string): void {
   try {
-    return RE2JS.compile(pattern, flags)
+    RE2JS.compile(pattern)
   } catch (error) {
     const unsupported = /\(\?(?:[=!>]|<[=!])|\\[1-9]|\\k</.exec(pattern)?.[0]
     throw new Error(

@@ -85,7 +85,7 @@ function checkOptions(options: DashboardOptions): void {
       'Option "isStaff" is no function: give one of the request that answers true for staff',
     )
   }
-  if (accounts !== undefined && typeof accounts.isStaff !== 'function') {
+  if (accounts !== undefined && typeof accounts?.isStaff !== 'function') {
     throw new InvalidSettingError('Option "accounts" is not what staffAccounts({ accounts, sessionSecret }) answers')
   }
   if (isStaff !== undefined && accounts !== undefined) {

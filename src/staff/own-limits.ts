@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { MINUTE_MS, SECOND_MS } from '../clock.js'
-import type { Policy } from '../limiter/algorithm.js'
+import { MINUTE_MS } from '../clock.js'
+import { type Policy, retryAfterSeconds } from '../limiter/algorithm.js'
 import type { Internals } from '../smart-rate-limit.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
@@ -22,7 +22,7 @@ export function countSignIn(internals: Internals, request: FastifyRequest, reply
 }
 
 async function spend(
-  { limiter, clock, clientAddress }: Internals,
+  { staffLimiter, clock, clientAddress }: Internals,
   request: FastifyRequest,
   reply: FastifyReply,
   name: string,
@@ -30,9 +30,9 @@ async function spend(
   complaint: string,
 ): Promise<void> {
   const key = `${name}:${clientAddress(request)}`
-  const { allowed, retryAfterMs } = await limiter.check({ key, policy, cost: 1 }, clock.now())
-  if (allowed) return
-  const seconds = Math.max(1, Math.ceil((retryAfterMs ?? policy.periodMs) / SECOND_MS))
+  const decision = await staffLimiter.check({ key, policy, cost: 1 }, clock.now())
+  if (decision.allowed) return
+  const seconds = retryAfterSeconds(decision) ?? 1
   reply.header('retry-after', seconds)
   throw new TooManyAttemptsError(`${complaint}: try again in ${inWords(seconds)}.`)
 }

@@ -1,22 +1,24 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Internals } from '../smart-rate-limit.js'
+import { countRefusal } from './own-limits.js'
 import { CrossSiteError } from './staff-errors.js'
 
 /**
- * Refuses a form that another site sent. Browsers say so in `Sec-Fetch-Site`, over plain http in `Origin`; what sends
+ * The hook that refuses a form which another site sent. Browsers say so in `Sec-Fetch-Site`, over plain http in `Origin`; what sends
  * neither is no browser, and nobody can make it send a form.
- *
- * @throws CrossSiteError
  */
-export async function refuseCrossSite(request: FastifyRequest): Promise<void> {
-  const site = request.headers['sec-fetch-site']
-  if (site === 'same-origin' || site === 'none') return
-  const { origin } = request.headers
-  if (site === undefined && (origin === undefined || hostOf(origin) === request.host)) return
-  request.log.warn(
-    { site, origin, host: request.host },
-    'A staff form came from another site. If it did not, let the proxy pass on the Host header',
-  )
-  throw new CrossSiteError()
+export function createCrossSiteGuard(internals: Internals) {
+  return async function refuseCrossSite(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { origin, 'sec-fetch-site': site } = request.headers
+    if (site === 'same-origin' || site === 'none') return
+    if (site === undefined && (origin === undefined || hostOf(origin) === request.host)) return
+    await countRefusal(internals, request, reply)
+    request.log.warn(
+      { site, origin, host: request.host },
+      'A staff form came from another site. If it did not, let the proxy pass on the Host header',
+    )
+    throw new CrossSiteError()
+  }
 }
 
 function hostOf(origin: string): string | undefined {

@@ -3,10 +3,10 @@ import type { Internals } from '../smart-rate-limit.js'
 import { countSignIn } from './own-limits.js'
 import type { Pages } from './pages.js'
 import { requestedPath } from './request-query.js'
-import { refuseCrossSite } from './same-site.js'
+import { createCrossSiteGuard } from './same-site.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase } from './staff-errors.js'
-import { staffRoute } from './staff-routes.js'
+import { routeName, staffRoute } from './staff-routes.js'
 
 /** Room for a name and a password. */
 const BODY_LIMIT = 4096
@@ -24,6 +24,8 @@ export function registerSignInRoutes(
     { parseAs: 'string', bodyLimit: BODY_LIMIT },
     async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
   )
+
+  const refuseCrossSite = createCrossSiteGuard(internals)
 
   async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
     if (await fromDatabase(accounts.isStaff(request))) return reply.redirect('./')
@@ -66,7 +68,7 @@ export function signInContext(
   request: FastifyRequest,
   { account = '', problem, refused = false }: { account?: string; problem?: string; refused?: boolean },
 ) {
-  const atDashboard = request.routeOptions.config.name === 'dashboard' && !requestedPath(request).endsWith('/')
+  const atDashboard = routeName(request) === 'dashboard' && !requestedPath(request).endsWith('/')
   return {
     page: { title: 'Sign in', action: atDashboard ? 'dashboard/sign-in' : 'sign-in', account, problem, refused },
   }

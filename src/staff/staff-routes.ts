@@ -19,11 +19,16 @@ export function staffRoute(name: StaffRouteName) {
 }
 
 export function isPageRoute(request: FastifyRequest): boolean {
-  return PAGE_ROUTES.includes(request.routeOptions.config.name)
+  return PAGE_ROUTES.includes(routeName(request))
 }
 
 /** Whether an answer is read by a person: elsewhere than on the pages, JSON is the better answer. */
 export function wantsPage(request: FastifyRequest): boolean {
-  const { name } = request.routeOptions.config
+  const name = routeName(request)
   return isPageRoute(request) || (name === 'not-found' && /\btext\/html\b/.test(request.headers.accept ?? ''))
+}
+
+/** The name a route was registered with; a host may name its own routes in a way of its own. */
+export function routeName({ routeOptions: { config } }: FastifyRequest): unknown {
+  return 'name' in config ? config.name : undefined
 }

@@ -7,7 +7,8 @@ import type { Check, Decision } from '../limiter/algorithm.js'
  * one key exactly `limit` are allowed per period. Checks on one key inside one batch are answered in their order.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
  * never goes back.
- * *Failure*: a rejected promise means that no check of the batch was answered. The limiter then decides without the
+ * *Failure*: a promise has to settle at some time; the limiter does not wait for it longer than its time-out. A
+ * rejected promise means that no check of the batch was answered. The limiter then decides without the
  * store; the store neither retries nor logs.
  *
  * `fastify-smart-ratelimit/testing` has a suite that proves a store.
@@ -15,7 +16,8 @@ import type { Check, Decision } from '../limiter/algorithm.js'
 export interface Store {
   /**
    * How many batches may be under way at once. Checks that arrive meanwhile are gathered into the next batch.
-   * `Infinity` is for a store that answers at once, in process memory: its checks are not gathered.
+   * `Infinity` is for a store that answers at once, in process memory: its checks are not gathered, and no time-out
+   * guards them.
    */
   readonly concurrency: number
 

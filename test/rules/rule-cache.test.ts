@@ -18,7 +18,7 @@ function rulesNamed(...names: string[]): LoadedRules {
       priority: 0,
     }),
   )
-  return { rules, rejected: [] }
+  return { rules, rejected: [], source: names.join() }
 }
 
 /** A table whose reading can be held up and made to fail. */
@@ -136,7 +136,7 @@ describe('the rule cache', () => {
   test('reports a row that is not valid once, not at every reading', async () => {
     const table = controlledTable()
     const { cache, lines } = cacheOf(table)
-    table.content = { rules: [], rejected: [{ name: 'bad', reason: 'rate: Invalid rate' }] }
+    table.content = { rules: [], rejected: [{ name: 'bad', reason: 'rate: Invalid rate' }], source: 'bad' }
     for (let round = 0; round < 3; round++) await cache.reload(round)
     assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
   })
