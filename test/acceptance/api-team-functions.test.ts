@@ -26,6 +26,20 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(3, '/', { headers: { authorization: 'b' } }), [200, 200, 429])
   })
 
+  test('a defaultRate function that answers two periods has a counter for each, and both hold', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { statuses } = await startApp(t, {
+      database,
+      plugin: { middleware: { defaultRate: ({ method }) => (method === 'GET' ? '2/m' : '2/h') } },
+    })
+
+    const answers: number[] = []
+    for (let round = 0; round < 3; round++) {
+      answers.push(...(await statuses(1, '/')), ...(await statuses(1, '/', { method: 'HEAD' })))
+    }
+    assert.deepEqual(answers, [200, 200, 200, 200, 429, 429])
+  })
+
   test('a defaultRate function that throws, or answers nothing or nonsense, means 100/m and one line in the log', async (t) => {
     const database = await openDatabase(t, provider)
     const answers: Record<string, () => string | null> = {

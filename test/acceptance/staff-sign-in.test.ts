@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
+import type { Store } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
 
@@ -44,6 +45,31 @@ forEachDatabase((provider) => {
     assert.ok(Number(refused.headers['retry-after']) >= 1)
     assert.equal((await signIn(PASSWORD, { from: '203.0.113.8' })).status, 303)
     clock.advance(5 * MINUTE_MS)
+    assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
+  })
+
+  test('passwords cannot be guessed without limit while the store fails, nor staff kept out, whatever onStoreError says', async (t) => {
+    const backend: Store = {
+      concurrency: 1,
+      check: () => Promise.reject(new Error('no store')),
+      reset: () => undefined,
+      close: () => undefined,
+    }
+    for (const onStoreError of ['allow', 'deny'] as const) {
+      const { signIn } = await startWithStaff(t, provider, undefined, { onStoreError, middleware: { backend } })
+      assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
+      for (let attempt = 2; attempt <= 10; attempt++) assert.equal((await signIn('wrong', { from: BAD })).status, 403)
+      assert.equal((await signIn('wrong', { from: BAD })).status, 429)
+    }
+  })
+
+  test('forms that other sites send are refused, at most 60 a minute, and use up no attempt to sign in', async (t) => {
+    const { signIn } = await startWithStaff(t, provider)
+    const headers = { 'sec-fetch-site': 'cross-site' }
+    for (let attempt = 1; attempt <= 60; attempt++) {
+      assert.equal((await signIn(PASSWORD, { from: BAD, headers })).status, 403)
+    }
+    assert.equal((await signIn(PASSWORD, { from: BAD, headers })).status, 429)
     assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
   })
 

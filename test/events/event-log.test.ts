@@ -88,6 +88,29 @@ describe('the event log', () => {
     await events.flush()
   })
 
+  test('flushes all it took although later events are dropped meanwhile', async () => {
+    const { events, table } = logOf({ bufferSize: 400 })
+    for (let place = 0; place < 400; place++) events.record(eventOf('a'))
+    const flush = events.flush()
+    for (let place = 0; place < 300; place++) events.record(eventOf('b'))
+    await flush
+    assert.deepEqual(table.batches, [200, 200])
+    assert.equal(events.stats().written, 400)
+  })
+
+  test('holds no more of a request than the table takes', async () => {
+    const written: number[] = []
+    const events = new EventLog({
+      write: async (rowsJson) => written.push(rowsJson.length),
+      bufferSize: 10,
+      now: Date.now,
+      log: { error: () => assert.fail() },
+    })
+    events.record({ ...eventOf('k'.repeat(15_000)), path: `/${'x'.repeat(15_000)}`, method: 'M'.repeat(500) })
+    await events.flush()
+    assert.ok(Number(written[0]) < 1_000, `${written[0]} characters`)
+  })
+
   test('drops and counts what its buffer cannot hold', async () => {
     const { events, table, lines } = logOf({ bufferSize: 10 })
     table.held = true

@@ -143,4 +143,27 @@ describe('the limiter', () => {
     await turn()
     assert.equal(limiter.storeIsDown, true, 'an answer that comes too late is no recovery')
   })
+
+  test('takes an event loop that was blocked for no outage of the store', async () => {
+    const store = controlledStore(1)
+    const { limiter, lines } = limiterOf(store, 40)
+    store.held = true
+    const answer = limiter.check(checkOf('a'), NOW_MS)
+    await turn()
+    setTimeout(() => store.letGo())
+    for (const startMs = performance.now(); performance.now() - startMs < 100; );
+    assert.equal((await answer).count, 1)
+    assert.deepEqual(lines, [])
+  })
+
+  test('tries a store again although the clock was set back in the outage', async () => {
+    const store = controlledStore(1)
+    const { limiter } = limiterOf(store)
+    store.failure = new Error('connection refused')
+    await limiter.check(checkOf('a'), NOW_MS)
+    store.failure = undefined
+    await limiter.check(checkOf('a'), NOW_MS - 3_600_000)
+    await turn()
+    assert.equal(limiter.storeIsDown, false)
+  })
 })

@@ -133,6 +133,15 @@ describe('the rule cache', () => {
     assert.equal(lines.length, 2)
   })
 
+  test('keeps the compiled rules when the table says the same', async () => {
+    const table = controlledTable()
+    const { cache } = cacheOf(table)
+    const before = await cache.reload(0)
+    assert.equal(await cache.reload(1), before)
+    table.content = rulesNamed('second')
+    assert.notEqual(await cache.reload(2), before)
+  })
+
   test('reports a row that is not valid once, not at every reading', async () => {
     const table = controlledTable()
     const { cache, lines } = cacheOf(table)
