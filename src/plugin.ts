@@ -3,8 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { analyticsOf } from './analytics/analytics.js'
 import { type OpenDatabase, openDatabase } from './client.js'
-import { redactUrl } from './db/database.js'
-import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
+import { MissingTableError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
@@ -78,11 +77,7 @@ function needsDatabase({ middleware, logEvents, useDynamicRules }: Settings): bo
 /** The embedded database has to open: a wrong path is found at start. A server may be away, and is told about. */
 async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance): Promise<void> {
   if (database.dialect.provider === 'sqlite') {
-    await database.ready().catch((error: unknown) => {
-      throw new InvalidSettingError(
-        `Setting "database" is ${redactUrl(database.url)}, which cannot be opened (${messageOf(error)}): give a file in a folder that exists and can be written to`,
-      )
-    })
+    await database.ready()
     return
   }
   database.query(`SELECT 1 FROM ${database.dialect.table('rate_limit_counter')} LIMIT 1`).catch((error: unknown) => {

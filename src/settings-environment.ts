@@ -58,6 +58,12 @@ export function variableOf(option: string): string {
   return VARIABLES.find(([, name]) => name === option)?.[0] ?? option
 }
 
+/** The key of `RATELIMIT_MIDDLEWARE` that an option is read from. */
+export function middlewareVariableOf(option: string): string {
+  const key = Object.entries(MIDDLEWARE_KEYS).find(([, name]) => name === option)?.[0]
+  return key === undefined ? `middleware.${option}` : `RATELIMIT_MIDDLEWARE.${key}`
+}
+
 /** The options that environment variables give. An empty variable counts as absent. */
 export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
   for (const variable of NOT_AVAILABLE) {

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import Value from 'typebox/value'
 import type { RateLimitClient } from './client.js'
 import { type Clock, SECOND_MS, systemClock } from './clock.js'
-import { DEFAULT_SCHEMA } from './db/database.js'
+import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import { parseAddressList } from './http/client-address.js'
 import { HEADER_VARIANTS, type HeaderVariant } from './http/headers.js'
@@ -12,7 +12,7 @@ import type { Algorithm } from './limiter/algorithm.js'
 import { FALLBACKS, type Fallback } from './limiter/fallback.js'
 import { parseRate } from './limiter/rate.js'
 import { type ClientKind, checkAlgorithm, parseClientKind } from './rules/rule.js'
-import { optionsFromEnvironment, variableOf } from './settings-environment.js'
+import { middlewareVariableOf, optionsFromEnvironment, variableOf } from './settings-environment.js'
 import type { Store } from './stores/store.js'
 
 /** The limit of requests that no rule matches. */
@@ -129,6 +129,9 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   const fromEnvironment = optionsFromEnvironment(environment)
   checkFields(fromEnvironment, FIELDS, variableOf)
   const given = { ...fromEnvironment, ...withoutUndefined(options) }
+  if (typeof given.database === 'string') {
+    checkDatabaseUrl(given.database, options.database === undefined ? variableOf('database') : 'database')
+  }
   if (given.clock !== undefined && typeof given.clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
   }
@@ -140,10 +143,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     logEvents: given.logEvents ?? false,
     useDynamicRules: given.useDynamicRules ?? false,
     ruleCacheTimeoutMs: (given.ruleCacheTimeout ?? 60) * SECOND_MS,
-    middleware: resolveMiddleware({
-      ...withoutUndefined(fromEnvironment.middleware ?? {}),
-      ...withoutUndefined(options.middleware ?? {}),
-    }),
+    middleware: resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {}),
     onStoreError: given.onStoreError ?? 'local',
     alertThreshold: given.alertThreshold,
     database: given.database,
@@ -162,33 +162,34 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   }
 }
 
-function resolveMiddleware(given: MiddlewareOptions) {
-  checkFields(given, MIDDLEWARE_FIELDS, (name) => `middleware.${name}`)
+function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
+  const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...withoutUndefined(options) }
+  const called = (name: string) =>
+    name in withoutUndefined(options) ? `middleware.${name}` : middlewareVariableOf(name)
+  checkFields(given, MIDDLEWARE_FIELDS, called)
   const { backend = 'database', defaultRate = DEFAULT_RATE, rateLimits = {}, key = 'ip' } = given
-  if (typeof defaultRate === 'string') explain('middleware.defaultRate', defaultRate, () => parseRate(defaultRate))
+  if (typeof defaultRate === 'string') explain(called('defaultRate'), defaultRate, () => parseRate(defaultRate))
   for (const [prefix, rate] of Object.entries(rateLimits)) {
-    checkPrefix('middleware.rateLimits', prefix)
-    explain(`middleware.rateLimits[${JSON.stringify(prefix)}]`, rate, () => parseRate(rate))
+    checkPrefix(called('rateLimits'), prefix)
+    explain(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, () => parseRate(rate))
   }
-  for (const prefix of given.skipPaths ?? []) checkPrefix('middleware.skipPaths', prefix)
+  for (const prefix of given.skipPaths ?? []) checkPrefix(called('skipPaths'), prefix)
   return {
-    backend: checkBackend(backend),
+    backend: checkBackend(called('backend'), backend),
     defaultRate,
     rateLimits,
-    algorithm: explain('middleware.algorithm', given.algorithm, () =>
-      checkAlgorithm(given.algorithm ?? 'fixed_window'),
-    ),
-    key: typeof key === 'string' ? explain('middleware.key', key, (): ClientKind => parseClientKind(key)) : key,
+    algorithm: explain(called('algorithm'), given.algorithm, () => checkAlgorithm(given.algorithm ?? 'fixed_window')),
+    key: typeof key === 'string' ? explain(called('key'), key, (): ClientKind => parseClientKind(key)) : key,
     block: given.block ?? true,
     skipPaths: given.skipPaths ?? [],
     lists: {
-      allow: parseAddressList('middleware.allowList', given.allowList ?? []),
-      deny: parseAddressList('middleware.denyList', given.denyList ?? []),
+      allow: parseAddressList(called('allowList'), given.allowList ?? []),
+      deny: parseAddressList(called('denyList'), given.denyList ?? []),
     },
   }
 }
 
-function checkBackend(backend: string | Store): 'database' | 'memory' | Store {
+function checkBackend(setting: string, backend: string | Store): 'database' | 'memory' | Store {
   if (typeof backend === 'object') {
     if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
   } else if (backend === 'database' || backend === 'memory') {
@@ -196,7 +197,7 @@ function checkBackend(backend: string | Store): 'database' | 'memory' | Store {
   }
   const complaint = backend === 'redis' ? 'which is not available in this version' : 'which is no backend'
   throw new InvalidSettingError(
-    `Setting "middleware.backend" is ${shown(backend)}, ${complaint}: give database, memory, or a Store`,
+    `Setting "${setting}" is ${shown(backend)}, ${complaint}: give database, memory, or a Store`,
   )
 }
 

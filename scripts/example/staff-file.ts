@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
-import Type from 'typebox'
-import Value from 'typebox/value'
+import { Check } from 'typebox/schema'
 import { hashPassword } from '../../src/index.js'
 
 /** What the built-in sign-in needs, and has to survive a restart. */
@@ -11,10 +10,14 @@ export interface StaffFile {
   readonly sessionSecret: string
 }
 
-const STAFF_FILE = Type.Object({
-  accounts: Type.Record(Type.String(), Type.String()),
-  sessionSecret: Type.String(),
-})
+const STAFF_FILE = {
+  type: 'object',
+  required: ['accounts', 'sessionSecret'],
+  properties: {
+    accounts: { type: 'object', additionalProperties: { type: 'string' } },
+    sessionSecret: { type: 'string' },
+  },
+} as const
 
 /**
  * Reads the accounts, or makes one where there is no file yet.
@@ -42,7 +45,7 @@ async function readStaffFile(path: string): Promise<StaffFile | undefined> {
     throw error
   }
   const staff = parseJson(text)
-  if (Value.Check(STAFF_FILE, staff)) return staff
+  if (Check(STAFF_FILE, staff)) return staff
   throw new Error(`${path} does not hold staff accounts: delete it, and the next start makes a new password`)
 }
 

@@ -1,8 +1,8 @@
-import { InvalidSettingError, MissingTableError } from '../errors.js'
+import { InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
 import { applyMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
-import { createSqliteConnection, sqliteDialect, sqlitePath } from './sqlite.js'
+import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
 
 export const DEFAULT_DATABASE_URL = 'file:./ratelimit.db'
 export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
@@ -45,9 +45,22 @@ export class Database {
     return this.#ready
   }
 
-  /** Brings the tables to today's schema and answers the names of the migrations applied now. */
-  migrate(): Promise<string[]> {
-    return applyMigrations(this.dialect, this.#connection)
+  /**
+   * Brings the tables to today's schema and answers the names of the migrations applied now.
+   *
+   * @throws InvalidSettingError when the file of an embedded database cannot be used
+   */
+  async migrate(): Promise<string[]> {
+    try {
+      return await applyMigrations(this.dialect, this.#connection)
+    } catch (error) {
+      const remedy = unusableFileRemedy(error)
+      if (remedy === undefined) throw error
+      throw new InvalidSettingError(
+        `Setting "database" is ${this.url}, which cannot be used (${messageOf(error)}): ${remedy}`,
+        { cause: error },
+      )
+    }
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>
@@ -101,22 +114,25 @@ function isPrismaMissingTable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'P2021'
 }
 
-/** A URL without its password, for messages; also a mistyped one. */
+/** A URL without name and password, for messages; also one whose password broke it. */
 export function redactUrl(url: string): string {
-  return url.replace(/:(?!\/\/)[^/?]*@/, ':***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
+  return url.replace(/^([a-z]+(?::\/{0,2}|\/{1,2}))?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
 }
 
-/** @throws InvalidSettingError when the URL is of no database that this package knows */
-function checkDatabaseUrl(url: string): void {
+/**
+ * @param setting what the URL is called where it was given
+ * @throws InvalidSettingError when the URL is of no database that this package knows
+ */
+export function checkDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {
     if (canConnectTo(url)) return
     throw new InvalidSettingError(
-      `Setting "database" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
+      `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
     )
   }
   if (/^file:./.test(url) && !/^file:(?::memory:|\/\/[^/])/.test(url)) return
   throw new InvalidSettingError(
-    `Setting "database" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
+    `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
   )
 }
 

@@ -149,6 +149,18 @@ function isBusy(error: unknown): boolean {
   return error instanceof BetterSqlite3.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code)
 }
 
+/** What to do about a file that cannot be used; undefined for any other error. */
+export function unusableFileRemedy(error: unknown): string | undefined {
+  // The driver's own check, before SQLite is asked.
+  const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
+  const code = error instanceof BetterSqlite3.SqliteError ? error.code : ''
+  if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
+  if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
+    return 'give a file in a folder that exists and can be written to'
+  }
+  return undefined
+}
+
 /** The driver takes `$1` for a parameter named "1". */
 function named(parameters: readonly SqlValue[]): Record<string, SqlValue> {
   return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))

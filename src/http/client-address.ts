@@ -21,6 +21,8 @@ const UNKNOWN: ClientAddress = { key: 'unknown', plain: null, listed: null }
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 /** Addresses seen before are not parsed again; forgotten together when there are too many. */
 const REMEMBERED = 10_000
+/** Longer than any address with its port and zone; what is longer is parsed each time, and not kept. */
+const REMEMBERED_LENGTH = 64
 
 /** An address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for what is none. */
 export function plainIp(text: string | undefined): string | null {
@@ -48,8 +50,10 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     const family = ip.includes(':') ? 'ipv6' : 'ipv4'
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
     const address = { key, plain: ip, listed } as const
-    if (remembered.size >= REMEMBERED) remembered.clear()
-    remembered.set(text, address)
+    if (text.length <= REMEMBERED_LENGTH) {
+      if (remembered.size >= REMEMBERED) remembered.clear()
+      remembered.set(text, address)
+    }
     return address
   }
 

@@ -41,6 +41,7 @@ const PRIORITY_LIMIT = 2_147_483_647
 /** One check per field that can be wrong; each throws an error whose message goes beside the field. */
 const CHECKS: Readonly<Record<string, (value: unknown) => unknown>> = {
   name: checkName,
+  description: checkDescription,
   pathPattern: checkPattern,
   method: parseMethods,
   rate: checkRate,
@@ -152,8 +153,18 @@ function checkPattern(value: unknown): void {
   if (pattern.length === 0 || pattern.length > MAX_PATTERN_LENGTH) {
     throw new Error(`must be 1 to ${MAX_PATTERN_LENGTH} characters long`)
   }
-  if (pattern.includes('\0')) throw new Error('must not contain NUL')
+  checkStorable(pattern)
   compilePattern(pattern)
+}
+
+function checkDescription(value: unknown): void {
+  checkStorable(asText(value))
+}
+
+/** Databases refuse these. */
+function checkStorable(text: string): void {
+  if (text.includes('\0')) throw new Error('must not contain NUL')
+  if (!text.isWellFormed()) throw new Error('must not contain half a surrogate pair')
 }
 
 function checkRate(value: unknown): void {

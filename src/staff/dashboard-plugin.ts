@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../smart-rate-limit.js'
 import { createErrorHandler } from './error-page.js'
@@ -48,16 +49,16 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   }
   app.register(
     async (scope) => {
-      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(isStaff, accounts)))
+      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(isStaff, accounts, internals.clock)))
       registerReportRoutes(scope, internals, pages)
     },
     { prefix },
   )
 }
 
-function staffCheck(isStaff: IsStaff | undefined, accounts: StaffAccounts | undefined): IsStaff {
+function staffCheck(isStaff: IsStaff | undefined, accounts: StaffAccounts | undefined, clock: Clock): IsStaff {
   if (accounts !== undefined) return accountStaff(accounts)
-  return isStaff === undefined ? nobodyIsStaff : hostStaff(isStaff)
+  return isStaff === undefined ? nobodyIsStaff : hostStaff(isStaff, clock)
 }
 
 function securityHeaders({ contentSecurityPolicy }: Pages) {

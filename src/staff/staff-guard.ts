@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Clock, MINUTE_MS } from '../clock.js'
 import type { Internals } from '../smart-rate-limit.js'
 import { countRefusal } from './own-limits.js'
 import type { StaffAccounts } from './staff-accounts.js'
@@ -17,12 +18,17 @@ export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
 }
 
 /** The check a host brings, with a failure meaning no. */
-export function hostStaff(isStaff: IsStaff): IsStaff {
+export function hostStaff(isStaff: IsStaff, clock: Clock): IsStaff {
+  let loggedAtMs = Number.NEGATIVE_INFINITY
   return async function isStaffOfHost(request) {
     try {
       return await isStaff(request)
     } catch (error) {
-      request.log.error({ err: error }, 'isStaff of dashboardPlugin failed: the request is refused')
+      // Not for each request: strangers would decide how much is logged.
+      if (Math.abs(clock.now() - loggedAtMs) >= MINUTE_MS) {
+        loggedAtMs = clock.now()
+        request.log.error({ err: error }, 'isStaff of dashboardPlugin failed: the request is refused')
+      }
       return false
     }
   }

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { createRateLimitClient } from '../../src/client.js'
 import { Database } from '../../src/db/database.js'
 import { RuleValidationError } from '../../src/errors.js'
+import { migrate } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
@@ -139,6 +143,31 @@ forEachDatabase((provider, open) => {
         await close()
       }
     })
+  })
+})
+
+describe('a SQLite file', () => {
+  test('that cannot be used is named with the reason and the remedy', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-test-'))
+    try {
+      await writeFile(
+        join(folder, 'text.db'),
+        'this is no database, but a text that is long enough to be read as one'.repeat(20),
+      )
+      for (const [file, remedy] of [
+        ['missing/a.db', /give a file in a folder that exists and can be written to/],
+        ['.', /give a file in a folder/],
+        ['text.db', /restore the file from a backup, or name another one/],
+      ] as const) {
+        const url = `file:${join(folder, file)}`
+        await assert.rejects(migrate({ database: url }), (error: Error) => {
+          assert.match(error.message, remedy)
+          return error.message.startsWith(`Setting "database" is ${url}, which cannot be used (`)
+        })
+      }
+    } finally {
+      await rm(folder, { recursive: true })
+    }
   })
 })
 

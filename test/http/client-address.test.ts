@@ -67,6 +67,15 @@ describe('a client', () => {
   })
 })
 
+test('an address with a zone of any length is not kept', () => {
+  const resolve = createAddressResolver(64, NO_LISTS)
+  const before = process.memoryUsage().heapUsed
+  for (let place = 0; place < 5_000; place++) {
+    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`, undefined).key, 'fe80::/64')
+  }
+  assert.ok(process.memoryUsage().heapUsed - before < 40e6)
+})
+
 describe('an address list', () => {
   for (const entry of [
     '10.0.0.0/33',
