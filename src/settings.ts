@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import Type from 'typebox'
 import Value from 'typebox/value'
 import type { RateLimitClient } from './client.js'
@@ -234,7 +235,10 @@ function explain<Answer>(setting: string, value: unknown, read: () => Answer): A
 
 /** A value as a message quotes it. */
 function shown(value: unknown): string {
-  const text = typeof value === 'function' ? 'a function' : (JSON.stringify(value) ?? String(value))
+  const text =
+    typeof value === 'string'
+      ? JSON.stringify(value)
+      : inspect(value, { depth: 1, breakLength: Number.POSITIVE_INFINITY })
   return text.length > 80 ? `${text.slice(0, 80)}…` : text
 }
 

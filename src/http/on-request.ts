@@ -77,9 +77,9 @@ export function createOnRequest(steps: OnRequestSteps) {
     let refused: Error | undefined
     try {
       if (outcome !== null) {
+        if (outcome.refused) refused = refusal(reply, outcome.decision)
         steps.headers(reply, outcome.decision)
         steps.record(request, outcome)
-        if (outcome.refused) refused = refusal(reply, outcome.decision)
       }
     } catch (error) {
       steps.failed(error)
