@@ -33,6 +33,8 @@ export interface Dialect {
   table(name: string): string
   /** A timestamp from an expression that is milliseconds since the epoch. */
   fromMs(expression: string): string
+  /** An expression, a parameter above all, taken for a whole number. */
+  whole(expression: string): string
   /** A text that sorts by its bytes, as every list of a report does. */
   bytewise(expression: string): string
   /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */

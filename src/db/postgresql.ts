@@ -19,6 +19,7 @@ export function postgresqlDialect(schema: string): Dialect {
     writeConcurrency: 2,
     table: (name) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`,
     fromMs: (expression) => `to_timestamp((${expression}) / 1000.0)`,
+    whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
     jsonRows: () => 'json_array_elements($1::json) AS element(value)',
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,

@@ -13,6 +13,7 @@ export const sqliteDialect: Dialect = {
   writeConcurrency: 1,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
+  whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,

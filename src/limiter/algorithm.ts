@@ -5,9 +5,7 @@ import { SECOND_MS } from '../clock.js'
  * answer, and a *counter* is what a store keeps between two checks.
  */
 
-/** The algorithms of the field that are built; the others of the vocabulary are refused until they are. */
-export const ALGORITHMS = ['fixed_window'] as const
-export const PLANNED_ALGORITHMS = ['sliding_window', 'token_bucket', 'leaky_bucket'] as const
+export const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
 
 export type Algorithm = (typeof ALGORITHMS)[number]
 
@@ -42,6 +40,12 @@ export interface Decision {
   readonly retryAfterMs: number | null
   /** No store answered, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
+}
+
+/** What an algorithm makes of a check: the counter to store in place of the one it was given, and the answer. */
+export interface Checked<Counter> {
+  readonly counter: Counter
+  readonly decision: Decision
 }
 
 /** The true wait in whole seconds, rounded up, at least 1; null where waiting does not help. */

@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import { RE2JS } from 're2js'
 import { messageOf, RuleValidationError } from '../errors.js'
-import { ALGORITHMS, type Algorithm, PLANNED_ALGORITHMS, type Policy } from '../limiter/algorithm.js'
+import { ALGORITHMS, type Algorithm, type Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 
 /** A row of the rule table, as the matching needs it. */
@@ -134,14 +134,11 @@ function compilePattern(pattern: string): void {
   }
 }
 
-/** @throws Error for an algorithm that does not exist, or does not yet */
+/** @throws Error for an algorithm that does not exist */
 export function checkAlgorithm(value: unknown): Algorithm {
   const algorithm = ALGORITHMS.find((known) => known === value)
   if (algorithm !== undefined) return algorithm
-  const complaint = PLANNED_ALGORITHMS.some((planned) => planned === value)
-    ? 'is not available in this version'
-    : 'is no algorithm'
-  throw new Error(`${JSON.stringify(value)} ${complaint}: give ${ALGORITHMS.join(', ')}`)
+  throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
 }
 
 function checkName(value: unknown): void {

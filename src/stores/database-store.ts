@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
 import { Database, databaseOf } from '../db/database.js'
-import type { Dialect } from '../db/dialect.js'
 import { storable } from '../db/storable.js'
-import type { Check, Decision } from '../limiter/algorithm.js'
-import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
+import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
+import { bucketTable } from './bucket-table.js'
+import type { CounterTable, Group } from './counter-table.js'
+import { fixedWindowTable } from './fixed-window-table.js'
+import { slidingWindowTable } from './sliding-window-table.js'
 import type { Store } from './store.js'
 
 export interface DatabaseStoreOptions {
@@ -17,42 +19,34 @@ export interface DatabaseStoreOptions {
 const MAX_KEY_LENGTH = 255
 const HASH_LENGTH = 64
 
-interface CounterRow {
-  readonly key: string
-  readonly count: number
-  readonly endMs: number
-}
-
-/** What one statement adds to one counter: the checks on it, in the order of their arrival. */
-interface Advance {
-  readonly periodMs: number
-  readonly places: number[]
-  cost: number
-}
-
-/** Counters in a table, exact over any number of processes: one statement advances a whole batch. */
+/** Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch. */
 export class DatabaseStore implements Store {
   readonly concurrency: number
   readonly #database: Database
   readonly #owned: boolean
   readonly #prefix: string
-  readonly #sql: { readonly advance: string; readonly reset: string }
+  readonly #tables: Readonly<Record<Algorithm, CounterTable>>
 
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
     this.#owned = typeof database !== 'object'
     this.#database = typeof database === 'object' ? databaseOf(database) : new Database(database, schema)
     this.#prefix = namespace === undefined ? '' : `${namespace}|`
-    this.#sql = statements(this.#database.dialect)
-    this.concurrency = this.#database.dialect.writeConcurrency
+    const { dialect } = this.#database
+    this.#tables = {
+      fixed_window: fixedWindowTable(dialect),
+      sliding_window: slidingWindowTable(dialect),
+      token_bucket: bucketTable(dialect, 'rate_limit_token_bucket'),
+      leaky_bucket: bucketTable(dialect, 'rate_limit_leaky_bucket'),
+    }
+    this.concurrency = dialect.writeConcurrency
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
     const decisions: Decision[] = []
     for (let places = [...checks.keys()]; places.length > 0; ) {
-      const { advances, left } = this.#group(checks, places)
-      for (const row of await this.#advance(advances, nowMs)) {
-        const advance = advances.get(row.key)
-        if (advance !== undefined) answerInOrder(checks, advance, row, nowMs, decisions)
+      const { statements, left } = this.#group(checks, places)
+      for (const [algorithm, groups] of statements) {
+        await this.#tables[algorithm].advance(this.#database.query, groups, nowMs, decisions)
       }
       places = left
     }
@@ -60,7 +54,10 @@ export class DatabaseStore implements Store {
   }
 
   async reset(key: string): Promise<void> {
-    await this.#database.execute(this.#sql.reset, [this.#storedKey(key)])
+    const stored = this.#storedKey(key)
+    for (const { name } of Object.values(this.#tables)) {
+      await this.#database.execute(`DELETE FROM ${this.#database.dialect.table(name)} WHERE key = $1`, [stored])
+    }
   }
 
   async close(): Promise<void> {
@@ -68,38 +65,35 @@ export class DatabaseStore implements Store {
   }
 
   /**
-   * Adds up the checks on each counter, since one statement can change a row only once. Checks on one counter with
-   * different periods (a rule was just edited) go into one statement after the other.
+   * Groups the checks on each counter, since one statement can change a row only once. A check that cannot join those
+   * before it (a rule was just edited, or costs differ) goes into a later statement, and so does all that follows it.
    */
   #group(checks: readonly Check[], places: readonly number[]) {
-    const advances = new Map<string, Advance>()
+    const statements = new Map<Algorithm, Map<string, Group>>()
+    const closed = new Set<Group>()
     const left: number[] = []
     for (const place of places) {
       const check = checks[place]
       if (check === undefined) continue
-      const { policy, cost } = check
+      const { algorithm } = check.policy
+      let groups = statements.get(algorithm)
+      if (groups === undefined) {
+        groups = new Map()
+        statements.set(algorithm, groups)
+      }
       const key = this.#storedKey(check.key)
-      const advance = advances.get(key)
-      if (advance === undefined) {
-        advances.set(key, { periodMs: policy.periodMs, places: [place], cost })
-      } else if (advance.periodMs === policy.periodMs) {
-        advance.places.push(place)
-        advance.cost += cost
+      const group = groups.get(key)
+      if (group === undefined) {
+        groups.set(key, { first: check, checks: [check], places: [place] })
+      } else if (!closed.has(group) && this.#tables[algorithm].joins(group.first, check)) {
+        group.checks.push(check)
+        group.places.push(place)
       } else {
+        closed.add(group)
         left.push(place)
       }
     }
-    return { advances, left }
-  }
-
-  #advance(advances: ReadonlyMap<string, Advance>, nowMs: number): Promise<CounterRow[]> {
-    // In the order of their keys, so that concurrent writers cannot deadlock.
-    const rows = [...advances.keys()].sort().map((key) => {
-      const { periodMs, cost } = advances.get(key) ?? { periodMs: 1, cost: 0 }
-      const startMs = windowStartMs(periodMs, nowMs)
-      return [key, cost, startMs, startMs + periodMs]
-    })
-    return this.#database.query<CounterRow>(this.#sql.advance, [JSON.stringify(rows), nowMs])
+    return { statements, left }
   }
 
   /** The key as the column takes it; one that is too long, or that a database refuses, ends with its hash. */
@@ -109,42 +103,5 @@ export class DatabaseStore implements Store {
     if (stored === whole) return stored
     const hash = createHash('sha256').update(whole, 'utf16le').digest('hex')
     return `${storable(whole, MAX_KEY_LENGTH - HASH_LENGTH - 1)}#${hash}`
-  }
-}
-
-function answerInOrder(
-  checks: readonly Check[],
-  { places, cost }: Advance,
-  { count, endMs }: CounterRow,
-  nowMs: number,
-  decisions: Decision[],
-): void {
-  let counted = count - cost
-  for (const place of places) {
-    const check = checks[place]
-    if (check === undefined) continue
-    counted += check.cost
-    decisions[place] = decideFixedWindow(check.policy, counted, endMs, check.cost, nowMs)
-  }
-}
-
-/** The same rules as `advanceFixedWindow`, for many counters at once. */
-function statements(dialect: Dialect) {
-  const table = dialect.table('rate_limit_counter')
-  const now = dialect.fromMs('$2')
-  const goesOn = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
-      AND c.window_start >= excluded.window_start)`
-  return {
-    advance: `INSERT INTO ${table} AS c (key, count, window_start, window_end, created_at, updated_at)
-    SELECT ${dialect.jsonField(0, 'text')}, ${dialect.jsonField(1, 'bigint')},
-      ${dialect.fromMs(dialect.jsonField(2, 'bigint'))}, ${dialect.fromMs(dialect.jsonField(3, 'bigint'))}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE true
-    ON CONFLICT (key) DO UPDATE SET
-      count = CASE WHEN ${goesOn} THEN c.count + excluded.count ELSE excluded.count END,
-      window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END,
-      window_end = CASE WHEN ${goesOn} THEN c.window_end ELSE excluded.window_end END,
-      updated_at = excluded.updated_at
-    RETURNING key, count, window_end AS "endMs"`,
-    reset: `DELETE FROM ${table} WHERE key = $1`,
   }
 }

@@ -1,17 +1,51 @@
-import type { Check, Decision } from '../limiter/algorithm.js'
+import type { Check, Decision, Policy } from '../limiter/algorithm.js'
 import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import { checkLeakyBucket, type LeakyBucketCounter } from '../limiter/leaky-bucket.js'
+import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
+import { checkTokenBucket, type TokenBucketCounter } from '../limiter/token-bucket.js'
 import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
-  /** The most counters kept, 100000 unless given; about 200 bytes each. */
+  /** The most counters kept, 100000 unless given; about 250 bytes each. */
   readonly maxKeys?: number
 }
 
 /** How many of the oldest counters are looked at for one to evict, so that a full store stays quick. */
 const EVICTION_LOOKS = 32
 
-interface Entry extends FixedWindowCounter {
-  blocked: boolean
+/** All that is counted under one key: a counter per algorithm, as an algorithm knows nothing of another one's. */
+class Entry {
+  fixedWindow: FixedWindowCounter | undefined
+  slidingWindow: SlidingWindowCounter | undefined
+  tokenBucket: TokenBucketCounter | undefined
+  leakyBucket: LeakyBucketCounter | undefined
+  /** Until when the client's last check leaves it refused; 0 when that was allowed. */
+  blockedUntilMs = 0
+
+  check(policy: Policy, cost: number, nowMs: number): Decision {
+    switch (policy.algorithm) {
+      case 'fixed_window': {
+        const counter = advanceFixedWindow(this.fixedWindow, policy.periodMs, cost, nowMs)
+        this.fixedWindow = counter
+        return decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs)
+      }
+      case 'sliding_window': {
+        const { counter, decision } = checkSlidingWindow(this.slidingWindow, policy, cost, nowMs)
+        this.slidingWindow = counter
+        return decision
+      }
+      case 'token_bucket': {
+        const { counter, decision } = checkTokenBucket(this.tokenBucket, policy, cost, nowMs)
+        this.tokenBucket = counter
+        return decision
+      }
+      case 'leaky_bucket': {
+        const { counter, decision } = checkLeakyBucket(this.leakyBucket, policy, cost, nowMs)
+        this.leakyBucket = counter
+        return decision
+      }
+    }
+  }
 }
 
 /**
@@ -26,7 +60,7 @@ export class MemoryStore implements Store {
   // Insertion order is the order of eviction.
   readonly #counters = new Map<string, Entry>()
   /** Counts newcomers together when the store is full of blocked clients. */
-  readonly #overflow = newEntry()
+  readonly #overflow = new Entry()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -44,12 +78,9 @@ export class MemoryStore implements Store {
   /** Answers one check without the detour of a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
     const entry = this.#counters.get(key) ?? this.#create(key, nowMs)
-    const { count, startMs, endMs } = advanceFixedWindow(entry, policy.periodMs, cost, nowMs)
-    entry.count = count
-    entry.startMs = startMs
-    entry.endMs = endMs
-    entry.blocked = count > policy.limit
-    return decideFixedWindow(policy, count, endMs, cost, nowMs)
+    const decision = entry.check(policy, cost, nowMs)
+    entry.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
+    return decision
   }
 
   reset(key: string): void {
@@ -62,7 +93,7 @@ export class MemoryStore implements Store {
 
   #create(key: string, nowMs: number): Entry {
     if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflow
-    const entry = newEntry()
+    const entry = new Entry()
     this.#counters.set(key, entry)
     return entry
   }
@@ -72,15 +103,11 @@ export class MemoryStore implements Store {
     let looks = EVICTION_LOOKS
     for (const [key, entry] of this.#counters) {
       this.#counters.delete(key)
-      if (!entry.blocked || entry.endMs <= nowMs) return true
+      if (entry.blockedUntilMs <= nowMs) return true
       // To the back, so that the next search looks further.
       this.#counters.set(key, entry)
       if (--looks === 0) return false
     }
     return false
   }
-}
-
-function newEntry(): Entry {
-  return { count: 0, startMs: 0, endMs: 0, blocked: false }
 }

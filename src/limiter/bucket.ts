@@ -1,0 +1,72 @@
+import type { Checked, Policy } from './algorithm.js'
+import { productQuotient, productRemainder } from './whole-numbers.js'
+
+/** What a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
+export interface BucketCounter {
+  readonly periodMs: number
+  /** The limit at which time gives back: the one that admitted last. Nothing in use ever exceeds it. */
+  readonly drainLimit: number
+  readonly used: number
+  /** 0 to `periodMs` - 1. */
+  readonly fraction: number
+  /** The counter's own time, which never runs backwards. */
+  readonly checkedMs: number
+}
+
+/**
+ * The arithmetic that the token bucket and the leaky bucket share. It is exact: in one millisecond time gives back
+ * `limit / periodMs`, kept as a whole number and a fraction over `periodMs`.
+ *
+ * Another limit applies at once to what is in use. Time gives back at the limit that admitted last, or at a higher one
+ * that was asked for since: so a bucket is back to nothing one period after its last use, even when the limit was
+ * lowered meanwhile.
+ */
+export function checkBucket(
+  counter: BucketCounter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+): Checked<BucketCounter> {
+  const { limit } = policy
+  const drained = drainTo(counter, policy, nowMs)
+  const inUse = drained.used + (drained.fraction > 0 ? 1 : 0)
+  const allowed = inUse + cost <= limit
+  const after = allowed
+    ? { ...drained, used: drained.used + cost, drainLimit: limit }
+    : { ...drained, drainLimit: Math.max(drained.drainLimit, limit) }
+  const aheadMs = after.checkedMs - nowMs
+  return {
+    counter: after,
+    decision: {
+      allowed,
+      count: allowed ? inUse + cost : limit + 1,
+      limit,
+      remaining: Math.max(0, allowed ? limit - inUse - cost : limit - inUse),
+      resetMs: after.used + after.fraction === 0 ? 0 : aheadMs + msUntil(after, 0),
+      retryAfterMs: allowed ? 0 : cost > limit ? null : aheadMs + msUntil(after, limit - cost),
+    },
+  }
+}
+
+/** The counter as it is at `nowMs`; afresh where it belongs to another period. */
+function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy, nowMs: number): BucketCounter {
+  if (counter === undefined || counter.periodMs !== periodMs) {
+    return { periodMs, drainLimit: limit, used: 0, fraction: 0, checkedMs: nowMs }
+  }
+  if (nowMs <= counter.checkedMs) return counter
+  const { drainLimit } = counter
+  const elapsedMs = Math.min(nowMs - counter.checkedMs, periodMs)
+  const fraction = counter.fraction - productRemainder(elapsedMs, drainLimit, periodMs)
+  const used = counter.used - productQuotient(elapsedMs, drainLimit, periodMs) - (fraction < 0 ? 1 : 0)
+  if (used < 0) return { periodMs, drainLimit, used: 0, fraction: 0, checkedMs: nowMs }
+  return { periodMs, drainLimit, used, fraction: fraction < 0 ? fraction + periodMs : fraction, checkedMs: nowMs }
+}
+
+/** Milliseconds until no more than `level` is in use. */
+function msUntil({ periodMs, drainLimit, used, fraction }: BucketCounter, level: number): number {
+  const excess = used - level
+  if (excess < 0 || (excess === 0 && fraction === 0)) return 0
+  // (excess * periodMs + fraction) / drainLimit, rounded up.
+  const left = productRemainder(excess, periodMs, drainLimit) + fraction
+  return productQuotient(excess, periodMs, drainLimit) + Math.ceil(left / drainLimit)
+}

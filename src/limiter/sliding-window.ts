@@ -1,0 +1,70 @@
+import type { Checked, Policy } from './algorithm.js'
+import { windowStartMs } from './fixed-window.js'
+import { productQuotient, productQuotientUp } from './whole-numbers.js'
+
+/** What a store keeps per key: how much was used in the aligned cell `[cellStartMs, + periodMs)` and in the one before. */
+export interface SlidingWindowCounter {
+  readonly periodMs: number
+  readonly cellStartMs: number
+  /** The counter's own time, which never runs backwards. */
+  readonly checkedMs: number
+  readonly previous: number
+  readonly current: number
+}
+
+/**
+ * Sliding window over two weighted cells (Cloudflare, "How we built rate limiting capable of scaling to millions of
+ * domains", 2017): the estimate is what the current cell used, plus the part of the previous cell's use that still
+ * overlaps the period before now, as if it had been spread evenly.
+ *
+ * *Error*: the arithmetic has none; a check is allowed exactly when estimate + cost <= limit. The estimate itself is off
+ * where the previous cell was not used evenly, by less than what that cell used: below twice the limit is admitted in
+ * any span of one period, and never more than the limit in an aligned one. Refused checks cost nothing.
+ */
+export function checkSlidingWindow(
+  counter: SlidingWindowCounter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+): Checked<SlidingWindowCounter> {
+  const { limit, periodMs } = policy
+  const { cellStartMs, checkedMs, previous, current } = slideTo(counter, periodMs, nowMs)
+  const overlapMs = cellStartMs + periodMs - checkedMs
+  const used = current + productQuotientUp(previous, overlapMs, periodMs)
+  const allowed = used + cost <= limit
+  const after = { periodMs, cellStartMs, checkedMs, previous, current: allowed ? current + cost : current }
+  return {
+    counter: after,
+    decision: {
+      allowed,
+      count: used + cost,
+      limit,
+      remaining: Math.max(0, allowed ? limit - used - cost : limit - used),
+      resetMs: Math.max(0, emptyAtMs(after) - nowMs),
+      retryAfterMs: allowed ? 0 : cost > limit ? null : allowedAtMs(after, limit - cost) - nowMs,
+    },
+  }
+}
+
+/** The counter as it is at `nowMs`; afresh where it belongs to another period. */
+function slideTo(counter: SlidingWindowCounter | undefined, periodMs: number, nowMs: number): SlidingWindowCounter {
+  const cellStartMs = windowStartMs(periodMs, nowMs)
+  if (counter === undefined || counter.periodMs !== periodMs) {
+    return { periodMs, cellStartMs, checkedMs: nowMs, previous: 0, current: 0 }
+  }
+  if (cellStartMs <= counter.cellStartMs) return { ...counter, checkedMs: Math.max(nowMs, counter.checkedMs) }
+  const previous = cellStartMs === counter.cellStartMs + periodMs ? counter.current : 0
+  return { periodMs, cellStartMs, checkedMs: nowMs, previous, current: 0 }
+}
+
+/** When the estimate is 0. */
+function emptyAtMs({ cellStartMs, periodMs, previous, current }: SlidingWindowCounter): number {
+  return cellStartMs + periodMs * (current > 0 ? 2 : previous > 0 ? 1 : 0)
+}
+
+/** When the estimate has come down to `room`, which it exceeds now: in this cell, or else in the next. */
+function allowedAtMs({ cellStartMs, periodMs, previous, current }: SlidingWindowCounter, room: number): number {
+  return room >= current
+    ? cellStartMs + periodMs - productQuotient(room - current, periodMs, previous)
+    : cellStartMs + 2 * periodMs - productQuotient(room, periodMs, current)
+}

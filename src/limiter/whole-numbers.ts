@@ -1,0 +1,23 @@
+/**
+ * `a * b / c` for whole numbers whose product may lie beyond 2^53 (a limit times a period reaches 2^66). Exact, as
+ * long as the answer itself is below 2^53.
+ */
+
+/** The quotient, rounded down. */
+export function productQuotient(a: number, b: number, c: number): number {
+  const product = a * b
+  if (product <= Number.MAX_SAFE_INTEGER) return (product - (product % c)) / c
+  return Number((BigInt(a) * BigInt(b)) / BigInt(c))
+}
+
+/** What the division leaves. */
+export function productRemainder(a: number, b: number, c: number): number {
+  const product = a * b
+  if (product <= Number.MAX_SAFE_INTEGER) return product % c
+  return Number((BigInt(a) * BigInt(b)) % BigInt(c))
+}
+
+/** The quotient, rounded up. */
+export function productQuotientUp(a: number, b: number, c: number): number {
+  return productQuotient(a, b, c) + (productRemainder(a, b, c) > 0 ? 1 : 0)
+}

@@ -1,0 +1,58 @@
+/**
+ * How the statements admit checks that cost nothing when they are refused: those of a group have one limit and one cost,
+ * so that their number is all that has to be decided, from the row that the upsert has locked. The columns `asked`,
+ * `cost` and `admitted` carry that in and out of the statement.
+ */
+import type { Check, Checked, Decision } from '../limiter/algorithm.js'
+import type { Group } from './counter-table.js'
+
+/** Above every limit; a higher cost is refused alike, and this one is safe to calculate with. */
+const MAX_COST = 2_147_483_648
+
+export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: nextCost }: Check): boolean {
+  return a.periodMs === b.periodMs && a.limit === b.limit && cost === nextCost
+}
+
+/** What a statement has to know: how many are asked for, the cost of each, and how many a new counter admits. */
+export function admissionOf({ first, checks }: Group) {
+  const cost = Math.min(first.cost, MAX_COST)
+  return { asked: checks.length, cost, admitted: Math.min(checks.length, Math.floor(first.policy.limit / cost)) }
+}
+
+/** How many are admitted when `in_use` of `limit` is in use. */
+export function admittedSql(limit: string): string {
+  return `CASE WHEN in_use + excluded.cost > ${limit} THEN 0
+      WHEN (${limit} - in_use) / excluded.cost < excluded.asked THEN (${limit} - in_use) / excluded.cost
+      ELSE excluded.asked END`
+}
+
+/**
+ * `a * b / c` in whole numbers as SQL, where the product may lie beyond 2^63: `a` is split at 2^16, so that no step
+ * leaves 2^53. Takes columns below 2^31 (`a`), 2^35 (`b`, at most `c`) and 2^35 (`c`), from the table `rows`.
+ *
+ * @returns a subquery with all columns of `rows`, `quotient`, and `remainder`
+ */
+export function productSql(rows: string, a: string, b: string, c: string): string {
+  return `(SELECT split.*, high * 65536 + rest / ${c} AS quotient, rest % ${c} AS remainder
+    FROM (SELECT factors.*, (${a} / 65536 * ${b}) / ${c} AS high,
+        (${a} / 65536 * ${b}) % ${c} * 65536 + ${a} % 65536 * ${b} AS rest
+      FROM ${rows} AS factors) AS split) AS product`
+}
+
+/**
+ * Answers a group by the algorithm itself, from the counter as it was when the statement had locked it: the statement
+ * and the algorithm decide alike.
+ */
+export function replay<Counter>(
+  check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,
+  locked: Counter,
+  { checks }: Group,
+  nowMs: number,
+): Decision[] {
+  let counter = locked
+  return checks.map(({ policy, cost }) => {
+    const checked = check(counter, policy, cost, nowMs)
+    counter = checked.counter
+    return checked.decision
+  })
+}

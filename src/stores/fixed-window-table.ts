@@ -1,0 +1,53 @@
+import type { Dialect } from '../db/dialect.js'
+import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
+import { type CounterTable, defineCounterTable, type Group } from './counter-table.js'
+
+interface FixedWindowRow {
+  readonly key: string
+  readonly count: number
+  readonly endMs: number
+}
+
+const NAME = 'rate_limit_counter'
+
+/** Fixed windows: refused checks count too, so a statement adds the sum of their costs, whatever the limits are. */
+export function fixedWindowTable(dialect: Dialect): CounterTable {
+  return defineCounterTable<FixedWindowRow>({
+    name: NAME,
+    sql: advanceSql(dialect),
+    joins: (first, next) => first.policy.periodMs === next.policy.periodMs,
+    asked({ first, checks }, nowMs) {
+      const { periodMs } = first.policy
+      const startMs = windowStartMs(periodMs, nowMs)
+      return [costOf(checks), startMs, startMs + periodMs]
+    },
+    answer({ count, endMs }, { checks }, nowMs) {
+      let counted = count - costOf(checks)
+      return checks.map(({ policy, cost }) => {
+        counted += cost
+        return decideFixedWindow(policy, counted, endMs, cost, nowMs)
+      })
+    },
+  })
+}
+
+function costOf(checks: Group['checks']): number {
+  return checks.reduce((sum, { cost }) => sum + cost, 0)
+}
+
+/** The same rules as `advanceFixedWindow`, for many counters at once. */
+function advanceSql(dialect: Dialect): string {
+  const now = dialect.fromMs('$2')
+  const goesOn = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
+      AND c.window_start >= excluded.window_start)`
+  return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at)
+    SELECT ${dialect.jsonField(0, 'text')}, ${dialect.jsonField(1, 'bigint')},
+      ${dialect.fromMs(dialect.jsonField(2, 'bigint'))}, ${dialect.fromMs(dialect.jsonField(3, 'bigint'))}, ${now}, ${now}
+    FROM ${dialect.jsonRows()} WHERE true
+    ON CONFLICT (key) DO UPDATE SET
+      count = CASE WHEN ${goesOn} THEN c.count + excluded.count ELSE excluded.count END,
+      window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END,
+      window_end = CASE WHEN ${goesOn} THEN c.window_end ELSE excluded.window_end END,
+      updated_at = excluded.updated_at
+    RETURNING key, count, window_end AS "endMs"`
+}
