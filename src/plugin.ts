@@ -80,8 +80,11 @@ async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance)
     await database.ready()
     return
   }
-  database.query(`SELECT 1 FROM ${database.dialect.table('rate_limit_counter')} LIMIT 1`).catch((error: unknown) => {
-    const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
-    app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
-  })
+  // A table of the newest migration.
+  database
+    .query(`SELECT 1 FROM ${database.dialect.table('rate_limit_leaky_bucket')} LIMIT 1`)
+    .catch((error: unknown) => {
+      const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
+      app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
+    })
 }

@@ -1,4 +1,4 @@
-import { cleanupCounters } from '../../src/stores/counter-cleanup.js'
+import { cleanupState, type StateCleanup } from '../../src/stores/state-cleanup.js'
 import { type CommandResult, defineCommand } from './support/command.js'
 import {
   commandSettings,
@@ -9,11 +9,19 @@ import {
 import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
 import { elapsedSeconds } from './support/stopwatch.js'
 
+/** What each kind of row is called, in the order in which it is told. */
+const KINDS: readonly { kind: keyof StateCleanup; label: string; one: string }[] = [
+  { kind: 'counters', label: 'Counters', one: 'counter(s)' },
+  { kind: 'entries', label: 'Entries', one: 'sliding-window entries' },
+  { kind: 'token_buckets', label: 'Token buckets', one: 'token bucket(s)' },
+  { kind: 'leaky_buckets', label: 'Leaky buckets', one: 'leaky bucket(s)' },
+]
+
 export const cleanup = defineCommand({
   name: 'cleanup',
   summary: 'Delete rate-limit counters that expired',
   description: [
-    'Deletes the counters whose window ended more than --stale-days ago. They mean nothing any more, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
+    'Deletes the counters, sliding-window entries, token buckets and leaky buckets that expired more than --stale-days ago. They mean nothing any more, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
   ],
   options: {
     'batch-size': {
@@ -43,16 +51,24 @@ export const cleanup = defineCommand({
     const settings = commandSettings(schema)
     return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
       const startedMs = performance.now()
-      const counters = await cleanupCounters(database, settings.clock, { batchSize, staleDays, dryRun })
+      const cleaned = await cleanupState(database, settings.clock, { batchSize, staleDays, dryRun })
       const seconds = elapsedSeconds(startedMs)
-      const done = dryRun ? `would delete ${counters.found}` : `deleted ${counters.deleted}`
+      const totalDeleted = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].deleted, 0)
+      const totalFound = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].found, 0)
+      const done = ({ found, deleted }: { found: number; deleted: number }) =>
+        dryRun ? `would delete ${found}` : `deleted ${deleted}`
       return {
-        json: { counters, total_deleted: counters.deleted, elapsed_seconds: seconds, dry_run: dryRun },
+        json: { ...cleaned, total_deleted: totalDeleted, elapsed_seconds: seconds, dry_run: dryRun },
         lines: [
           ...(dryRun ? ['DRY RUN: nothing is deleted.'] : []),
-          ...(verbose ? [`Found ${counters.found} counter(s) that expired more than ${staleDays} day(s) ago.`] : []),
-          `Counters: ${done}`,
-          `Total: ${done} row(s) in ${seconds} s`,
+          ...(verbose
+            ? KINDS.map(
+                ({ kind, one }) =>
+                  `Found ${cleaned[kind].found} ${one} that expired more than ${staleDays} day(s) ago.`,
+              )
+            : []),
+          ...KINDS.map(({ kind, label }) => `${label}: ${done(cleaned[kind])}`),
+          `Total: ${done({ found: totalFound, deleted: totalDeleted })} row(s) in ${seconds} s`,
         ],
       }
     })

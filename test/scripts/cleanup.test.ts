@@ -25,6 +25,32 @@ describe('ratelimit cleanup', () => {
     })
   }
 
+  /** What a token bucket of 10/m left so many days ago, and the other state that looks alike. */
+  function bucketsOf(prefix: string, count: number, daysAgo: number) {
+    return Array.from({ length: count }, (_, index) => ({
+      key: `${prefix}${index}`,
+      periodMs: MINUTE_MS,
+      drainLimit: 10,
+      used: 1,
+      fraction: 0,
+      checkedMs: Date.now() - daysAgo * DAY_MS,
+      asked: 1,
+      cost: 1,
+      admitted: 1,
+      expiresAt: new Date(Date.now() - daysAgo * DAY_MS),
+    }))
+  }
+
+  function entriesOf(prefix: string, count: number, daysAgo: number) {
+    return bucketsOf(prefix, count, daysAgo).map(({ drainLimit: limit, used: _, fraction: __, ...entry }) => ({
+      ...entry,
+      limit,
+      cellStartMs: entry.checkedMs,
+      previousCount: 0,
+      currentCount: 1,
+    }))
+  }
+
   function cleanup(...args: string[]) {
     return ratelimit(['cleanup', ...args], { env: { RATELIMIT_DATABASE_URL: database.url } })
   }
@@ -33,29 +59,48 @@ describe('ratelimit cleanup', () => {
     const { status, stdout, stderr } = await cleanup()
     assert.equal(status, 0)
     assert.equal(stderr, '')
-    assert.match(stdout, /^Counters: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/)
+    assert.match(
+      stdout,
+      /^Counters: deleted 0\nEntries: deleted 0\nToken buckets: deleted 0\nLeaky buckets: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/,
+    )
   })
 
   test('deletes what expired and keeps what is in force, and every event', async () => {
     await createCounters('expired', 5, 10)
     await createCounters('active', 3, -1)
+    const { rateLimitSlidingWindow, rateLimitTokenBucket, rateLimitLeakyBucket } = database.client
+    await rateLimitSlidingWindow.createMany({ data: [...entriesOf('expired', 7, 10), ...entriesOf('active', 4, -1)] })
+    await rateLimitTokenBucket.createMany({ data: [...bucketsOf('expired', 4, 10), ...bucketsOf('active', 2, -1)] })
+    await rateLimitLeakyBucket.createMany({ data: [...bucketsOf('expired', 3, 10), ...bucketsOf('active', 1, -1)] })
     await database.client.rateLimitEvent.create({
       data: { key: 'ip:192.0.2.1', path: '/', method: 'GET', allowed: true, count: 1, limit: 1 },
     })
     const { status, stdout } = await cleanup('--batch-size', '2')
     assert.equal(status, 0)
-    assert.match(stdout, /^Counters: deleted 5$/m)
+    assert.match(
+      stdout,
+      /^Counters: deleted 5\nEntries: deleted 7\nToken buckets: deleted 4\nLeaky buckets: deleted 3\nTotal: deleted 19 /,
+    )
     assert.equal(await database.client.rateLimitCounter.count(), 3)
+    assert.equal(await rateLimitSlidingWindow.count(), 4)
+    assert.equal(await rateLimitTokenBucket.count(), 2)
+    assert.equal(await rateLimitLeakyBucket.count(), 1)
     assert.equal(await database.client.rateLimitEvent.count(), 1)
   })
 
   test('--dry-run says what it would delete, and deletes nothing; --verbose says what was found', async () => {
     await createCounters('expired', 5, 10)
+    await database.client.rateLimitSlidingWindow.createMany({ data: entriesOf('expired', 7, 10) })
+    await database.client.rateLimitTokenBucket.createMany({ data: bucketsOf('expired', 4, 10) })
     const { status, stdout } = await cleanup('--dry-run', '--verbose')
     assert.equal(status, 0)
     assert.match(stdout, /^DRY RUN/)
     assert.match(stdout, /^Found 5 counter\(s\) that expired more than 7 day\(s\) ago\.$/m)
-    assert.match(stdout, /^Total: would delete 5 row\(s\)/m)
+    assert.match(stdout, /^Found 7 sliding-window entries that expired more than 7 day\(s\) ago\.$/m)
+    assert.match(stdout, /^Token buckets: would delete 4$/m)
+    assert.match(stdout, /^Total: would delete 16 row\(s\)/m)
+    assert.equal(await database.client.rateLimitSlidingWindow.count(), 7)
+    assert.equal(await database.client.rateLimitTokenBucket.count(), 4)
     assert.equal(await database.client.rateLimitCounter.count(), 5)
   })
 
@@ -63,21 +108,31 @@ describe('ratelimit cleanup', () => {
     await createCounters('three', 1, 3)
     await createCounters('five', 1, 5)
     await createCounters('ten', 1, 10)
+    await database.client.rateLimitTokenBucket.createMany({
+      data: [...bucketsOf('three', 1, 3), ...bucketsOf('five', 1, 5), ...bucketsOf('ten', 1, 10)],
+    })
     await cleanup()
+    assert.equal(await database.client.rateLimitTokenBucket.count(), 2)
     const kept = await database.client.rateLimitCounter.findMany({ select: { key: true }, orderBy: { key: 'asc' } })
     assert.deepEqual(kept, [{ key: 'five0' }, { key: 'three0' }])
     await cleanup('--stale-days=2')
+    assert.equal(await database.client.rateLimitTokenBucket.count(), 0)
     assert.equal(await database.client.rateLimitCounter.count(), 0)
   })
 
   test('--json tells what was found and deleted, and in what time', async () => {
     await createCounters('expired', 5, 10)
+    await database.client.rateLimitSlidingWindow.createMany({ data: entriesOf('expired', 7, 10) })
+    await database.client.rateLimitTokenBucket.createMany({ data: bucketsOf('expired', 4, 10) })
     const dry = JSON.parse((await cleanup('--dry-run', '--json')).stdout)
     assert.equal(typeof dry.elapsed_seconds, 'number')
     assert.deepEqual(
       { ...dry, elapsed_seconds: 0 },
       {
         counters: { found: 5, deleted: 0 },
+        entries: { found: 7, deleted: 0 },
+        token_buckets: { found: 4, deleted: 0 },
+        leaky_buckets: { found: 0, deleted: 0 },
         total_deleted: 0,
         elapsed_seconds: 0,
         dry_run: true,
@@ -88,7 +143,10 @@ describe('ratelimit cleanup', () => {
       { ...real, elapsed_seconds: 0 },
       {
         counters: { found: 5, deleted: 5 },
-        total_deleted: 5,
+        entries: { found: 7, deleted: 7 },
+        token_buckets: { found: 4, deleted: 4 },
+        leaky_buckets: { found: 0, deleted: 0 },
+        total_deleted: 16,
         elapsed_seconds: 0,
         dry_run: false,
       },

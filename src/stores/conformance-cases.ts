@@ -1,0 +1,71 @@
+/** What holds for keys, whatever the algorithm, and for fixed windows alone. */
+import assert from 'node:assert/strict'
+import { MINUTE_MS } from '../clock.js'
+import type { Policy } from '../limiter/algorithm.js'
+import { ask, askOne, freshKey, MAX_LIMIT, NOW_MS, times } from './conformance-asking.js'
+import type { Store } from './store.js'
+
+type Cases = Readonly<Record<string, (store: Store) => Promise<void>>>
+
+function fixedWindow(limit: number): Policy {
+  return { algorithm: 'fixed_window', limit, periodMs: MINUTE_MS }
+}
+
+export const KEY_CASES: Cases = {
+  'counts keys apart, whatever they look like': async (store) => {
+    const stem = freshKey()
+    const lookalikes = [
+      stem,
+      `${stem} `,
+      `${stem}'`,
+      `${stem}"`,
+      `${stem}\\`,
+      `${stem}é`,
+      `${stem}😀`,
+      `${stem}%`,
+      `${stem}\0`,
+      `${stem}\ud800`,
+      `${stem}\ud801`,
+    ]
+    const long = [`${stem}${'x'.repeat(300)}a`, `${stem}${'x'.repeat(300)}b`]
+    for (const key of [...lookalikes, ...long]) {
+      assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 1, JSON.stringify(key))
+    }
+    for (const key of long) assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 2)
+  },
+
+  'answers an empty batch': async (store) => {
+    assert.deepEqual(await ask(store, NOW_MS), [])
+  },
+}
+
+export const FIXED_WINDOW_CASES: Cases = {
+  'fixed_window: counts refused checks too, until the window ends': async (store) => {
+    const key = freshKey()
+    const decisions = await times(4, () => askOne(store, NOW_MS, key, fixedWindow(2)))
+    assert.deepEqual(
+      decisions.map(({ count, resetMs, retryAfterMs }) => [count, resetMs, retryAfterMs]),
+      [
+        [1, 45_000, 0],
+        [2, 45_000, 0],
+        [3, 45_000, 45_000],
+        [4, 45_000, 45_000],
+      ],
+    )
+  },
+
+  'fixed_window: starts afresh when the window ends, not a millisecond earlier': async (store) => {
+    const key = freshKey()
+    await askOne(store, NOW_MS, key, fixedWindow(1))
+    assert.equal((await askOne(store, NOW_MS + 44_999, key, fixedWindow(1))).allowed, false)
+    const { allowed, count, resetMs } = await askOne(store, NOW_MS + 45_000, key, fixedWindow(1))
+    assert.deepEqual([allowed, count, resetMs], [true, 1, 60_000])
+  },
+
+  'fixed_window: counts beyond the highest limit': async (store) => {
+    const key = freshKey()
+    assert.equal((await askOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), MAX_LIMIT)).remaining, 0)
+    const { allowed, count } = await askOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), 2)
+    assert.deepEqual([allowed, count], [false, MAX_LIMIT + 2])
+  },
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { HOUR_MS, MINUTE_MS } from '../clock.js'
+import { ALGORITHMS, type Check, type Decision, type Policy } from '../limiter/algorithm.js'
+import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
+import { checkSlidingWindow } from '../limiter/sliding-window.js'
+import { checkTokenBucket } from '../limiter/token-bucket.js'
+import { ask, freshKey, NOW_MS } from './conformance-asking.js'
+import type { Store } from './store.js'
+
+type PureCheck<Counter> = (
+  counter: Counter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+) => { readonly counter: Counter; readonly decision: Decision }
+
+/** The pure functions, one after the other: what every store has to answer. */
+export function createReference(): (check: Check, nowMs: number) => Decision {
+  const answers = {
+    fixed_window: remembering(checkFixedWindow),
+    sliding_window: remembering(checkSlidingWindow),
+    token_bucket: remembering(checkTokenBucket),
+    leaky_bucket: remembering(checkLeakyBucket),
+  }
+  return (check, nowMs) => answers[check.policy.algorithm](check, nowMs)
+}
+
+function remembering<Counter>(pureCheck: PureCheck<Counter>) {
+  const counters = new Map<string, Counter>()
+  return ({ key, policy, cost }: Check, nowMs: number): Decision => {
+    const { counter, decision } = pureCheck(counters.get(key), policy, cost, nowMs)
+    counters.set(key, counter)
+    return decision
+  }
+}
+
+function checkFixedWindow(before: FixedWindowCounter | undefined, policy: Policy, cost: number, nowMs: number) {
+  const counter = advanceFixedWindow(before, policy.periodMs, cost, nowMs)
+  return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
+}
+
+/** A trace of 300 batches on two keys, with rates that are edited and a clock that sometimes goes back. */
+export async function decidesAsThePureFunctions(store: Store): Promise<void> {
+  const seed = Date.now() % 1_000_000
+  const random = seededRandom(seed)
+  const pick = <Value>(values: readonly [Value, ...Value[]]): Value =>
+    values[Math.floor(random() * values.length)] ?? values[0]
+  const keys = [freshKey(), freshKey()] as const
+  const rates = [
+    { limit: 10, periodMs: MINUTE_MS },
+    { limit: 20, periodMs: MINUTE_MS },
+    { limit: 3, periodMs: MINUTE_MS },
+    { limit: 10, periodMs: HOUR_MS },
+    { limit: 0, periodMs: MINUTE_MS },
+  ] as const
+  const reference = createReference()
+  let [nowMs, rate] = [NOW_MS, pick(rates)]
+  for (let step = 0; step < 300; step++) {
+    nowMs += Math.floor(random() * 9_000) - 1_000
+    if (random() < 0.05) rate = pick(rates)
+    const batch = Array.from({ length: pick([1, 1, 2, 5]) }, () => ({
+      key: pick(keys),
+      policy: { algorithm: pick(ALGORITHMS), ...rate },
+      cost: pick([1, 1, 1, 2, 5]),
+    }))
+    const expected = batch.map((check) => reference(check, nowMs))
+    assert.deepEqual(await ask(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
+  }
+}
+
+/** Lehmer's generator: good enough for traces, and repeatable. */
+function seededRandom(seed: number): () => number {
+  let state = (seed % 2_147_483_646) + 1
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return (state - 1) / 2_147_483_646
+  }
+}
