@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from './clock.js'
 import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseOf } from './db/database.js'
+import { bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
 import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
 import { withRuleValidation } from './rules/rule-extension.js'
 
@@ -62,6 +63,9 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
       },
       rateLimitRule: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
       rateLimitCounter: { count: { needs: { count: true }, compute: ({ count }) => Number(count) } },
+      rateLimitSlidingWindow: slidingWindowNumbers,
+      rateLimitTokenBucket: bucketNumbers,
+      rateLimitLeakyBucket: bucketNumbers,
     },
     model: {
       rateLimitEvent: {

@@ -31,9 +31,13 @@ export function checkBucket(
   const drained = drainTo(counter, policy, nowMs)
   const inUse = drained.used + (drained.fraction > 0 ? 1 : 0)
   const allowed = inUse + cost <= limit
-  const after = allowed
-    ? { ...drained, used: drained.used + cost, drainLimit: limit }
-    : { ...drained, drainLimit: Math.max(drained.drainLimit, limit) }
+  const after = {
+    periodMs: drained.periodMs,
+    drainLimit: allowed ? limit : Math.max(drained.drainLimit, limit),
+    used: allowed ? drained.used + cost : drained.used,
+    fraction: drained.fraction,
+    checkedMs: drained.checkedMs,
+  }
   const aheadMs = after.checkedMs - nowMs
   return {
     counter: after,

@@ -52,7 +52,15 @@ function slideTo(counter: SlidingWindowCounter | undefined, periodMs: number, no
   if (counter === undefined || counter.periodMs !== periodMs) {
     return { periodMs, cellStartMs, checkedMs: nowMs, previous: 0, current: 0 }
   }
-  if (cellStartMs <= counter.cellStartMs) return { ...counter, checkedMs: Math.max(nowMs, counter.checkedMs) }
+  if (cellStartMs <= counter.cellStartMs) {
+    return {
+      periodMs,
+      cellStartMs: counter.cellStartMs,
+      checkedMs: Math.max(nowMs, counter.checkedMs),
+      previous: counter.previous,
+      current: counter.current,
+    }
+  }
   const previous = cellStartMs === counter.cellStartMs + periodMs ? counter.current : 0
   return { periodMs, cellStartMs, checkedMs: nowMs, previous, current: 0 }
 }

@@ -6,15 +6,18 @@
 /** The quotient, rounded down. */
 export function productQuotient(a: number, b: number, c: number): number {
   const product = a * b
-  if (product <= Number.MAX_SAFE_INTEGER) return (product - (product % c)) / c
-  return Number((BigInt(a) * BigInt(b)) / BigInt(c))
+  if (product > Number.MAX_SAFE_INTEGER) return Number((BigInt(a) * BigInt(b)) / BigInt(c))
+  // The division rounds, at worst up to the next whole number.
+  const quotient = Math.floor(product / c)
+  return quotient * c > product ? quotient - 1 : quotient
 }
 
 /** What the division leaves. */
 export function productRemainder(a: number, b: number, c: number): number {
   const product = a * b
-  if (product <= Number.MAX_SAFE_INTEGER) return product % c
-  return Number((BigInt(a) * BigInt(b)) % BigInt(c))
+  if (product > Number.MAX_SAFE_INTEGER) return Number((BigInt(a) * BigInt(b)) % BigInt(c))
+  // Many times as fast as %, which is no machine instruction for numbers of this size.
+  return product - productQuotient(a, b, c) * c
 }
 
 /** The quotient, rounded up. */

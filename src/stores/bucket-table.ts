@@ -1,5 +1,7 @@
 import type { Dialect } from '../db/dialect.js'
-import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
+import type { BucketCounter } from '../limiter/bucket.js'
+import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
+import { checkTokenBucket } from '../limiter/token-bucket.js'
 import { admissionOf, admittedSql, productSql, replay, sameLimitAndCost } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
@@ -9,11 +11,15 @@ interface BucketRow extends BucketCounter {
   readonly admitted: number
 }
 
-/** Token buckets or leaky buckets, which differ in nothing but their table. */
-export function bucketTable(
-  dialect: Dialect,
-  name: 'rate_limit_token_bucket' | 'rate_limit_leaky_bucket',
-): CounterTable {
+export function tokenBucketTable(dialect: Dialect): CounterTable {
+  return bucketTable(dialect, 'rate_limit_token_bucket', checkTokenBucket)
+}
+
+export function leakyBucketTable(dialect: Dialect): CounterTable {
+  return bucketTable(dialect, 'rate_limit_leaky_bucket', checkLeakyBucket)
+}
+
+function bucketTable(dialect: Dialect, name: string, checkBucket: typeof checkTokenBucket): CounterTable {
   return defineCounterTable<BucketRow>({
     name,
     sql: advanceSql(dialect, name),

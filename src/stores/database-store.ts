@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Database, databaseOf } from '../db/database.js'
 import { storable } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
-import { bucketTable } from './bucket-table.js'
+import { leakyBucketTable, tokenBucketTable } from './bucket-table.js'
 import type { CounterTable, Group } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
 import { slidingWindowTable } from './sliding-window-table.js'
@@ -35,8 +35,8 @@ export class DatabaseStore implements Store {
     this.#tables = {
       fixed_window: fixedWindowTable(dialect),
       sliding_window: slidingWindowTable(dialect),
-      token_bucket: bucketTable(dialect, 'rate_limit_token_bucket'),
-      leaky_bucket: bucketTable(dialect, 'rate_limit_leaky_bucket'),
+      token_bucket: tokenBucketTable(dialect),
+      leaky_bucket: leakyBucketTable(dialect),
     }
     this.concurrency = dialect.writeConcurrency
   }

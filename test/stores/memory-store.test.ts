@@ -42,6 +42,29 @@ describe('the memory store, bounded', () => {
     assert.equal(store.size, 3)
   })
 
+  for (const algorithm of ['sliding_window', 'token_bucket', 'leaky_bucket'] as const) {
+    test(`does the same for ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 3 })
+      const ask = (key: string, nowMs = NOW_MS) =>
+        store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, nowMs)
+      for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) ask(key)
+      assert.equal(ask('d').allowed, true, 'newcomers count together')
+      assert.equal(ask('e').allowed, false)
+      assert.equal(ask('a').allowed, false, 'the blocked client is still known')
+      assert.equal(ask('e', NOW_MS + 120_000).allowed, true, 'and makes room when its use is forgotten')
+      assert.equal(ask('f', NOW_MS + 120_000).allowed, true)
+      assert.equal(store.size, 3)
+    })
+  }
+
+  test('keeps a client that is blocked by one algorithm, although another one allows it', () => {
+    const store = new MemoryStore({ maxKeys: 2 })
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'blocked')
+    store.checkOne({ key: 'blocked', policy: { ...POLICY, algorithm: 'token_bucket' }, cost: 1 }, NOW_MS)
+    for (let place = 0; place < 100; place++) check(store, `k${place}`)
+    assert.equal(check(store, 'blocked').count, 3)
+  })
+
   test('refuses a size that is none', () => {
     for (const maxKeys of [0, -1, 1.5, Number.NaN]) assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
   })

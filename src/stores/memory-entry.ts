@@ -1,0 +1,98 @@
+import type { Algorithm, Decision, Policy } from '../limiter/algorithm.js'
+import type { BucketCounter } from '../limiter/bucket.js'
+import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
+import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
+import { checkTokenBucket } from '../limiter/token-bucket.js'
+
+/** One algorithm's counter in process memory. It is changed in place, so that a check leaves nothing to collect. */
+export interface Entry {
+  readonly algorithm: Algorithm
+  /** Until when the client's last check leaves it refused; 0 when that was allowed. */
+  blockedUntilMs: number
+  /** What another algorithm counts under the same key. */
+  next: Entry | undefined
+  check(policy: Policy, cost: number, nowMs: number): Decision
+}
+
+export function newEntry(algorithm: Algorithm): Entry {
+  if (algorithm === 'fixed_window') return new FixedWindowEntry()
+  return algorithm === 'sliding_window' ? new SlidingWindowEntry() : new BucketEntry(algorithm)
+}
+
+// The zeros of a new entry are a counter of no period: the first check starts it afresh.
+
+class FixedWindowEntry implements Entry, FixedWindowCounter {
+  blockedUntilMs = 0
+  next: Entry | undefined
+  count = 0
+  startMs = 0
+  endMs = 0
+
+  get algorithm(): Algorithm {
+    return 'fixed_window'
+  }
+
+  check(policy: Policy, cost: number, nowMs: number): Decision {
+    const { count, startMs, endMs } = advanceFixedWindow(this, policy.periodMs, cost, nowMs)
+    this.count = count
+    this.startMs = startMs
+    this.endMs = endMs
+    const decision = decideFixedWindow(policy, count, endMs, cost, nowMs)
+    this.blockedUntilMs = decision.allowed ? 0 : endMs
+    return decision
+  }
+}
+
+class SlidingWindowEntry implements Entry, SlidingWindowCounter {
+  blockedUntilMs = 0
+  next: Entry | undefined
+  periodMs = 0
+  cellStartMs = 0
+  checkedMs = 0
+  previous = 0
+  current = 0
+
+  get algorithm(): Algorithm {
+    return 'sliding_window'
+  }
+
+  check(policy: Policy, cost: number, nowMs: number): Decision {
+    const { counter, decision } = checkSlidingWindow(this, policy, cost, nowMs)
+    this.periodMs = counter.periodMs
+    this.cellStartMs = counter.cellStartMs
+    this.checkedMs = counter.checkedMs
+    this.previous = counter.previous
+    this.current = counter.current
+    this.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
+    return decision
+  }
+}
+
+/** A token bucket or a leaky bucket. */
+class BucketEntry implements Entry, BucketCounter {
+  readonly algorithm: Algorithm
+  blockedUntilMs = 0
+  next: Entry | undefined
+  periodMs = 0
+  drainLimit = 0
+  used = 0
+  fraction = 0
+  checkedMs = 0
+
+  constructor(algorithm: Algorithm) {
+    this.algorithm = algorithm
+  }
+
+  check(policy: Policy, cost: number, nowMs: number): Decision {
+    const checkBucket = this.algorithm === 'token_bucket' ? checkTokenBucket : checkLeakyBucket
+    const { counter, decision } = checkBucket(this, policy, cost, nowMs)
+    this.periodMs = counter.periodMs
+    this.drainLimit = counter.drainLimit
+    this.used = counter.used
+    this.fraction = counter.fraction
+    this.checkedMs = counter.checkedMs
+    this.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
+    return decision
+  }
+}
