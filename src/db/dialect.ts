@@ -40,6 +40,8 @@ export interface Dialect {
   /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
+  /** Ends a sub-select of rows to delete: it passes over those that somebody else is just changing. */
+  readonly skipLocked: string
   /** Creates Prisma's migration ledger where there is none. */
   readonly createLedger: string
   isMissingTable(error: unknown): boolean

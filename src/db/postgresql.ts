@@ -23,6 +23,7 @@ export function postgresqlDialect(schema: string): Dialect {
     bytewise: (expression) => `${expression} COLLATE "C"`,
     jsonRows: () => 'json_array_elements($1::json) AS element(value)',
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
+    skipLocked: 'FOR UPDATE SKIP LOCKED',
     createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     id                      VARCHAR(36) PRIMARY KEY NOT NULL,
     checksum                VARCHAR(64) NOT NULL,

@@ -17,6 +17,7 @@ export const sqliteDialect: Dialect = {
   bytewise: (expression) => expression,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
+  skipLocked: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     "id"                    TEXT PRIMARY KEY NOT NULL,
     "checksum"              TEXT NOT NULL,

@@ -61,8 +61,9 @@ async function deleteExpired(
 ): Promise<number> {
   for (let deleted = 0; ; ) {
     const batch = await database.execute(
-      // Checked again outside: a row that came back to life between the two is left alone.
-      `DELETE FROM ${table} WHERE ${expired} AND key IN (SELECT key FROM ${table} WHERE ${expired} LIMIT $2)`,
+      // Never waits for the limiter, which may be about to use the same rows again: so the two cannot deadlock.
+      `DELETE FROM ${table} WHERE ${expired} AND key IN
+        (SELECT key FROM ${table} WHERE ${expired} LIMIT $2 ${database.dialect.skipLocked})`,
       [cutoffMs, batchSize],
     )
     deleted += batch

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MINUTE_MS } from '../../src/clock.js'
+import { DatabaseStore } from '../../src/stores/database-store.js'
+import { cleanupState } from '../../src/stores/state-cleanup.js'
+import { fakeClock } from '../support/clock.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
+
+forEachDatabase((provider, open) => {
+  test('cleanup deletes what expired in every table, in batches, and nothing that still counts', async () => {
+    const clock = fakeClock()
+    const { client, database, close } = await open(clock)
+    try {
+      const store = new DatabaseStore({ database: client })
+      const use = (name: string) =>
+        store.check(
+          ALGORITHMS.flatMap((algorithm) =>
+            Array.from({ length: 7 }, (_, place) => ({
+              key: `${name}${place}`,
+              policy: { algorithm, limit: 5, periodMs: MINUTE_MS },
+              cost: 1,
+            })),
+          ),
+          clock.now(),
+        )
+      await use('old')
+      clock.advance(10 * MINUTE_MS)
+      await use('new')
+
+      assert.deepEqual((await cleanupState(database, clock)).counters, { found: 0, deleted: 0 }, 'within the grace')
+      const all = { found: 7, deleted: 7 }
+      assert.deepEqual(await cleanupState(database, clock, { staleDays: 0, batchSize: 3 }), {
+        counters: all,
+        entries: all,
+        token_buckets: all,
+        leaky_buckets: all,
+      })
+      assert.equal(await client.rateLimitCounter.count({ where: { key: { startsWith: 'new' } } }), 7)
+    } finally {
+      await close()
+    }
+  })
+
+  // SQLite has one writer at a time, and no rows to lock.
+  if (provider === 'sqlite') return
+
+  test('cleanup does not wait for rows that the limiter is just using', async () => {
+    const clock = fakeClock()
+    const { client, database, close } = await open(clock)
+    try {
+      const windowEnd = new Date(clock.now() - 1)
+      const windowStart = new Date(clock.now() - MINUTE_MS)
+      await client.rateLimitCounter.createMany({
+        data: ['used', 'forgotten'].map((key) => ({ key, count: 1, windowStart, windowEnd })),
+      })
+      await client.$transaction(async (transaction) => {
+        await transaction.rateLimitCounter.update({ where: { key: 'used' }, data: { count: 2 } })
+        const { counters } = await cleanupState(database, clock, { staleDays: 0 })
+        assert.deepEqual(counters, { found: 2, deleted: 1 })
+      })
+      assert.equal((await client.rateLimitCounter.findFirst())?.key, 'used')
+    } finally {
+      await close()
+    }
+  })
+})
