@@ -1,5 +1,5 @@
 import { InvalidSettingError } from './errors.js'
-import type { MiddlewareOptions, RateLimitOptions } from './settings.js'
+import type { MiddlewareOptions, RateLimitOptions } from './options.js'
 
 type Reader = (text: string) => unknown
 
