@@ -1,6 +1,5 @@
-import { storable } from '../db/storable.js'
+import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
-import { MAX_KEY_LENGTH } from '../events/event.js'
 import { blockRate } from './traffic-summary.js'
 import { checkAtLeastOne, checkDays, type Report, reportStartMs, type Snapshot, withinWindow } from './window.js'
 

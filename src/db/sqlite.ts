@@ -37,7 +37,7 @@ export function sqlitePath(url: string): string {
 }
 
 /** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
-export function openSqlite(path: string): BetterSqlite3.Database {
+function openSqlite(path: string): BetterSqlite3.Database {
   const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
   try {
     if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')

@@ -1,5 +1,5 @@
 import type { Dialect } from '../db/dialect.js'
-import { storable } from '../db/storable.js'
+import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 
 /** One row of the event log, as it is written. */
 export interface RateLimitEvent {
@@ -20,8 +20,7 @@ export interface RateLimitEvent {
   readonly clientIp: string | null
 }
 
-/** The columns' lengths, in characters. What is longer is cut, never an error. */
-export const MAX_KEY_LENGTH = 255
+/** The other columns' lengths, in characters. What is longer is cut, never an error. */
 const MAX_RULE_NAME_LENGTH = 100
 const MAX_PATH_LENGTH = 500
 const MAX_METHOD_LENGTH = 10

@@ -1,5 +1,6 @@
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
+import { withHash } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
 import type { ClientAddress } from './client-address.js'
 
@@ -53,8 +54,7 @@ export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: Clie
 
 /** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
 function bounded(text: string): string {
-  if (text.length <= MAX_COUNTED_LENGTH) return text
-  return `${text.slice(0, VISIBLE_LENGTH)}#${createHash('sha256').update(text, 'utf16le').digest('hex')}`
+  return text.length <= MAX_COUNTED_LENGTH ? text : withHash(text, VISIBLE_LENGTH)
 }
 
 /** A header's value without blanks around it, empty where it is missing. */

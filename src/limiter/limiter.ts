@@ -69,22 +69,26 @@ export class Limiter {
   }
 
   #checkAtOnce(check: Check, nowMs: number): Decision | Promise<Decision> {
-    const { store, fallback } = this.#options
-    const first = ([decision]: readonly Decision[]): Decision => {
-      if (decision === undefined) throw new RangeError('no decision for a check')
-      this.#recovered(nowMs)
-      return decision
-    }
-    const failed = (error: unknown): Decision => {
-      this.#failed(error, nowMs)
-      return fallback(check, nowMs)
-    }
     try {
-      const decisions = store.check([check], nowMs)
-      return decisions instanceof Promise ? decisions.then(first).catch(failed) : first(decisions)
+      const decisions = this.#options.store.check([check], nowMs)
+      if (!(decisions instanceof Promise)) return this.#only(decisions, nowMs)
+      return decisions
+        .then((answered) => this.#only(answered, nowMs))
+        .catch((error: unknown) => this.#instead(check, nowMs, error))
     } catch (error) {
-      return failed(error)
+      return this.#instead(check, nowMs, error)
     }
+  }
+
+  #only([decision]: readonly Decision[], nowMs: number): Decision {
+    if (decision === undefined) throw new RangeError('no decision for a check')
+    this.#recovered(nowMs)
+    return decision
+  }
+
+  #instead(check: Check, nowMs: number, error: unknown): Decision {
+    this.#failed(error, nowMs)
+    return this.#options.fallback(check, nowMs)
   }
 
   #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {

@@ -43,10 +43,16 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
   })
   const render = app.getDecorator<RenderPage>(DECORATOR)
+  const templates: Readonly<Record<PageName, string>> = {
+    dashboard: file('dashboard.hbs'),
+    offender: file('offender.hbs'),
+    'sign-in': file('sign-in.hbs'),
+    error: file('error.hbs'),
+  }
   const pages: Pages = {
     contentSecurityPolicy: contentSecurityPolicy(css),
     async send(reply, page, context) {
-      const html = await render(file(`${page}.hbs`), context)
+      const html = await render(templates[page], context)
       return reply.type('text/html; charset=utf-8').send(html)
     },
   }

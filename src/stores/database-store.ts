@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
 import { Database, databaseOf } from '../db/database.js'
-import { storable } from '../db/storable.js'
+import { HASH_LENGTH, MAX_KEY_LENGTH, storable, withHash } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 import { leakyBucketTable, tokenBucketTable } from './bucket-table.js'
 import type { CounterTable, Group } from './counter-table.js'
@@ -15,9 +14,6 @@ export interface DatabaseStoreOptions {
   /** Keeps the counters of apps that share a database apart. */
   readonly namespace?: string | undefined
 }
-
-const MAX_KEY_LENGTH = 255
-const HASH_LENGTH = 64
 
 /** Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch. */
 export class DatabaseStore implements Store {
@@ -99,9 +95,6 @@ export class DatabaseStore implements Store {
   /** The key as the column takes it; one that is too long, or that a database refuses, ends with its hash. */
   #storedKey(key: string): string {
     const whole = this.#prefix + key
-    const stored = storable(whole, MAX_KEY_LENGTH)
-    if (stored === whole) return stored
-    const hash = createHash('sha256').update(whole, 'utf16le').digest('hex')
-    return `${storable(whole, MAX_KEY_LENGTH - HASH_LENGTH - 1)}#${hash}`
+    return storable(whole, MAX_KEY_LENGTH) === whole ? whole : withHash(whole, MAX_KEY_LENGTH - HASH_LENGTH)
   }
 }

@@ -8,7 +8,7 @@ import { checkTokenBucket } from '../limiter/token-bucket.js'
 /** One algorithm's counter in process memory. It is changed in place, so that a check leaves nothing to collect. */
 export interface Entry {
   readonly algorithm: Algorithm
-  /** Until when the client's last check leaves it refused; 0 when that was allowed. */
+  /** Until when the client's last check leaves it refused; 0 when that was allowed. Kept by the store. */
   blockedUntilMs: number
   /** What another algorithm counts under the same key. */
   next: Entry | undefined
@@ -38,9 +38,7 @@ class FixedWindowEntry implements Entry, FixedWindowCounter {
     this.count = count
     this.startMs = startMs
     this.endMs = endMs
-    const decision = decideFixedWindow(policy, count, endMs, cost, nowMs)
-    this.blockedUntilMs = decision.allowed ? 0 : endMs
-    return decision
+    return decideFixedWindow(policy, count, endMs, cost, nowMs)
   }
 }
 
@@ -64,7 +62,6 @@ class SlidingWindowEntry implements Entry, SlidingWindowCounter {
     this.checkedMs = counter.checkedMs
     this.previous = counter.previous
     this.current = counter.current
-    this.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
     return decision
   }
 }
@@ -92,7 +89,6 @@ class BucketEntry implements Entry, BucketCounter {
     this.used = counter.used
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
-    this.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
     return decision
   }
 }

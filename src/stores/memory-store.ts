@@ -40,7 +40,10 @@ export class MemoryStore implements Store {
   /** Answers one check without the detour of a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
     const entry = this.#counters.get(key) ?? this.#create(key, policy.algorithm, nowMs)
-    return entryOf(entry, policy.algorithm).check(policy, cost, nowMs)
+    const counter = entryOf(entry, policy.algorithm)
+    const decision = counter.check(policy, cost, nowMs)
+    counter.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
+    return decision
   }
 
   reset(key: string): void {
