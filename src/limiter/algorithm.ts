@@ -21,8 +21,16 @@ export interface Check {
   /** Names the counter. */
   readonly key: string
   readonly policy: Policy
-  /** How much of the limit this request uses: an integer >= 1. */
+  /**
+   * How much of the limit this request uses: an integer >= 0. With 0 the check uses nothing and only looks: `count` and
+   * `remaining` say what was used before, `allowed` and `retryAfterMs` what a check of cost 1 would be told.
+   */
   readonly cost: number
+}
+
+/** What has to be left for a check of this cost. */
+export function neededFor(cost: number): number {
+  return Math.max(1, cost)
 }
 
 /** The answer to a check: all that headers, the event log and a refusal need. */

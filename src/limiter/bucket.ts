@@ -1,4 +1,4 @@
-import type { Checked, Policy } from './algorithm.js'
+import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 
 /** What a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
@@ -30,10 +30,11 @@ export function checkBucket(
   const { limit } = policy
   const drained = drainTo(counter, policy, nowMs)
   const inUse = drained.used + (drained.fraction > 0 ? 1 : 0)
-  const allowed = inUse + cost <= limit
+  const needed = neededFor(cost)
+  const allowed = inUse + needed <= limit
   const after = {
     periodMs: drained.periodMs,
-    drainLimit: allowed ? limit : Math.max(drained.drainLimit, limit),
+    drainLimit: allowed && cost > 0 ? limit : Math.max(drained.drainLimit, limit),
     used: allowed ? drained.used + cost : drained.used,
     fraction: drained.fraction,
     checkedMs: drained.checkedMs,
@@ -43,11 +44,11 @@ export function checkBucket(
     counter: after,
     decision: {
       allowed,
-      count: allowed ? inUse + cost : limit + 1,
+      count: allowed || cost === 0 ? inUse + cost : limit + 1,
       limit,
       remaining: Math.max(0, allowed ? limit - inUse - cost : limit - inUse),
       resetMs: after.used + after.fraction === 0 ? 0 : aheadMs + msUntil(after, 0),
-      retryAfterMs: allowed ? 0 : cost > limit ? null : aheadMs + msUntil(after, limit - cost),
+      retryAfterMs: allowed ? 0 : needed > limit ? null : aheadMs + msUntil(after, limit - needed),
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { Decision, Policy } from './algorithm.js'
+import { type Decision, neededFor, type Policy } from './algorithm.js'
 
 /** What a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
 export interface FixedWindowCounter {
@@ -41,14 +41,15 @@ export function advanceFixedWindow(
  */
 export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
   const { limit } = policy
-  const allowed = count <= limit
+  const needed = neededFor(cost)
+  const allowed = count - cost + needed <= limit
   const resetMs = Math.max(0, endMs - nowMs)
   return {
     allowed,
     count,
     limit,
-    remaining: allowed ? limit - count : 0,
+    remaining: Math.max(0, limit - count),
     resetMs,
-    retryAfterMs: allowed ? 0 : cost > limit ? null : resetMs,
+    retryAfterMs: allowed ? 0 : needed > limit ? null : resetMs,
   }
 }

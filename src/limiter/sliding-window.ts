@@ -1,4 +1,4 @@
-import type { Checked, Policy } from './algorithm.js'
+import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { windowStartMs } from './fixed-window.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
@@ -31,7 +31,8 @@ export function checkSlidingWindow(
   const { cellStartMs, checkedMs, previous, current } = slideTo(counter, periodMs, nowMs)
   const overlapMs = cellStartMs + periodMs - checkedMs
   const used = current + productQuotientUp(previous, overlapMs, periodMs)
-  const allowed = used + cost <= limit
+  const needed = neededFor(cost)
+  const allowed = used + needed <= limit
   const after = { periodMs, cellStartMs, checkedMs, previous, current: allowed ? current + cost : current }
   return {
     counter: after,
@@ -41,7 +42,7 @@ export function checkSlidingWindow(
       limit,
       remaining: Math.max(0, allowed ? limit - used - cost : limit - used),
       resetMs: Math.max(0, emptyAtMs(after) - nowMs),
-      retryAfterMs: allowed ? 0 : cost > limit ? null : allowedAtMs(after, limit - cost) - nowMs,
+      retryAfterMs: allowed ? 0 : needed > limit ? null : allowedAtMs(after, limit - needed) - nowMs,
     },
   }
 }

@@ -3,7 +3,7 @@
  * so that their number is all that has to be decided, from the row that the upsert has locked. The columns `asked`,
  * `cost` and `admitted` carry that in and out of the statement.
  */
-import type { Check, Checked, Decision } from '../limiter/algorithm.js'
+import { type Check, type Checked, type Decision, neededFor } from '../limiter/algorithm.js'
 import type { Group } from './counter-table.js'
 
 /** Above every limit; a higher cost is refused alike, and this one is safe to calculate with. */
@@ -13,10 +13,14 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
   return a.periodMs === b.periodMs && a.limit === b.limit && cost === nextCost
 }
 
-/** What a statement has to know: how many are asked for, the cost of each, and how many a new counter admits. */
+/**
+ * What a statement has to know: how many are asked for, the cost of each, and how many a new counter admits. Checks
+ * that only look ask for none.
+ */
 export function admissionOf({ first, checks }: Group) {
-  const cost = Math.min(first.cost, MAX_COST)
-  return { asked: checks.length, cost, admitted: Math.min(checks.length, Math.floor(first.policy.limit / cost)) }
+  const asked = first.cost === 0 ? 0 : checks.length
+  const cost = Math.min(neededFor(first.cost), MAX_COST)
+  return { asked, cost, admitted: Math.min(asked, Math.floor(first.policy.limit / cost)) }
 }
 
 /** How many are admitted when `in_use` of `limit` is in use. */

@@ -161,6 +161,28 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
     }
   },
 
+  'only looks at a cost of 0: tells what was used and whether one more would be let in, and uses nothing': async (store, policy) => {
+    const key = freshKey()
+    const look = () => askOne(store, NOW_MS, key, policy(2), 0)
+    const seen = [await look()]
+    for (let used = 0; used < 2; used++) {
+      await askOne(store, NOW_MS, key, policy(2))
+      seen.push(await look(), await look())
+    }
+    assert.deepEqual(
+      seen.map(({ allowed, count, remaining }) => [allowed, count, remaining]),
+      [
+        [true, 0, 2],
+        [true, 1, 1],
+        [true, 1, 1],
+        [false, 2, 0],
+        [false, 2, 0],
+      ],
+    )
+    const refused = await askOne(store, NOW_MS, key, policy(2))
+    assert.equal((await look()).retryAfterMs, refused.retryAfterMs)
+  },
+
   'counts up to the highest limit': async (store, policy) => {
     const key = freshKey()
     assert.equal((await askOne(store, NOW_MS, key, policy(MAX_LIMIT), MAX_LIMIT - 1)).remaining, 1)

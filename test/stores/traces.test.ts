@@ -44,7 +44,7 @@ const steps = fc.record({
       key: fc.constantFrom('a', 'b'),
       cost: fc.oneof(
         { weight: 6, arbitrary: fc.constant(1) },
-        { weight: 2, arbitrary: fc.integer({ min: 1, max: 12 }) },
+        { weight: 2, arbitrary: fc.integer({ min: 0, max: 12 }) },
         { weight: 2, arbitrary: fc.integer({ min: 1, max: MAX_LIMIT }) },
       ),
     }),
