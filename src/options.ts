@@ -4,7 +4,7 @@ import type { HeaderVariant } from './http/headers.js'
 import type { KeyFunction, RateFunction } from './http/limits.js'
 import type { UserOf } from './http/request-user.js'
 import type { Algorithm } from './limiter/algorithm.js'
-import type { Fallback } from './limiter/fallback.js'
+import type { StoreErrorAction } from './limiter/fallback.js'
 import type { Store } from './stores/store.js'
 
 /** The limit of requests that no rule matches. */
@@ -40,7 +40,7 @@ export interface RateLimitOptions {
   ruleCacheTimeout?: number | undefined
   middleware?: MiddlewareOptions | undefined
   /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
-  onStoreError?: Fallback | undefined
+  onStoreError?: StoreErrorAction | undefined
   /** The least number of refusals that makes a client an offender to alert about. */
   alertThreshold?: number | undefined
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
@@ -57,7 +57,7 @@ export interface RateLimitOptions {
   user?: UserOf | undefined
   /** `preHandler` is for hosts whose users are known only then: 400s and 401s raised before escape the limit. */
   hook?: 'onRequest' | 'preHandler' | undefined
-  /** `legacy` sends the X-RateLimit headers, `none` sends none. */
+  /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
   headers?: HeaderVariant | undefined
   /** How many leading bits of an IPv6 address make one client, 1 to 128; 64 unless given. */
   ipv6Subnet?: number | undefined

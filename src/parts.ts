@@ -22,7 +22,10 @@ export function createStore({ middleware, namespace }: Settings, { client }: Ope
 
 export function createLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   const memory = new MemoryStore()
-  const fallback = fallbackOf(settings.onStoreError, (check, nowMs) => memory.checkOne(check, nowMs))
+  const fallback = fallbackOf(settings.onStoreError, {
+    decide: (check, nowMs) => memory.checkOne(check, nowMs),
+    reset: (key) => memory.reset(key),
+  })
   return new Limiter({ store, fallback, timeoutMs: settings.storeTimeoutMs, log })
 }
 

@@ -5,14 +5,17 @@ import { analyticsOf } from './analytics/analytics.js'
 import { type OpenDatabase, openDatabase } from './client.js'
 import { MissingTableError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
+import { checkCost } from './http/cost.js'
+import { CounterScopes } from './http/counter-scopes.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
+import { attachInternals } from './internals.js'
 import type { RateLimitOptions } from './options.js'
 import { createEventLog, createLimiter, createRuleCache, createStaffLimiter, createStore } from './parts.js'
 import type { RuleCache } from './rules/rule-cache.js'
 import { resolveSettings, type Settings } from './settings.js'
-import { attachInternals } from './smart-rate-limit.js'
+import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
 
 /** How long closing waits for the last events, in milliseconds. */
@@ -30,13 +33,14 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const rules = createRuleCache(settings, opened, router, app.log)
   const events = createEventLog(settings, opened, app.log)
+  const scopes = new CounterScopes()
+  const steps = createSteps({ app, settings, router, addresses, limiter, rules, events, scopes })
+  app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
-    const hook = createOnRequest(createSteps({ app, settings, router, addresses, limiter, rules, events }))
-    if (settings.hook === 'onRequest') app.addHook('onRequest', hook)
-    else app.addHook('preHandler', hook)
+    app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
-  app.decorate('smartRateLimit', {
+  const decoration: SmartRateLimit = {
     client: opened.client,
     store,
     analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold),
@@ -46,8 +50,15 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       reload: async () => (await rules.reload(settings.clock.now())).rules.length,
       active: async () => (await rules.current(settings.clock.now())).rules,
     },
-  })
-  attachInternals(app.smartRateLimit, {
+    limit: steps.routeLimit,
+    check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
+    peek: (request) => steps.ask(request, 0),
+    reset: async (key) => {
+      for (const counter of scopes.countersOf(key)) await limiter.reset(counter)
+    },
+  }
+  app.decorate('smartRateLimit', decoration)
+  attachInternals(decoration, {
     database: opened.database,
     staffLimiter: createStaffLimiter(settings, store),
     clock: settings.clock,

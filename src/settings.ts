@@ -5,9 +5,12 @@ import { SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import { parseAddressList } from './http/client-address.js'
+import { checkCost } from './http/cost.js'
 import { HEADER_VARIANTS } from './http/headers.js'
 import { DEFAULT_RATE } from './http/limits.js'
-import { FALLBACKS } from './limiter/fallback.js'
+import type { RouteLimitOptions } from './http/route-limit.js'
+import { ALGORITHMS } from './limiter/algorithm.js'
+import { STORE_ERROR_ACTIONS } from './limiter/fallback.js'
 import { parseRate } from './limiter/rate.js'
 import type { MiddlewareOptions, RateLimitOptions } from './options.js'
 import { type ClientKind, checkAlgorithm, parseClientKind } from './rules/rule.js'
@@ -27,7 +30,7 @@ const FIELDS = {
   useDynamicRules: [Flag, 'true or false'],
   ruleCacheTimeout: [Type.Number({ minimum: 0, maximum: 86_400 }), 'seconds, 0 to 86400'],
   middleware: [Reference, 'an object'],
-  onStoreError: [Type.Enum([...FALLBACKS]), FALLBACKS.join(', ')],
+  onStoreError: [Type.Enum([...STORE_ERROR_ACTIONS]), STORE_ERROR_ACTIONS.join(', ')],
   alertThreshold: [Type.Integer({ minimum: 1 }), 'an integer, 1 or more (leave it out to turn alerts off)'],
   database: [Type.Union([Text, Reference, Callback]), 'a URL or a client made by createRateLimitClient'],
   schema: [Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }), 'a name of letters, digits and _, at most 63'],
@@ -36,7 +39,7 @@ const FIELDS = {
   hashHeaderKeys: [Flag, 'true or false'],
   user: [Callback, 'a function of the request'],
   hook: [Type.Enum(['onRequest', 'preHandler']), 'onRequest or preHandler'],
-  headers: [Type.Enum([...HEADER_VARIANTS]), HEADER_VARIANTS.join(' or ')],
+  headers: [Type.Enum([...HEADER_VARIANTS]), HEADER_VARIANTS.join(', ')],
   ipv6Subnet: [Type.Integer({ minimum: 1, maximum: 128 }), 'an integer, 1 to 128'],
   storeTimeoutMs: [Type.Integer({ minimum: 1, maximum: 60_000 }), 'milliseconds, 1 to 60000'],
   eventBuffer: [Type.Integer({ minimum: 1, maximum: 1_000_000 }), 'an integer, 1 to 1000000'],
@@ -46,12 +49,21 @@ const MIDDLEWARE_FIELDS = {
   backend: [Type.Union([Text, Reference]), 'database, memory, or a Store'],
   defaultRate: [Type.Union([Type.String(), Callback]), 'a rate such as 100/m, or a function of the request'],
   rateLimits: [Type.Record(Type.String(), Type.String()), 'an object of rates by path prefix'],
-  algorithm: [Type.String(), 'fixed_window'],
+  algorithm: [Type.String(), ALGORITHMS.join(', ')],
   key: [Type.Union([Type.String(), Callback]), 'ip, user, header:<Name>, or a function of the request'],
   block: [Flag, 'true or false'],
   skipPaths: [Texts, 'a list of path prefixes'],
   allowList: [Texts, 'a list of addresses and networks'],
   denyList: [Texts, 'a list of addresses and networks'],
+} as const
+
+const ROUTE_LIMIT_FIELDS = {
+  rate: [Type.Union([Type.String(), Callback]), 'a rate such as 5/m, or a function of the request'],
+  key: MIDDLEWARE_FIELDS.key,
+  algorithm: MIDDLEWARE_FIELDS.algorithm,
+  block: MIDDLEWARE_FIELDS.block,
+  cost: [Type.Union([Type.Number(), Callback]), 'an integer, or a function of the request'],
+  name: [Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }), '1 to 100 printable ASCII characters'],
 } as const
 
 /** Every setting, checked and with its default. */
@@ -124,6 +136,28 @@ function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: Middlewa
       allow: parseAddressList(called('allowList'), given.allowList ?? []),
       deny: parseAddressList(called('denyList'), given.denyList ?? []),
     },
+  }
+}
+
+/**
+ * Reads the options of a limit for single routes.
+ *
+ * @throws InvalidSettingError for the first one that is wrong or unknown
+ */
+export function resolveRouteLimit(options: RouteLimitOptions) {
+  const called = (name: string) => `limit.${name}`
+  checkFields(options, ROUTE_LIMIT_FIELDS, called)
+  const { rate, key = 'ip', algorithm, block = true, cost = 1, name = '' } = options
+  if (rate === undefined) throw new InvalidSettingError('Setting "limit.rate" is missing: give a rate such as 5/m')
+  if (typeof rate === 'string') explain(called('rate'), rate, () => parseRate(rate))
+  if (typeof cost === 'number') checkCost(called('cost'), cost)
+  return {
+    rate,
+    block,
+    cost,
+    name,
+    key: typeof key === 'string' ? explain(called('key'), key, (): ClientKind => parseClientKind(key)) : key,
+    algorithm: explain(called('algorithm'), algorithm, () => checkAlgorithm(algorithm ?? 'fixed_window')),
   }
 }
 

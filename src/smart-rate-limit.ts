@@ -1,10 +1,11 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { Analytics } from './analytics/analytics.js'
 import type { RateLimitClient } from './client.js'
-import type { Clock } from './clock.js'
-import type { Database } from './db/database.js'
 import type { EventLogStats } from './events/event-log.js'
-import type { Limiter } from './limiter/limiter.js'
+import type { RouteConfig } from './http/cost.js'
+import type { createOnRequest } from './http/on-request.js'
+import type { RouteLimitOptions } from './http/route-limit.js'
+import type { Decision } from './limiter/algorithm.js'
 import type { Rule } from './rules/rule.js'
 import type { Store } from './stores/store.js'
 
@@ -27,6 +28,33 @@ export interface SmartRateLimit {
     stats(): EventLogStats
   }
   readonly store: Store
+  /**
+   * Makes a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a limit
+   * with a counter per route. It logs no event, and no rule changes it.
+   *
+   * @throws InvalidSettingError for options that are wrong or unknown
+   */
+  limit(options: RouteLimitOptions): ReturnType<typeof createOnRequest>
+  /**
+   * Uses the limit that holds for a request, and refuses nothing: no header, no event. For what a request turns out to
+   * cost, and for routes that opted out of the hook.
+   *
+   * @param options `cost`: an integer, 1 unless given
+   * @returns null where nothing limits the request: with `enabled: false`, on skipped paths, for the allow list
+   */
+  check(request: FastifyRequest, options?: { readonly cost?: number }): Promise<Decision | null>
+  /**
+   * Looks where a request's client stands, and uses nothing: `count` and `remaining` are without this request, `allowed`
+   * and `retryAfterMs` what it would be told.
+   */
+  peek(request: FastifyRequest): Promise<Decision | null>
+  /**
+   * Forgets the counters of a client, by its key as the event log has it (`ip:203.0.113.7`, `rule:api:user:7`): those
+   * of all prefixes and routes. Also a single counter, by its key in the store.
+   *
+   * @throws what the store throws when it cannot be reached
+   */
+  reset(key: string): Promise<void>
 }
 
 declare module 'fastify' {
@@ -34,30 +62,7 @@ declare module 'fastify' {
     smartRateLimit: SmartRateLimit
   }
   interface FastifyContextConfig {
-    /** `false` takes the route out of the limit, the event log and the headers. */
-    smartRateLimit?: false
+    /** `false` takes the route out of the limit, the event log and the headers; `{ cost: 5 }` makes requests cost more. */
+    smartRateLimit?: RouteConfig
   }
-}
-
-/** What the staff routes need of the plugin they belong to. */
-export interface Internals {
-  readonly database: Database
-  /** Counts what strangers do on the staff pages: in the store, and in memory while that fails. */
-  readonly staffLimiter: Limiter
-  readonly clock: Clock
-  /** The client's address as limits count it: IPv6 by its network. */
-  clientAddress(request: FastifyRequest): string
-}
-
-const internals = new WeakMap<SmartRateLimit, Internals>()
-
-export function attachInternals(decoration: SmartRateLimit, its: Internals): void {
-  internals.set(decoration, its)
-}
-
-/** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
-export function internalsOf(app: FastifyInstance): Internals {
-  const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
-  if (its === undefined) throw new Error('Register rateLimitPlugin before dashboardPlugin, on the same app')
-  return its
 }

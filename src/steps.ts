@@ -1,24 +1,32 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
+import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
-import { setRateLimitHeaders } from './http/headers.js'
+import { createRouteCost } from './http/cost.js'
+import { type CounterScopes, routeScope } from './http/counter-scopes.js'
+import { createDecide, type DecideSteps, type Outcome } from './http/decide.js'
+import { createHeaders } from './http/headers.js'
 import {
   createStaticLimits,
+  type KeyFunction,
+  type KeyOf,
   type KeyOptions,
   keyOfFunction,
   keyOfKind,
   type Limit,
   limitOfRule,
 } from './http/limits.js'
-import type { OnRequestSteps, Outcome } from './http/on-request.js'
+import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, PathPrefixes, type RouterOptions, receivedPath } from './http/request-path.js'
 import { createRequestUser, integerUserId } from './http/request-user.js'
+import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
+import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
-import type { Rule } from './rules/rule.js'
+import type { ClientKind, Rule } from './rules/rule.js'
 import type { RuleCache } from './rules/rule-cache.js'
-import type { Settings } from './settings.js'
+import { resolveRouteLimit, type Settings } from './settings.js'
 
 export interface StepParts {
   readonly app: FastifyInstance
@@ -28,48 +36,101 @@ export interface StepParts {
   readonly limiter: Limiter
   readonly rules: RuleCache
   readonly events: EventLog
+  readonly scopes: CounterScopes
 }
 
 /** Resolves the steps of the hot path, so that it looks up no option. */
-export function createSteps(parts: StepParts): OnRequestSteps {
-  const { app, settings, router, addresses, limiter } = parts
+export function createSteps(parts: StepParts) {
+  const { app, settings, router, limiter, scopes } = parts
+  const { log } = app
+  const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
-    settings.middleware.skipPaths.map((prefix) => [prefix, true] as const),
+    skipPaths.map((prefix) => [prefix, true] as const),
     router,
   )
-  return {
+  const routeCost = createRouteCost(log)
+  const warnOfUsers = createUserWarning(app, settings)
+  const isSkipped = (path: string): boolean => !settings.enabled || skipped.find(path) !== undefined
+  const path = createRequestPath(router)
+  const decideSteps = {
     // Whole milliseconds, whatever the host's clock answers.
     now: () => Math.floor(settings.clock.now()),
-    path: createRequestPath(router),
-    isExempt: (request, path) =>
-      request.routeOptions.config.smartRateLimit === false || skipped.find(path) !== undefined,
-    address: addresses.client,
-    user: needsUser(settings) ? createRequestUser(settings.user, app.log) : () => null,
-    limit: createLimit(parts),
-    check: (check, nowMs) => limiter.check(check, nowMs),
-    headers: settings.headers === 'none' ? () => undefined : setRateLimitHeaders,
-    record: createRecord(parts),
-    failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
+    address: parts.addresses.client,
+    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
+    check: (check: Check, nowMs: number) => limiter.check(check, nowMs),
   }
+  const decide = createDecide({ ...decideSteps, limit: createLimit(parts, warnOfUsers) })
+  const failed = (error: unknown) =>
+    log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
+  const onRequest: OnRequestSteps = {
+    path,
+    cost: (request, path) => (isSkipped(path) ? 0 : routeCost.of(request)),
+    decide,
+    headers: createHeaders(settings.headers),
+    record: createRecord(parts),
+    failed,
+  }
+
+  /** What each hook for single routes is called. */
+  const routeLimits = new WeakMap<object, string>()
+  function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
+    const { key, ...resolved } = resolveRouteLimit(options)
+    const isByUser = typeof key === 'object' && key.kind === 'user'
+    if (isByUser) warnOfUsers()
+    const hook = createRouteLimit(resolved, {
+      ...decideSteps,
+      user: isByUser ? createRequestUser(settings.user, log) : () => null,
+      headers: settings.headers,
+      keyOf: createKeyOf(key, 'limit.key', keyOptions(parts)),
+      scopes,
+      router,
+      log,
+      failed,
+    })
+    routeLimits.set(hook, resolved.name)
+    return settings.enabled ? hook : (_request, _reply, done) => done()
+  }
+
+  /** Checks a route's config when it is declared, and takes note of its counters. */
+  function noteRoute({ method, url, config, onRequest, preParsing, preValidation, preHandler }: RouteOptions): void {
+    routeCost.check(config?.smartRateLimit)
+    for (const hook of [onRequest, preParsing, preValidation, preHandler].flat()) {
+      const name = hook === undefined ? undefined : routeLimits.get(hook)
+      if (name !== undefined) scopes.addRoute(routeScope(name, { method, url }))
+    }
+  }
+
+  return { onRequest, ask: createAsk({ path, isSkipped, decide }), routeLimit, noteRoute }
 }
 
 function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
 }
 
+function keyOptions({ app: { log }, settings: { hashSecret } }: StepParts): KeyOptions {
+  return { log, hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret) }
+}
+
+function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
+  return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
+}
+
 /** Which limit holds for a request: that of the matching rule, else the static one. */
-function createLimit({ app, settings, router, rules }: StepParts): OnRequestSteps['limit'] {
-  const { log } = app
+function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['limit'] {
+  const { app, settings, router, rules, scopes } = parts
   const { key, ...middleware } = settings.middleware
-  const options: KeyOptions = {
-    log,
-    hashHeader: settings.hashSecret === undefined ? undefined : createHeaderHash(settings.hashSecret),
-  }
-  const warnOfUsers = createUserWarning(app, settings)
+  const options = keyOptions(parts)
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
 
-  const keyOf = typeof key === 'function' ? keyOfFunction(key, options) : keyOfKind(key, options)
-  const staticLimit = createStaticLimits({ ...middleware, keyOf, router, log })
+  const staticLimit = createStaticLimits({
+    ...middleware,
+    setting: 'middleware.defaultRate',
+    policyName: 'default',
+    keyOf: createKeyOf(key, 'middleware.key', options),
+    scopes,
+    router,
+    log: app.log,
+  })
   if (!settings.useDynamicRules) return staticLimit
 
   const limits = new WeakMap<Rule, Limit>()
@@ -110,7 +171,7 @@ function createRecord({ settings: { logEvents }, addresses, events }: StepParts)
     events.record({
       timestampMs: outcome.nowMs,
       key: client.name,
-      ruleName: outcome.ruleName,
+      ruleName: outcome.limit.ruleName,
       path: receivedPath(request.originalUrl),
       method: request.method,
       allowed: !outcome.refused,

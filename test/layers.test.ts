@@ -7,9 +7,9 @@ const SOURCE = resolve(import.meta.dirname, '../src')
 
 /** From the top down. A file imports from its own layer's folder and from the layers below. */
 const LAYERS = [
-  ['index', 'plugin', 'steps', 'parts', 'options', 'settings', 'settings-environment'],
+  ['index', 'plugin', 'steps', 'parts', 'smart-rate-limit', 'options', 'settings', 'settings-environment'],
   ['staff', 'http'],
-  ['smart-rate-limit'],
+  ['internals'],
   ['analytics'],
   ['alerts'],
   ['client'],

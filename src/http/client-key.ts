@@ -52,6 +52,26 @@ export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: Clie
   }
 }
 
+/** The same client, counted apart from its other counters. */
+export function inScope(scope: string, client: ClientKey): ClientKey {
+  return { ...client, counter: `${scope}|${client.counter}` }
+}
+
+/** The counters, outside of any scope, that the log's key of a client may stand for. */
+export function countersOfKey(name: string): string[] {
+  const ofFunction = `key:${bounded(name)}`
+  const [, ruleName, client = ''] = /^rule:([^:]+):(.*)$/s.exec(name) ?? []
+  if (ruleName === undefined) return [clientCounter(name), ofFunction]
+  // A header's value may look like an address or a user.
+  const counters = new Set([client, clientCounter(client), `header:${bounded(client)}`])
+  return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), ofFunction]
+}
+
+function clientCounter(name: string): string {
+  const [, kind, client = ''] = /^(user|header):(.*)$/s.exec(name) ?? []
+  return kind === undefined ? name : `${kind}:${bounded(client)}`
+}
+
 /** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
 function bounded(text: string): string {
   return text.length <= MAX_COUNTED_LENGTH ? text : withHash(text, VISIBLE_LENGTH)

@@ -1,11 +1,23 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { SECOND_MS } from '../clock.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
-import { addressKey, type ClientKey, customKey, headerKey, headerValue, ruleKey, userKey } from './client-key.js'
+import {
+  addressKey,
+  type ClientKey,
+  customKey,
+  headerKey,
+  headerValue,
+  inScope,
+  ruleKey,
+  userKey,
+} from './client-key.js'
+import type { CounterScopes } from './counter-scopes.js'
 import { type Asked, guard } from './guard.js'
+import { policyField, quotedName } from './headers.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 import type { UserId } from './request-user.js'
 
@@ -14,14 +26,37 @@ export interface Limit {
   readonly policy: Policy
   /** Over-limit requests are refused; otherwise only counted. */
   readonly block: boolean
+  /** Empty where no rule decides. */
   readonly ruleName: string
+  /** What the client is told that its limit is called. */
+  readonly policyName: string
+  /** That name and the whole policy, as the draft's header fields spell them. */
+  readonly quotedName: string
+  readonly policyField: string
   clientKey(request: FastifyRequest, address: ClientAddress, user: UserId): ClientKey | Promise<ClientKey>
 }
+
+function createLimit(policyName: string, limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>): Limit {
+  return {
+    ...limit,
+    policyName,
+    quotedName: quotedName(policyName),
+    policyField: policyField(policyName, limit.policy),
+  }
+}
+
+/** What an address of the deny list is held to. */
+export const DENIED_LIMIT: Limit = createLimit('deny-list', {
+  policy: { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS },
+  block: true,
+  ruleName: '',
+  clientKey: (_request, address) => addressKey(address),
+})
 
 export type KeyFunction = Asked<string | null | undefined>
 export type RateFunction = Asked<string | null | undefined>
 
-type KeyOf = Limit['clientKey']
+export type KeyOf = Limit['clientKey']
 
 export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
@@ -50,8 +85,8 @@ export function keyOfKind(client: ClientKind, { hashHeader }: KeyOptions): KeyOf
 }
 
 /** How the host's own function tells clients apart. One that fails is logged and falls back to the address. */
-export function keyOfFunction(keyFunction: KeyFunction, { log }: KeyOptions): KeyOf {
-  const guarded = guard(keyFunction, 'middleware.key', log)
+export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): KeyOf {
+  const guarded = guard(keyFunction, setting, log)
   return (request, address) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' ? key.trim() : ''
@@ -62,50 +97,54 @@ export function keyOfFunction(keyFunction: KeyFunction, { log }: KeyOptions): Ke
 /** The limit of a rule, whose key begins with the rule's name. */
 export function limitOfRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
   const keyOf = keyOfKind(client, options)
-  return {
+  return createLimit(name, {
     policy,
     block,
     ruleName: name,
     clientKey: (request, address, user) =>
       after(keyOf(request, address, user), (key) => ruleKey(name, client.kind, key)),
-  }
+  })
 }
 
 export interface StaticLimitOptions {
-  readonly defaultRate: string | RateFunction
   readonly rateLimits: Readonly<Record<string, string>>
+  readonly defaultRate: string | RateFunction
+  /** What the default rate is called where it was set, and where clients are told of it. */
+  readonly setting: string
+  readonly policyName: string
   readonly algorithm: Algorithm
   readonly block: boolean
   readonly keyOf: KeyOf
+  readonly scopes: CounterScopes
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
 }
 
 /** The limit of the static configuration for a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, algorithm, block, keyOf } = options
+  const { defaultRate, setting, policyName, algorithm, block, keyOf, scopes } = options
 
-  function limitOf({ limit, periodMs }: Rate, clientKey: KeyOf): Limit {
-    return { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey }
+  function limitOf(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
+    return createLimit(name, { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey })
   }
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
-      ([prefix, rate]) => [prefix, limitOf(parseRate(rate), countedApart(prefix, keyOf))] as const,
+      ([prefix, rate]) => [prefix, limitOf(prefix, parseRate(rate), countedApart(prefix, scopes, keyOf))] as const,
     ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
-    const fallback = limitOf(parseRate(defaultRate), keyOf)
+    const fallback = limitOf(policyName, parseRate(defaultRate), keyOf)
     return (_request: FastifyRequest, path: string): Limit => prefixes.find(path) ?? fallback
   }
-  const rateOf = guard(defaultRate, 'middleware.defaultRate', options.log)
+  const rateOf = guard(defaultRate, setting, options.log)
   const limitOfRate = remember((text: string) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would start it afresh each time.
-    return limitOf(rate, countedApart(`per:${rate.periodMs}`, keyOf))
+    return limitOf(policyName, rate, countedApart(`per:${rate.periodMs}`, scopes, keyOf))
   })
-  const limitOfAnswer = guard(limitOfRate, 'middleware.defaultRate', options.log)
+  const limitOfAnswer = guard(limitOfRate, setting, options.log)
   return (request: FastifyRequest, path: string): Limit | Promise<Limit> =>
     prefixes.find(path) ??
     after(rateOf(request), (rate) =>
@@ -114,9 +153,9 @@ export function createStaticLimits(options: StaticLimitOptions) {
 }
 
 /** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
-function countedApart(name: string, keyOf: KeyOf): KeyOf {
-  return (request, address, user) =>
-    after(keyOf(request, address, user), (key) => ({ ...key, counter: `${name}|${key.counter}` }))
+function countedApart(scope: string, scopes: CounterScopes, keyOf: KeyOf): KeyOf {
+  scopes.add(scope)
+  return (request, address, user) => after(keyOf(request, address, user), (key) => inScope(scope, key))
 }
 
 /** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */

@@ -1,71 +1,28 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { RateLimitExceededError, StoreUnavailableError } from '../errors.js'
-import { type Check, type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
-import { after } from './after.js'
-import type { ClientAddress } from './client-address.js'
-import { addressKey, type ClientKey } from './client-key.js'
-import type { Limit } from './limits.js'
-import type { UserId } from './request-user.js'
+import type { Decide, Outcome } from './decide.js'
+import { refuse } from './refusal.js'
 
-/** What became of one request: all that headers, the event log and a refusal need. */
-export interface Outcome {
-  readonly decision: Decision
-  readonly refused: boolean
-  readonly ruleName: string
-  readonly client: ClientKey
-  readonly address: ClientAddress
-  readonly user: UserId
-  readonly nowMs: number
-}
-
-/** The steps of the hot path, resolved when the plugin is registered. */
+/** The hook's steps around a decision, resolved when the plugin is registered. */
 export interface OnRequestSteps {
-  now(): number
   /** The path as the router sees it. */
   path(url: string): string
-  isExempt(request: FastifyRequest, path: string): boolean
-  address(request: FastifyRequest): ClientAddress
-  user(request: FastifyRequest): UserId | Promise<UserId>
-  limit(request: FastifyRequest, path: string, nowMs: number): Limit | Promise<Limit>
-  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** What the request costs; 0 where it is left alone. */
+  cost(request: FastifyRequest, path: string): number
+  decide: Decide
   /** Tells the client. */
-  headers(reply: FastifyReply, decision: Decision): void
+  headers(reply: FastifyReply, outcome: Outcome): void
   /** Notes the event. */
   record(request: FastifyRequest, outcome: Outcome): void
   /** Something that cannot happen did: the request goes on, unlimited. */
   failed(error: unknown): void
 }
 
-const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-
-/** The hook. Nothing in it waits unless a step does: a promise is passed on, any other value is used at once. */
+/** The hook. Nothing in it waits unless a step does. */
 export function createOnRequest(steps: OnRequestSteps) {
-  function decide(request: FastifyRequest): Outcome | null | Promise<Outcome | null> {
-    const nowMs = steps.now()
+  function decide(request: FastifyRequest): ReturnType<Decide> {
     const path = steps.path(request.raw.url ?? '/')
-    if (steps.isExempt(request, path)) return null
-    const address = steps.address(request)
-    if (address.listed === 'allow') return null
-    return after(steps.user(request), (user) =>
-      address.listed === 'deny' ? denied(address, user, nowMs) : limited(request, path, address, user, nowMs),
-    )
-  }
-
-  function limited(
-    request: FastifyRequest,
-    path: string,
-    address: ClientAddress,
-    user: UserId,
-    nowMs: number,
-  ): Outcome | Promise<Outcome> {
-    return after(steps.limit(request, path, nowMs), ({ policy, block, ruleName, clientKey }) =>
-      after(clientKey(request, address, user), (client) =>
-        after(steps.check({ key: client.counter, policy, cost: 1 }, nowMs), (decision) => {
-          const refused = block && !decision.allowed
-          return { decision, refused, ruleName, client, address, user, nowMs }
-        }),
-      ),
-    )
+    const cost = steps.cost(request, path)
+    return cost === 0 ? null : steps.decide(request, path, cost)
   }
 
   function settle(
@@ -74,18 +31,17 @@ export function createOnRequest(steps: OnRequestSteps) {
     reply: FastifyReply,
     done: HookHandlerDoneFunction,
   ) {
-    let refused: Error | undefined
     try {
       if (outcome !== null) {
-        if (outcome.refused) refused = refusal(reply, outcome.decision)
-        steps.headers(reply, outcome.decision)
+        steps.headers(reply, outcome)
         steps.record(request, outcome)
       }
     } catch (error) {
       steps.failed(error)
     }
-    // Outside: what the rest of the request throws is not this hook's.
-    done(refused)
+    // Outside: a refusal holds whatever noting it does, and what the rest of the request throws is not this hook's.
+    if (outcome?.refused) refuse(request, reply, outcome, done)
+    else done()
   }
 
   function failed(error: unknown, done: HookHandlerDoneFunction) {
@@ -94,7 +50,7 @@ export function createOnRequest(steps: OnRequestSteps) {
   }
 
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    let outcome: ReturnType<typeof decide>
+    let outcome: ReturnType<Decide>
     try {
       outcome = decide(request)
     } catch (error) {
@@ -110,16 +66,4 @@ export function createOnRequest(steps: OnRequestSteps) {
       settle(outcome, request, reply, done)
     }
   }
-}
-
-function denied(address: ClientAddress, user: UserId, nowMs: number): Outcome {
-  return { decision: DENIED, refused: true, ruleName: '', client: addressKey(address), address, user, nowMs }
-}
-
-function refusal(reply: FastifyReply, decision: Decision): Error {
-  if (decision.unavailable) return new StoreUnavailableError()
-  const seconds = retryAfterSeconds(decision)
-  if (seconds === null) return new RateLimitExceededError('Rate limit exceeded')
-  reply.header('retry-after', seconds)
-  return new RateLimitExceededError(`Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`)
 }

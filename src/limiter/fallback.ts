@@ -1,9 +1,15 @@
 import type { Check, Decision } from './algorithm.js'
 
-export const FALLBACKS = ['local', 'allow', 'deny'] as const
+export const STORE_ERROR_ACTIONS = ['local', 'allow', 'deny'] as const
 
 /** What to do while the store fails: count in process memory, let everything through, or refuse everything (503). */
-export type Fallback = (typeof FALLBACKS)[number]
+export type StoreErrorAction = (typeof STORE_ERROR_ACTIONS)[number]
+
+/** Decides in place of the store. */
+export interface Fallback {
+  decide(check: Check, nowMs: number): Decision
+  reset(key: string): void
+}
 
 /** A decision that no store made; `count` is 0 where it lets through, and above the limit where it refuses. */
 export function decideWithoutStore(allowed: boolean, { policy: { limit } }: Check): Decision {
@@ -12,10 +18,8 @@ export function decideWithoutStore(allowed: boolean, { policy: { limit } }: Chec
     : { allowed, count: limit + 1, limit, remaining: 0, resetMs: 0, retryAfterMs: null, unavailable: true }
 }
 
-export function fallbackOf(
-  fallback: Fallback,
-  countLocally: (check: Check, nowMs: number) => Decision,
-): (check: Check, nowMs: number) => Decision {
-  if (fallback === 'local') return countLocally
-  return (check) => decideWithoutStore(fallback === 'allow', check)
+/** @param local counts in process memory */
+export function fallbackOf(action: StoreErrorAction, local: Fallback): Fallback {
+  if (action === 'local') return local
+  return { decide: (check) => decideWithoutStore(action === 'allow', check), reset: () => undefined }
 }

@@ -1,15 +1,18 @@
 import type { Check, Decision } from './algorithm.js'
+import type { Fallback } from './fallback.js'
+import { Refusals } from './refusals.js'
 
 /** The batches a store is asked in; see `stores/store.ts` for what it promises. */
 interface BatchStore {
   readonly concurrency: number
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+  reset(key: string): void | Promise<void>
 }
 
 export interface LimiterOptions {
   readonly store: BatchStore
   /** Decides when the store does not. */
-  readonly fallback: (check: Check, nowMs: number) => Decision
+  readonly fallback: Fallback
   /** How long a check waits for the store, in milliseconds. */
   readonly timeoutMs: number
   readonly log: { error(details: object, message: string): void; info(message: string): void }
@@ -25,12 +28,18 @@ const MAX_UNANSWERED = 8
 class Batch {
   readonly checks: Check[] = []
   readonly answers: ((decision: Decision) => void)[] = []
+  /** Of the refusals, when the first check came. */
+  readonly generation: number
   nowMs = 0
   timer: NodeJS.Timeout | undefined
   /** On its way to the store. */
   sent = false
   /** Answered already, by the fallback: what the store still says comes too late. */
   abandoned = false
+
+  constructor(generation: number) {
+    this.generation = generation
+  }
 
   add(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
     this.checks.push(check)
@@ -49,6 +58,7 @@ class Batch {
 export class Limiter {
   readonly #options: LimiterOptions
   readonly #waiting: Batch[] = []
+  readonly #refusals = new Refusals()
   #underWay = 0
   /** Batches that the store was too slow for; they no longer keep others from being sent. */
   #unanswered = 0
@@ -61,6 +71,27 @@ export class Limiter {
   constructor(options: LimiterOptions) {
     this.#options = options
     this.check = options.store.concurrency === Number.POSITIVE_INFINITY ? this.#checkAtOnce : this.#checkBatched
+  }
+
+  /**
+   * Forgets a counter: in the store, in this process's memory of refusals, and in what counts while the store fails.
+   *
+   * @throws what the store throws when it cannot be reached; this process has forgotten the counter all the same
+   */
+  async reset(key: string): Promise<void> {
+    this.#refusals.forget(key)
+    this.#options.fallback.reset(key)
+    try {
+      await this.#options.store.reset(key)
+    } finally {
+      // Once more: what was asked before the store forgot may have been answered meanwhile.
+      this.#refusals.forget(key)
+    }
+  }
+
+  /** Forgets what was refused: somebody else may have reset it. */
+  forgetRefusals(): void {
+    this.#refusals.forgetAll()
   }
 
   /** Whether the fallback decides at the moment. */
@@ -88,10 +119,12 @@ export class Limiter {
 
   #instead(check: Check, nowMs: number, error: unknown): Decision {
     this.#failed(error, nowMs)
-    return this.#options.fallback(check, nowMs)
+    return this.#options.fallback.decide(check, nowMs)
   }
 
   #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {
+    const refusal = this.#refusals.answer(check, nowMs)
+    if (refusal !== undefined) return refusal
     if (this.#outage === undefined) {
       return new Promise((answer) => this.#gather(check, nowMs, answer))
     }
@@ -103,7 +136,7 @@ export class Limiter {
       // The request does not wait for it.
       this.#gather(check, nowMs, () => undefined)
     }
-    return this.#options.fallback(check, nowMs)
+    return this.#options.fallback.decide(check, nowMs)
   }
 
   #gather(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
@@ -115,7 +148,7 @@ export class Limiter {
   }
 
   #open(): Batch {
-    const batch = new Batch()
+    const batch = new Batch(this.#refusals.generation)
     // In two halves, with a look at what has arrived between them: an event loop that was blocked is no outage.
     let halves = 2
     batch.timer = setTimeout(() => {
@@ -160,7 +193,12 @@ export class Limiter {
   #answer(batch: Batch, decisions: readonly Decision[]): void {
     clearTimeout(batch.timer)
     this.#recovered(batch.nowMs)
-    for (const [place, answer] of batch.answers.entries()) answer(decisions[place] ?? this.#without(batch, place))
+    for (const [place, answer] of batch.answers.entries()) {
+      const check = checkAt(batch, place)
+      const decision = decisions[place]
+      if (decision !== undefined) this.#refusals.note(check, decision, batch.nowMs, batch.generation)
+      answer(decision ?? this.#options.fallback.decide(check, batch.nowMs))
+    }
   }
 
   #fail(failed: Batch, error: unknown): void {
@@ -176,13 +214,9 @@ export class Limiter {
       this.#unanswered++
     }
     batch.abandoned = true
-    for (const [place, answer] of batch.answers.entries()) answer(this.#without(batch, place))
-  }
-
-  #without(batch: Batch, place: number): Decision {
-    const check = batch.checks[place]
-    if (check === undefined) throw new RangeError(`No check at place ${place} of a batch of ${batch.checks.length}`)
-    return this.#options.fallback(check, batch.nowMs)
+    for (const [place, answer] of batch.answers.entries()) {
+      answer(this.#options.fallback.decide(checkAt(batch, place), batch.nowMs))
+    }
   }
 
   #failed(error: unknown, nowMs: number): void {
@@ -200,4 +234,10 @@ export class Limiter {
     this.#outage = undefined
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }
+}
+
+function checkAt({ checks }: Batch, place: number): Check {
+  const check = checks[place]
+  if (check === undefined) throw new RangeError(`No check at place ${place} of a batch of ${checks.length}`)
+  return check
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
-import { internalsOf } from '../smart-rate-limit.js'
+import { internalsOf } from '../internals.js'
 import { createErrorHandler } from './error-page.js'
 import { type Pages, registerPages } from './pages.js'
 import { registerReportRoutes } from './report-routes.js'

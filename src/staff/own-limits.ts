@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MINUTE_MS } from '../clock.js'
+import type { Internals } from '../internals.js'
 import { type Policy, retryAfterSeconds } from '../limiter/algorithm.js'
-import type { Internals } from '../smart-rate-limit.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
 // No rule applies to the staff pages, so that none can lock the staff out. What strangers may do there is fixed.

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../smart-rate-limit.js'
+import type { Internals } from '../internals.js'
 import { countRefusal } from './own-limits.js'
 import { CrossSiteError } from './staff-errors.js'
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../smart-rate-limit.js'
+import type { Internals } from '../internals.js'
 import { countSignIn } from './own-limits.js'
 import type { Pages } from './pages.js'
 import { requestedPath } from './request-query.js'

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { internalsOf } from '../smart-rate-limit.js'
+import { internalsOf } from '../internals.js'
 import { decoyOf, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
 import { endedSessionCookie, readSessionCookie, sessionCookie } from './session-cookie.js'
 import { endSession, findSession, startSession } from './sessions.js'

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Clock, MINUTE_MS } from '../clock.js'
-import type { Internals } from '../smart-rate-limit.js'
+import type { Internals } from '../internals.js'
 import { countRefusal } from './own-limits.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase, StaffOnlyError } from './staff-errors.js'

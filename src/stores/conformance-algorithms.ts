@@ -161,7 +161,10 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
     }
   },
 
-  'only looks at a cost of 0: tells what was used and whether one more would be let in, and uses nothing': async (store, policy) => {
+  'only looks at a cost of 0: tells what was used and whether one more would be let in, and uses nothing': async (
+    store,
+    policy,
+  ) => {
     const key = freshKey()
     const look = () => askOne(store, NOW_MS, key, policy(2), 0)
     const seen = [await look()]

@@ -70,7 +70,7 @@ forEachDatabase((provider) => {
     const [bucket] = await database.client.rateLimitTokenBucket.findMany()
     assert.equal(bucket?.expiresAt.getTime(), clock.now() + MINUTE_MS)
     assert.deepEqual([bucket?.used, bucket?.drainLimit, bucket?.periodMs], [2, 2, MINUTE_MS], 'as numbers')
-    await app.smartRateLimit.store.reset('rule:api:127.0.0.1')
+    await app.smartRateLimit.reset('rule:api:127.0.0.1')
     assert.deepEqual(await statuses(1, '/api/x'), [200])
   })
 })

@@ -70,11 +70,10 @@ forEachDatabase((provider) => {
 
     assert.equal(answers.filter(({ status }) => status === 200).length, 100)
     assert.equal(answers.filter(({ status }) => status === 429).length, 200)
-    const counters = await database.client.rateLimitCounter.findMany()
-    assert.deepEqual(
-      counters.map(({ key, count }) => [key, count]),
-      [['ip:127.0.0.1', 300]],
-    )
+    // What was refused once is refused from memory afterwards.
+    const [counter, ...others] = await database.client.rateLimitCounter.findMany()
+    assert.deepEqual([counter?.key, others], ['ip:127.0.0.1', []])
+    assert.ok(counter !== undefined && counter.count > 100 && counter.count <= 300)
   })
 
   test('a rule edited 20 times under load: every request after an edit obeys it', async (t) => {

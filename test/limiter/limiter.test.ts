@@ -29,6 +29,7 @@ function controlledStore(concurrency: number) {
       if (store.failure !== undefined) throw store.failure
       return memory.check(checks, nowMs)
     },
+    reset: (key: string) => memory.reset(key),
     letGo() {
       store.held = false
       for (const resolve of waiting.splice(0)) resolve()
@@ -43,7 +44,7 @@ function limiterOf(store: ReturnType<typeof controlledStore>, timeoutMs = 1_000)
     error: (_details: object, message: string) => lines.push(`error ${message}`),
     info: (message: string) => lines.push(`info ${message}`),
   }
-  const fallback = (check: Check) => decideWithoutStore(true, check)
+  const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
   return { limiter: new Limiter({ store, fallback, timeoutMs, log }), lines }
 }
 
@@ -96,7 +97,7 @@ describe('the limiter', () => {
   test('asks a store in memory at once, without a promise', () => {
     const limiter = new Limiter({
       store: new MemoryStore(),
-      fallback: (check) => decideWithoutStore(true, check),
+      fallback: { decide: (check) => decideWithoutStore(true, check), reset: () => undefined },
       timeoutMs: 1_000,
       log: { error: () => assert.fail(), info: () => assert.fail() },
     })

@@ -1,0 +1,56 @@
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { InvalidSettingError } from '../errors.js'
+import { guard } from './guard.js'
+
+/** How much of a limit a request uses: an integer, 1 to 2147483647, or a function that answers one. */
+export type Cost = number | ((request: FastifyRequest) => number)
+
+const MAX_COST = 2_147_483_647
+
+/** @throws InvalidSettingError for what is no cost */
+export function checkCost(setting: string, cost: unknown): number {
+  if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
+  throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
+}
+
+/** What a request costs. A function of the host's that fails is logged once, and its requests cost 1. */
+export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
+  if (typeof cost !== 'function') {
+    const checked = checkCost(setting, cost)
+    return () => checked
+  }
+  const guarded = guard((request: FastifyRequest) => checkCost(setting, cost(request)), setting, log)
+  return function costOf(request) {
+    const answered = guarded(request)
+    return typeof answered === 'number' ? answered : 1
+  }
+}
+
+/** What a route may say about the limit of its requests. */
+export type RouteConfig = false | { readonly cost: Cost }
+
+/** What a request costs by its route's `config.smartRateLimit`; 0 where the route is left alone. */
+export function createRouteCost(log: FastifyBaseLogger) {
+  const costs = new WeakMap<object, (request: FastifyRequest) => number>()
+
+  function resolve(config: Exclude<RouteConfig, false>) {
+    let cost = costs.get(config)
+    if (cost === undefined) {
+      cost = createCost('config.smartRateLimit.cost', config.cost, log)
+      costs.set(config, cost)
+    }
+    return cost
+  }
+
+  return {
+    /** @throws InvalidSettingError for a route whose config is wrong */
+    check(config: RouteConfig | undefined): void {
+      if (config !== undefined && config !== false) resolve(config)
+    },
+    of(request: FastifyRequest): number {
+      const config = request.routeOptions.config.smartRateLimit
+      if (config === undefined) return 1
+      return config === false ? 0 : resolve(config)(request)
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { Algorithm } from '../limiter/algorithm.js'
+import { after } from './after.js'
+import { inScope } from './client-key.js'
+import { type Cost, createCost } from './cost.js'
+import { type CounterScopes, routeScope } from './counter-scopes.js'
+import { createDecide, type DecideSteps } from './decide.js'
+import { createStricterHeaders, type HeaderVariant } from './headers.js'
+import { createStaticLimits, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
+import { createOnRequest } from './on-request.js'
+import type { RouterOptions } from './request-path.js'
+
+/** What `app.smartRateLimit.limit()` takes. */
+export interface RouteLimitOptions {
+  /** A rate such as `5/m`, or a function of the request that answers one; may be async. */
+  readonly rate: string | RateFunction
+  /** How clients are told apart: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
+  readonly key?: string | KeyFunction | undefined
+  /** `fixed_window` unless given. */
+  readonly algorithm?: Algorithm | undefined
+  /** `false` counts without refusing; `true` unless given. */
+  readonly block?: boolean | undefined
+  /** How much of the limit a request uses, or a function of the request that answers it; 1 unless given. */
+  readonly cost?: Cost | undefined
+  /** Tells several limits of one route apart; clients see it in the draft's header fields. */
+  readonly name?: string | undefined
+}
+
+/** The same, checked and with its defaults. */
+interface RouteLimit {
+  readonly rate: string | RateFunction
+  readonly algorithm: Algorithm
+  readonly block: boolean
+  readonly cost: Cost
+  readonly name: string
+}
+
+export interface RouteLimitParts extends Pick<DecideSteps, 'now' | 'address' | 'user' | 'check'> {
+  readonly headers: HeaderVariant
+  readonly keyOf: KeyOf
+  readonly scopes: CounterScopes
+  readonly router: RouterOptions
+  readonly log: FastifyBaseLogger
+  failed(error: unknown): void
+}
+
+/** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
+export function createRouteLimit(
+  { rate, algorithm, block, cost, name }: RouteLimit,
+  { keyOf, scopes, router, log, headers, failed, ...steps }: RouteLimitParts,
+) {
+  function keyOfRoute(...[request, address, user]: Parameters<KeyOf>): ReturnType<KeyOf> {
+    const scope = routeScope(name, request.routeOptions)
+    scopes.addRoute(scope)
+    return after(keyOf(request, address, user), (client) => inScope(scope, client))
+  }
+  const limit = createStaticLimits({
+    rateLimits: {},
+    // A function even where the rate is known: so it is a scope of its own that names the period.
+    defaultRate: typeof rate === 'string' ? () => rate : rate,
+    setting: 'limit.rate',
+    policyName: name || 'route',
+    algorithm,
+    block,
+    keyOf: keyOfRoute,
+    scopes,
+    router,
+    log,
+  })
+  const costOf = createCost('limit.cost', cost, log)
+  return createOnRequest({
+    path: () => '/',
+    cost: (request: FastifyRequest) => costOf(request),
+    decide: createDecide({ ...steps, limit }),
+    headers: createStricterHeaders(headers),
+    record: () => undefined,
+    failed,
+  })
+}

@@ -1,0 +1,28 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Clock } from './clock.js'
+import type { Database } from './db/database.js'
+import type { Limiter } from './limiter/limiter.js'
+
+/** What the staff routes need of the plugin they belong to. */
+export interface Internals {
+  readonly database: Database
+  /** Counts what strangers do on the staff pages: in the store, and in memory while that fails. */
+  readonly staffLimiter: Limiter
+  readonly clock: Clock
+  /** The client's address as limits count it: IPv6 by its network. */
+  clientAddress(request: FastifyRequest): string
+}
+
+const internals = new WeakMap<object, Internals>()
+
+/** @param decoration what the app is decorated with as `smartRateLimit` */
+export function attachInternals(decoration: object, its: Internals): void {
+  internals.set(decoration, its)
+}
+
+/** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
+export function internalsOf(app: FastifyInstance): Internals {
+  const its = app.hasDecorator('smartRateLimit') ? internals.get(app.getDecorator<object>('smartRateLimit')) : undefined
+  if (its === undefined) throw new Error('Register rateLimitPlugin before dashboardPlugin, on the same app')
+  return its
+}

@@ -1,0 +1,132 @@
+/** `check()`, `peek()` and `reset()` of `app.smartRateLimit`. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FastifyInstance } from 'fastify'
+import { openDatabase, startApp } from '../support/build-app.js'
+import { forEachDatabase } from '../support/databases.js'
+
+/** A route that spends what it is asked to, on top of what the hook spent. */
+function spending(app: FastifyInstance): void {
+  app.get('/spend/:cost', async (request) => {
+    const { cost = '' } = Object(request.params)
+    return app.smartRateLimit.check(request, { cost: Number(cost) })
+  })
+  app.get('/peek', async (request) => app.smartRateLimit.peek(request))
+  app.get('/left-alone', { config: { smartRateLimit: false } }, async (request) => app.smartRateLimit.check(request))
+}
+
+forEachDatabase((provider) => {
+  test('check() uses the limit that holds for the request, answers, and refuses nothing', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, request } = await startApp(t, {
+      database,
+      plugin: { logEvents: true, useDynamicRules: true },
+      routes: spending,
+    })
+    await database.client.rateLimitRule.create({
+      data: { name: 'spend', pathPattern: '^/spend', rate: '10/m', algorithm: 'sliding_window' },
+    })
+    await app.smartRateLimit.rules.reload()
+
+    const first = await request('/spend/5')
+    assert.deepEqual([first.status, first.headers['x-ratelimit-remaining']], [200, '9'])
+    const { allowed, count, limit, remaining } = JSON.parse(first.text)
+    assert.deepEqual([allowed, count, limit, remaining], [true, 6, 10, 4])
+    const second = await request('/spend/5')
+    assert.deepEqual([second.status, JSON.parse(second.text).allowed], [200, false])
+
+    await app.smartRateLimit.events.flush()
+    assert.equal(await database.client.rateLimitEvent.count(), 2, 'one for each request, none for each check()')
+  })
+
+  test('peek() shows where the client stands and uses nothing', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { request } = await startApp(t, {
+      database,
+      plugin: { middleware: { defaultRate: '3/m' } },
+      routes: spending,
+    })
+    const { text } = await request('/peek')
+    const { allowed, count, remaining, retryAfterMs } = JSON.parse(text)
+    assert.deepEqual([allowed, count, remaining, retryAfterMs], [true, 1, 2, 0])
+    await request('/peek')
+    const last = await request('/peek')
+    const seen = JSON.parse(last.text)
+    assert.deepEqual([last.status, seen.allowed, seen.count, seen.remaining], [200, false, 3, 0])
+    assert.ok(seen.retryAfterMs > 0)
+  })
+
+  const CLIENTS = [
+    ['ip', {}, 'ip:127.0.0.1'],
+    ['header:X-Key', { 'x-key': 'ip:10.0.0.1' }, 'header:ip:10.0.0.1'],
+    ['user', { 'x-user': '7' }, 'user:7'],
+    [() => 'team:a', {}, 'team:a'],
+    ['header:X-Key', { 'x-key': 'k'.repeat(200) }, `header:${'k'.repeat(200)}`],
+  ] as const
+  for (const [key, headers, name] of CLIENTS) {
+    test(`reset(${JSON.stringify(name.slice(0, 30))}) forgets that client: the key is that of its events`, async (t) => {
+      const database = await openDatabase(t, provider)
+      const { app, statuses } = await startApp(t, {
+        database,
+        plugin: {
+          logEvents: true,
+          user: (request) => (request.headers['x-user'] ? { id: String(request.headers['x-user']) } : null),
+          middleware: { key, defaultRate: () => '1/m' },
+        },
+      })
+      assert.deepEqual(await statuses(3, '/', { headers }), [200, 429, 429])
+      await app.smartRateLimit.events.flush()
+      assert.equal((await database.client.rateLimitEvent.findFirst())?.key, name)
+
+      await app.smartRateLimit.reset('ip:203.0.113.1')
+      assert.deepEqual(await statuses(1, '/', { headers }), [429])
+      await app.smartRateLimit.reset(name)
+
+      assert.deepEqual(await statuses(2, '/', { headers }), [200, 429])
+    })
+  }
+
+  for (const [key, headers, name] of CLIENTS) {
+    if (typeof key === 'function') continue
+    test(`reset("rule:api:…") forgets what a rule with key ${key} counted: ${name.slice(0, 30)}`, async (t) => {
+      const database = await openDatabase(t, provider)
+      const { app, statuses } = await startApp(t, {
+        database,
+        plugin: {
+          logEvents: true,
+          useDynamicRules: true,
+          user: (request) => (request.headers['x-user'] ? { id: String(request.headers['x-user']) } : null),
+        },
+      })
+      await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/', rate: '1/m', key } })
+      assert.deepEqual(await statuses(2, '/', { headers }), [200, 429])
+      await app.smartRateLimit.events.flush()
+      const event = await database.client.rateLimitEvent.findFirst()
+
+      await app.smartRateLimit.reset(event?.key ?? '')
+
+      assert.deepEqual(await statuses(2, '/', { headers }), [200, 429])
+    })
+  }
+})
+
+test('a route that opted out of the hook may ask; a skipped path, the allow list and a disabled plugin answer null', async (t) => {
+  const middleware = { defaultRate: '1/m', allowList: ['10.0.0.0/8'], skipPaths: ['/peek'] }
+  const { request } = await startApp(t, { database: null, plugin: { middleware }, routes: spending })
+  const disabled = await startApp(t, { database: null, plugin: { enabled: false }, routes: spending })
+
+  assert.equal(JSON.parse((await request('/left-alone')).text).count, 1)
+  assert.equal(JSON.parse((await request('/left-alone')).text).allowed, false)
+  assert.equal((await request('/left-alone', { from: '10.0.0.1' })).text, 'null')
+  assert.equal((await request('/peek')).text, 'null')
+  assert.equal((await disabled.request('/left-alone')).text, 'null')
+})
+
+test('check() refuses a cost that is none', async (t) => {
+  const { request } = await startApp(t, { database: null, routes: spending })
+  for (const cost of ['0', '-1', '1.5', 'x', '2147483648']) {
+    const { status, text } = await request(`/spend/${cost}`)
+    assert.equal(status, 500)
+    assert.match(text, /"check.cost\\" is .*give an integer, 1 to 2147483647/)
+  }
+})

@@ -1,0 +1,133 @@
+/** The header variants, and refusals as `application/problem+json`. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { RateLimitOptions } from '../../src/index.js'
+import { openDatabase, startApp } from '../support/build-app.js'
+
+const PROBLEM = { headers: { accept: 'application/problem+json, application/json;q=0.9' } }
+
+const VARIANTS: readonly [RateLimitOptions['headers'], legacy: boolean, draft: boolean][] = [
+  [undefined, true, false],
+  ['legacy', true, false],
+  ['draft', false, true],
+  ['both', true, true],
+  ['none', false, false],
+]
+for (const [headers, legacy, draft] of VARIANTS) {
+  test(`headers: ${headers ?? 'nothing said'}`, async (t) => {
+    const { request, clock } = await startApp(t, {
+      database: null,
+      plugin: { headers, middleware: { defaultRate: '2/m', rateLimits: { '/auth/': '5/30s' } } },
+    })
+    clock.advance(60_000 - (clock.now() % 60_000) + 15_000)
+
+    const { headers: seen } = await request('/')
+    assert.equal(seen['x-ratelimit-limit'], legacy ? '2' : undefined)
+    assert.equal(seen['x-ratelimit-remaining'], legacy ? '1' : undefined)
+    assert.equal(seen['x-ratelimit-reset'], legacy ? '45' : undefined)
+    assert.equal(seen['ratelimit-policy'], draft ? '"default";q=2;w=60' : undefined)
+    assert.equal(seen.ratelimit, draft ? '"default";r=1;t=45' : undefined)
+    const ofPrefix = (await request('/auth/x')).headers
+    assert.equal(ofPrefix['ratelimit-policy'], draft ? '"/auth/";q=5;w=30' : undefined)
+
+    await request('/')
+    const refused = await request('/')
+    assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '45'])
+    assert.equal(refused.headers.ratelimit, draft ? '"default";r=0;t=45' : undefined)
+  })
+}
+
+test("the draft's policy is called by the rule's name, escaped; a prefix beyond ASCII is percent-encoded", async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const { app, request } = await startApp(t, {
+    database,
+    plugin: { headers: 'draft', useDynamicRules: true, middleware: { rateLimits: { '/süß/': '5/m' } } },
+  })
+  await app.smartRateLimit.client.rateLimitRule.create({
+    data: { name: 'a "b" \\ c', pathPattern: '^/rule', rate: '7/h' },
+  })
+  const { headers } = await request('/rule')
+  assert.equal(headers['ratelimit-policy'], '"a \\"b\\" \\\\ c";q=7;w=3600')
+  assert.match(String(headers.ratelimit), /^"a \\"b\\" \\\\ c";r=6;t=\d+$/)
+  assert.equal((await request('/s%C3%BC%C3%9F/x')).headers['ratelimit-policy'], '"/s%C3%BC%C3%9F/";q=5;w=60')
+})
+
+test('a client of the deny list is told of a limit of 0', async (t) => {
+  const plugin: RateLimitOptions = { headers: 'both', middleware: { denyList: ['192.0.2.0/24'] } }
+  const { request } = await startApp(t, { database: null, plugin })
+  const { status, headers } = await request('/', { from: '192.0.2.1' })
+  assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [429, '0', '0'])
+  assert.deepEqual([headers.ratelimit, headers['retry-after']], ['"deny-list";r=0;t=0', undefined])
+})
+
+test('a client that accepts application/problem+json is refused with a problem', async (t) => {
+  const { request, clock } = await startApp(t, { database: null, plugin: { middleware: { defaultRate: '1/m' } } })
+  clock.advance(60_000 - (clock.now() % 60_000) + 48_000)
+  assert.equal((await request('/', PROBLEM)).status, 200)
+
+  const { status, headers, text } = await request('/', PROBLEM)
+
+  assert.equal(status, 429)
+  assert.match(String(headers['content-type']), /^application\/problem\+json/)
+  assert.deepEqual([headers['retry-after'], headers['x-ratelimit-remaining']], ['12', '0'])
+  assert.deepEqual(JSON.parse(text), {
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Too Many Requests',
+    status: 429,
+    detail: 'Rate limit exceeded, retry in 12 seconds',
+    code: 'FST_RATE_LIMIT_EXCEEDED',
+    'violated-policies': ['default'],
+  })
+})
+
+for (const accept of [
+  undefined,
+  '*/*',
+  'application/json',
+  'application/problem+json;q=0',
+  'application/problem+json; q=0.0, */*',
+]) {
+  test(`a client that accepts ${accept ?? 'whatever comes'} is refused with the contract's JSON`, async (t) => {
+    const { request } = await startApp(t, { database: null, plugin: { middleware: { defaultRate: '0/m' } } })
+    const { headers, text } = await request('/', { headers: accept === undefined ? {} : { accept } })
+    assert.match(String(headers['content-type']), /^application\/json/)
+    assert.deepEqual(JSON.parse(text), {
+      statusCode: 429,
+      code: 'FST_RATE_LIMIT_EXCEEDED',
+      error: 'Too Many Requests',
+      message: 'Rate limit exceeded',
+    })
+  })
+}
+
+test("the host's own error handler is asked whatever the client accepts", async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '0/m' } },
+    before(app) {
+      app.setErrorHandler(async (error, _request, reply) => reply.code(418).send({ own: Object(error).code }))
+    },
+  })
+  const { status, text } = await request('/', PROBLEM)
+  assert.deepEqual([status, JSON.parse(text)], [418, { own: 'FST_RATE_LIMIT_EXCEEDED' }])
+})
+
+test("a 503 of onStoreError 'deny' is a problem too", async (t) => {
+  const backend = {
+    concurrency: 1,
+    check: () => Promise.reject(new Error('no store')),
+    reset: () => undefined,
+    close: () => undefined,
+  }
+  const { request } = await startApp(t, { database: null, plugin: { onStoreError: 'deny', middleware: { backend } } })
+  const { status, headers, text } = await request('/', PROBLEM)
+  assert.equal(status, 503)
+  assert.match(String(headers['content-type']), /^application\/problem\+json/)
+  assert.deepEqual(JSON.parse(text), {
+    type: 'about:blank',
+    title: 'Service Unavailable',
+    status: 503,
+    detail: 'Rate limit store unavailable, try again later',
+    code: 'FST_RATE_LIMIT_STORE_UNAVAILABLE',
+  })
+})

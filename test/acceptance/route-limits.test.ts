@@ -1,0 +1,246 @@
+/** Limits for single routes in code: `app.smartRateLimit.limit()`. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { ERROR, openDatabase, startApp } from '../support/build-app.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const ok = async () => 'ok'
+
+forEachDatabase((provider) => {
+  test('with the hook active too both count, and each on a counter of its own', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { request, statuses } = await startApp(t, {
+      database,
+      plugin: { middleware: { rateLimits: { '/reports': '50/m' } } },
+      routes(app) {
+        app.get('/reports', { onRequest: app.smartRateLimit.limit({ rate: '3/m' }) }, ok)
+        app.get('/reports/all', ok)
+      },
+    })
+
+    assert.deepEqual(await statuses(4, '/reports'), [200, 200, 200, 429])
+    const { headers } = await request('/reports/all')
+    assert.deepEqual([headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], ['50', '45'])
+  })
+
+  test('it logs no event, and no rule changes it', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, statuses } = await startApp(t, {
+      database,
+      plugin: { logEvents: true, useDynamicRules: true },
+      routes(app) {
+        const onRequest = app.smartRateLimit.limit({ rate: '2/m' })
+        app.get('/alone', { onRequest, config: { smartRateLimit: false } }, ok)
+      },
+    })
+    await database.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '^/', rate: '0/m' } })
+    await app.smartRateLimit.rules.reload()
+
+    assert.deepEqual(await statuses(3, '/alone'), [200, 200, 429])
+    await app.smartRateLimit.events.flush()
+    assert.equal(await database.client.rateLimitEvent.count(), 0)
+  })
+
+  test('a client whose counters are reset may go on, at once, in every process and on every route', async (t) => {
+    const database = await openDatabase(t, provider)
+    const options = {
+      database,
+      plugin: { middleware: { defaultRate: '2/m', rateLimits: { '/auth/': '1/m' } } },
+      routes(app: FastifyInstance) {
+        app.get('/', ok)
+        app.get('/auth/x', ok)
+        const onRequest = app.smartRateLimit.limit({ rate: '1/m' })
+        app.get('/route', { onRequest, config: { smartRateLimit: false } }, ok)
+      },
+    }
+    const { app, statuses, clock } = await startApp(t, options)
+    const first = async () => [
+      await statuses(3, '/'),
+      await statuses(2, '/auth/x'),
+      await statuses(2, '/route'),
+      await statuses(1, '/', { from: '203.0.113.9' }),
+    ]
+    assert.deepEqual(await first(), [[200, 200, 429], [200, 429], [200, 429], [200]])
+    assert.deepEqual(await statuses(1, '/', { from: '203.0.113.9' }), [200])
+
+    // Another process knows the counters of routes that nobody asked it for.
+    const other = await startApp(t, { ...options, clock })
+    await other.app.smartRateLimit.reset('ip:127.0.0.1')
+    await app.smartRateLimit.reset('ip:127.0.0.1')
+
+    assert.deepEqual(await first(), [[200, 200, 429], [200, 429], [200, 429], [429]])
+  })
+})
+
+for (const algorithm of ALGORITHMS) {
+  test(`it counts by ${algorithm}, and says when to come back`, async (t) => {
+    const { request, statuses, clock } = await startApp(t, {
+      database: null,
+      routes(app) {
+        app.get('/', { onRequest: app.smartRateLimit.limit({ rate: '2/m', algorithm }) }, ok)
+      },
+    })
+    assert.deepEqual(await statuses(2, '/'), [200, 200])
+    const { status, headers } = await request('/')
+    assert.equal(status, 429)
+    clock.advance(Number(headers['retry-after']) * 1_000)
+    assert.deepEqual(await statuses(1, '/'), [200])
+  })
+}
+
+test("the headers are the stricter limit's", async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { headers: 'both', middleware: { defaultRate: '100/h' } },
+    routes(app) {
+      app.get('/strict', { onRequest: app.smartRateLimit.limit({ rate: '10/m', name: 'strict' }) }, ok)
+      app.get('/lax', { onRequest: app.smartRateLimit.limit({ rate: '1000/m', name: 'lax' }) }, ok)
+    },
+  })
+  for (let used = 0; used < 4; used++) await request('/strict')
+
+  const { headers: strict } = await request('/strict')
+  assert.deepEqual([strict['x-ratelimit-limit'], strict['x-ratelimit-remaining']], ['10', '5'])
+  assert.deepEqual([strict['ratelimit-policy'], strict.ratelimit], ['"strict";q=10;w=60', '"strict";r=5;t=60'])
+  const { headers: lax } = await request('/lax')
+  assert.deepEqual([lax['x-ratelimit-limit'], lax['x-ratelimit-remaining']], ['100', '94'])
+  assert.equal(lax['ratelimit-policy'], '"default";q=100;w=3600')
+})
+
+test('every route has a counter of its own; HEAD counts with GET, and a slash at the end makes no other route', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    fastify: { routerOptions: { ignoreTrailingSlash: true } },
+    plugin: { middleware: { defaultRate: '1000/m' } },
+    routes(app) {
+      const onRequest = app.smartRateLimit.limit({ rate: '2/m' })
+      app.get('/a', { onRequest }, ok)
+      app.post('/a', { onRequest }, ok)
+      app.get('/items/:id', { onRequest }, ok)
+    },
+  })
+  assert.deepEqual(await statuses(1, '/a'), [200])
+  assert.deepEqual(await statuses(1, '/a', { method: 'HEAD' }), [200])
+  assert.deepEqual(await statuses(1, '/a/'), [429])
+  assert.deepEqual(await statuses(2, '/a', { method: 'POST' }), [200, 200])
+  assert.deepEqual([...(await statuses(1, '/items/1')), ...(await statuses(2, '/items/2'))], [200, 200, 429])
+})
+
+test('two limits of one route count apart, and a whole scope can have one', async (t) => {
+  const { statuses, clock } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '1000/m' } },
+    routes(app) {
+      const { limit } = app.smartRateLimit
+      app.get('/both', { onRequest: [limit({ rate: '2/s' }), limit({ rate: '3/m' })] }, ok)
+      void app.register(async (scope) => {
+        scope.addHook('onRequest', limit({ rate: '1/m' }))
+        scope.get('/in/a', ok)
+        scope.get('/in/b', ok)
+      })
+    },
+  })
+  assert.deepEqual(await statuses(3, '/both'), [200, 200, 429])
+  clock.advance(1_000)
+  assert.deepEqual(await statuses(2, '/both'), [200, 429])
+  assert.deepEqual([...(await statuses(2, '/in/a')), ...(await statuses(2, '/in/b'))], [200, 429, 200, 429])
+})
+
+test('key, block, cost and a rate by request hold as in the plugin', async (t) => {
+  const { request, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '1000/m' } },
+    routes(app) {
+      const { limit } = app.smartRateLimit
+      app.get('/key', { onRequest: limit({ rate: '1/m', key: 'header:X-Key' }) }, ok)
+      app.get('/count', { onRequest: limit({ rate: '1/m', block: false }) }, ok)
+      app.post('/cost', { preHandler: limit({ rate: '10/m', cost: ({ body }) => Number(body) }) }, ok)
+      const rate = (request: FastifyRequest) => (request.headers['x-plan'] === 'pro' ? '3/m' : '1/m')
+      app.get('/plan', { onRequest: limit({ rate }) }, ok)
+    },
+  })
+  const key = (value: string) => ({ headers: { 'x-key': value } })
+  assert.deepEqual(
+    [...(await statuses(2, '/key', key('a'))), ...(await statuses(1, '/key', key('b')))],
+    [200, 429, 200],
+  )
+  assert.deepEqual(await statuses(2, '/count'), [200, 200])
+  const cost = (body: number) =>
+    request('/cost', { method: 'POST', headers: { 'content-type': 'application/json' }, body: String(body) })
+  assert.equal((await cost(8)).headers['x-ratelimit-remaining'], '2')
+  assert.equal((await cost(3)).status, 429)
+  assert.deepEqual(await statuses(2, '/plan'), [200, 429])
+  assert.deepEqual(
+    await statuses(4, '/plan', { from: '203.0.113.7', headers: { 'x-plan': 'pro' } }),
+    [200, 200, 200, 429],
+  )
+})
+
+test('an address of the allow list is not limited, and one of the deny list is refused', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { allowList: ['10.0.0.0/8'], denyList: ['192.0.2.0/24'] } },
+    routes(app) {
+      const onRequest = app.smartRateLimit.limit({ rate: '1/m' })
+      app.get('/', { onRequest, config: { smartRateLimit: false } }, ok)
+    },
+  })
+  assert.deepEqual(await statuses(3, '/', { from: '10.4.5.6' }), [200, 200, 200])
+  assert.deepEqual(await statuses(1, '/', { from: '192.0.2.1' }), [429])
+  assert.deepEqual(await statuses(2, '/', { from: '203.0.113.7' }), [200, 429])
+})
+
+test('it does nothing when the plugin is disabled', async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { enabled: false },
+    routes(app) {
+      app.get('/', { onRequest: app.smartRateLimit.limit({ rate: '0/m' }) }, ok)
+    },
+  })
+  const { status, headers } = await request('/')
+  assert.deepEqual([status, headers['x-ratelimit-limit']], [200, undefined])
+})
+
+const WRONG: readonly [options: object, message: RegExp][] = [
+  [{}, /"limit.rate" is missing: give a rate such as 5\/m/],
+  [{ rate: 'often' }, /"limit.rate" is "often": .*<count>\/<period>/],
+  [{ rate: '5/m', algorithm: 'guess' }, /"limit.algorithm" is "guess": .*fixed_window/],
+  [{ rate: '5/m', key: 'cookie' }, /"limit.key" is "cookie"/],
+  [{ rate: '5/m', cost: 0 }, /"limit.cost" is 0: give an integer, 1 to 2147483647/],
+  [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: known are rate, key/],
+]
+for (const [options, message] of WRONG) {
+  test(`limit(${JSON.stringify(options)}) is refused where it is written`, async (t) => {
+    const { app } = await startApp(t, { database: null })
+    assert.throws(() => Reflect.apply(app.smartRateLimit.limit, undefined, [options]), {
+      code: 'FST_RATE_LIMIT_INVALID_SETTING',
+      message,
+    })
+  })
+}
+
+test('a route says what its requests cost; a wrong cost is refused when the route is declared', async (t) => {
+  const { request, statuses, log } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '10/m' } },
+    before(app) {
+      app.get('/early', { config: { smartRateLimit: { cost: 4 } } }, ok)
+    },
+    async routes(app) {
+      app.get('/', ok)
+      app.get('/search', { config: { smartRateLimit: { cost: ({ query }) => Object.keys(query ?? {}).length } } }, ok)
+      const declare = () => app.get('/wrong', { config: { smartRateLimit: { cost: 1.5 } } }, ok)
+      assert.throws(declare, /"config.smartRateLimit.cost" is 1.5: give an integer/)
+    },
+  })
+  assert.equal((await request('/early')).headers['x-ratelimit-remaining'], '6')
+  assert.equal((await request('/search?a=1&b=2&c=3')).headers['x-ratelimit-remaining'], '3')
+  assert.equal((await request('/')).headers['x-ratelimit-remaining'], '2')
+  // A cost that cannot be told is 1, and is told about once.
+  assert.deepEqual(await statuses(2, '/search'), [200, 200])
+  assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
+  assert.deepEqual(await statuses(1, '/early'), [429])
+})

@@ -1,0 +1,123 @@
+/** What the store refused is remembered until its wait ends: same answers, no store call. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { ALGORITHMS, type Check, type Decision, type Policy } from '../../src/limiter/algorithm.js'
+import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { Limiter } from '../../src/limiter/limiter.js'
+import { createReference } from '../../src/stores/conformance-traces.js'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+
+const NOW_MS = 1_705_161_615_000
+
+/** A limiter over a store that is asked in batches, and how many checks the store was asked. */
+function setUp() {
+  const memory = new MemoryStore()
+  const asked: Check[] = []
+  let held: Promise<void> | undefined
+  const store = {
+    concurrency: 2,
+    async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+      asked.push(...checks)
+      const decisions = memory.check(checks, nowMs)
+      await held
+      return decisions
+    },
+    reset: (key: string) => memory.reset(key),
+  }
+  const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
+  const log = { error: () => assert.fail(), info: () => assert.fail() }
+  const limiter = new Limiter({ store, fallback, timeoutMs: 10_000, log })
+  return {
+    limiter,
+    asked,
+    /** Keeps back the store's answers until the promise resolves. */
+    hold(until: Promise<void>) {
+      held = until
+    },
+  }
+}
+
+function checkOf(policy: Partial<Policy> = {}, cost = 1, key = 'a'): Check {
+  return { key, policy: { algorithm: 'fixed_window', limit: 2, periodMs: 60_000, ...policy }, cost }
+}
+
+describe('a limiter that was refused', () => {
+  for (const algorithm of ALGORITHMS) {
+    test(`answers a flood as the store would, without asking it until the wait ends: ${algorithm}`, async () => {
+      const { limiter, asked } = setUp()
+      const reference = createReference()
+      const check = checkOf({ algorithm })
+      let waitMs = 0
+      for (let ms = 0; waitMs === 0 || ms < waitMs; ms += 250) {
+        const decision = await limiter.check(check, NOW_MS + ms)
+        assert.deepEqual(decision, reference(check, NOW_MS + ms), `after ${ms} ms`)
+        if (waitMs === 0 && decision.retryAfterMs) waitMs = ms + decision.retryAfterMs
+      }
+      assert.equal(asked.length, 3)
+      assert.equal((await limiter.check(check, NOW_MS + waitMs)).allowed, true)
+      assert.equal(asked.length, 4)
+    })
+
+    test(`asks the store when the rule was changed, and obeys: ${algorithm}`, async () => {
+      const { limiter } = setUp()
+      for (let times = 0; times < 4; times++) await limiter.check(checkOf({ algorithm }), NOW_MS)
+      assert.equal((await limiter.check(checkOf({ algorithm, limit: 50 }), NOW_MS)).allowed, true)
+      assert.equal((await limiter.check(checkOf({ algorithm, periodMs: 3_600_000 }), NOW_MS)).allowed, true)
+    })
+
+    test(`obeys a reset at once: ${algorithm}`, async () => {
+      const { limiter } = setUp()
+      for (let times = 0; times < 4; times++) await limiter.check(checkOf({ algorithm }), NOW_MS)
+      await limiter.reset('a')
+      assert.equal((await limiter.check(checkOf({ algorithm }), NOW_MS)).allowed, true)
+    })
+  }
+
+  test('does not remember what was asked before a reset and answered after it', async () => {
+    const { limiter, hold, asked } = setUp()
+    for (let times = 0; times < 2; times++) await limiter.check(checkOf(), NOW_MS)
+    let letGo = () => {}
+    hold(new Promise((resolve) => (letGo = resolve)))
+    const refused = limiter.check(checkOf(), NOW_MS)
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(asked.length, 3)
+    await limiter.reset('a')
+    letGo()
+    assert.equal((await refused).allowed, false)
+    assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, true)
+  })
+
+  test('asks the store for other keys, for other costs of a bucket, and for a look', async () => {
+    const { limiter, asked } = setUp()
+    const bucket = { algorithm: 'token_bucket', limit: 5 } as const
+    await limiter.check(checkOf(bucket, 3), NOW_MS)
+    await limiter.check(checkOf(bucket, 3), NOW_MS)
+    assert.equal((await limiter.check(checkOf(bucket), NOW_MS)).allowed, true)
+    assert.equal((await limiter.check(checkOf(bucket, 1, 'b'), NOW_MS)).count, 1)
+    assert.equal((await limiter.check(checkOf(bucket, 0), NOW_MS)).count, 4)
+    assert.equal(asked.length, 5)
+  })
+
+  test('counts costs on in an exhausted fixed window, and says when waiting does not help', async () => {
+    const { limiter, asked } = setUp()
+    for (let times = 0; times < 3; times++) await limiter.check(checkOf(), NOW_MS)
+    const { count, retryAfterMs } = await limiter.check(checkOf({}, 2), NOW_MS)
+    assert.deepEqual([count, retryAfterMs], [5, 45_000])
+    assert.equal((await limiter.check(checkOf({}, 3), NOW_MS)).retryAfterMs, null)
+    assert.equal(asked.length, 3)
+  })
+
+  test('keeps no more than 10,000 refusals, and forgets all of them when told to', async () => {
+    const { limiter, asked } = setUp()
+    const check = (place: number) => limiter.check(checkOf({ limit: 0 }, 1, `k${place}`), NOW_MS)
+    await Promise.all(Array.from({ length: 10_001 }, (_, place) => check(place)))
+    assert.equal(asked.length, 10_001)
+    await check(10_000)
+    assert.equal(asked.length, 10_001)
+    await check(0)
+    assert.equal(asked.length, 10_002)
+    limiter.forgetRefusals()
+    await check(10_000)
+    assert.equal(asked.length, 10_003)
+  })
+})
