@@ -23,6 +23,10 @@ declare module 'autocannon' {
     readonly errors: number
   }
 
-  function autocannon(options: Options): EventEmitter & PromiseLike<Result>
+  interface Running extends EventEmitter, PromiseLike<Result> {
+    stop(): void
+  }
+
+  function autocannon(options: Options): Running
   export = autocannon
 }

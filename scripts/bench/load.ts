@@ -1,47 +1,33 @@
-import { createHistogram } from 'node:perf_hooks'
-import autocannon from 'autocannon'
-
 export const CONNECTIONS = 64
-/** Different clients in all; each connection speaks for its share of them in turn. */
+/** Different clients in all, who take turns. */
 export const CLIENTS = 1_024
 export const CLIENT_HEADER = 'x-client'
 
-/** What one run against one server came to. */
-export interface Measurement {
+/** What a server is asked. */
+export interface LoadPlan {
+  /** `http://127.0.0.1:1234`. */
+  readonly origin: string
+  readonly seconds: number
+  /** The paths to ask for, in turn. */
+  readonly paths: readonly string[]
+  /** Stops the load, which then rejects. */
+  readonly signal: AbortSignal
+}
+
+/** What came of it. */
+export interface LoadResult {
+  /** Answers a second, of whatever status. */
   readonly requestsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Answers that were not a 2xx, and connections that failed. */
-  readonly failures: number
+  readonly answers: number
+  /** Answers with a status of 400 or more. */
+  readonly refusals: number
+  /** Connections that failed, and requests without an answer in time. */
+  readonly socketErrors: number
 }
 
-/** Loads a server for some seconds. */
-export async function load(url: string, seconds: number): Promise<Measurement> {
-  // autocannon's own percentiles are whole milliseconds, too coarse for a server that answers in two.
-  const microseconds = createHistogram()
-  let connection = 0
-  const running = autocannon({
-    url,
-    connections: CONNECTIONS,
-    duration: seconds,
-    setupClient: (client) => client.setRequests(requestsOf(connection++)),
-  })
-  running.on('response', (_client: unknown, _status: number, _bytes: number, ms: number) => {
-    microseconds.record(Math.max(1, Math.round(ms * 1_000)))
-  })
-  const result = await running
-  return {
-    requestsPerSecond: result['2xx'] / result.duration,
-    p50Ms: microseconds.percentile(50) / 1_000,
-    p99Ms: microseconds.percentile(99) / 1_000,
-    failures: result.non2xx + result.errors,
-  }
-}
-
-function requestsOf(connection: number) {
-  const share = CLIENTS / CONNECTIONS
-  return Array.from({ length: share }, (_, index) => ({
-    path: '/',
-    headers: { [CLIENT_HEADER]: `client-${connection * share + index}` },
-  }))
+export interface LoadGenerator {
+  readonly name: string
+  run(plan: LoadPlan): Promise<LoadResult>
 }

@@ -2,57 +2,95 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { CLIENT_HEADER, load, type Measurement } from './load.js'
-import type { Row } from './rows.js'
+import type { EventLogStats } from '../../src/index.js'
+import { CLIENT_HEADER, type LoadGenerator } from './load.js'
+import { eventsBetween, type Measurement, measurementOf } from './measurement.js'
+import { FULL_PATH, type Place, pathsOf, type Row } from './row.js'
 
 /** Long enough for the server's code to be compiled and its statements to be planned. */
 const WARM_UP_SECONDS = 1
 const LIMIT_HEADER = 'x-ratelimit-limit'
 
+export interface MeasureOptions {
+  readonly load: LoadGenerator
+  readonly seconds: number
+  readonly signal: AbortSignal
+}
+
 /** Starts the server of a row, loads it, and stops it. */
-export async function measureRow(
-  row: Row,
-  seconds: number,
-  databaseUrl: string | undefined,
-  schema: string,
-): Promise<Measurement> {
-  // Beside this file: `.js` when built, `.ts` when run through a loader.
-  const script = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
-  const server = fork(script, [row.id, schema, ...(databaseUrl === undefined ? [] : [databaseUrl])], {
-    env: { ...process.env, NODE_ENV: 'production' },
-  })
+export async function measureRow(row: Row, place: Place, options: MeasureOptions): Promise<Measurement> {
+  const { load, seconds, signal } = options
+  const server = forkScript('server', [row.id], { NODE_ENV: 'production', BENCH_PLACE: JSON.stringify(place) })
   try {
-    const url = `http://127.0.0.1:${await portOf(server)}/`
-    await checkAnswer(row, url)
-    await load(url, WARM_UP_SECONDS)
-    return await load(url, seconds)
+    const origin = `http://127.0.0.1:${await portOf(server)}`
+    const plan = { origin, paths: pathsOf(row), signal }
+    await checkAnswers(row, origin)
+    await load.run({ ...plan, seconds: WARM_UP_SECONDS })
+    const before = await eventStats(row, server)
+    const result = await load.run({ ...plan, seconds })
+    const after = await eventStats(row, server)
+    await checkAnswers(row, origin)
+    return measurementOf(row, result, before && after && eventsBetween(before, after))
   } finally {
     await stop(server)
   }
 }
 
-async function portOf(server: ChildProcess): Promise<number> {
+/** Starts a script beside this one: `.js` when built, `.ts` when run through a loader. */
+export function forkScript(
+  name: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  nodeOptions: readonly string[] = [],
+): ChildProcess {
+  const script = fileURLToPath(new URL(`./${name}${extname(import.meta.url)}`, import.meta.url))
+  return fork(script, args, { env: { ...process.env, ...env }, execArgv: [...process.execArgv, ...nodeOptions] })
+}
+
+/** What a child process says next. */
+export async function messageFrom(child: ChildProcess) {
   const [message] = await Promise.race([
-    once(server, 'message'),
-    once(server, 'exit').then(([code]) => Promise.reject(new Error(`The server ended with status ${code}`))),
+    once(child, 'message'),
+    once(child, 'exit').then(([code]) => Promise.reject(new Error(`The process ended with status ${code}`))),
   ])
-  return message.port
+  return message
+}
+
+async function portOf(server: ChildProcess): Promise<number> {
+  return (await messageFrom(server)).port
+}
+
+async function eventStats(row: Row, server: ChildProcess): Promise<EventLogStats | undefined> {
+  if (row.withoutEvents === undefined) return undefined
+  server.send('events')
+  return (await messageFrom(server)).events
 }
 
 /** A row whose limiter does nothing would look fast. */
-async function checkAnswer(row: Row, url: string): Promise<void> {
+async function checkAnswers(row: Row, origin: string): Promise<void> {
+  await expectAnswer(row, `${origin}/`, 200, row.id !== row.bare)
+  if (row.bare === 'bare') return
+  // Uses the limit up.
+  await answerOf(`${origin}${FULL_PATH}`)
+  await expectAnswer(row, `${origin}${FULL_PATH}`, 429, true)
+}
+
+async function expectAnswer(row: Row, url: string, status: number, isLimited: boolean): Promise<void> {
+  const answer = await answerOf(url)
+  if (answer.status === status && answer.isLimited === isLimited) return
+  throw new Error(`Row ${row.id} answers ${url} with ${answer.status} and ${answer.isLimited ? 'a' : 'no'} limit`)
+}
+
+async function answerOf(url: string) {
   const response = await fetch(url, { headers: { [CLIENT_HEADER]: 'probe' } })
-  const isLimited = response.headers.has(LIMIT_HEADER)
-  if (!response.ok || isLimited !== row.isLimited) {
-    throw new Error(`Row ${row.id} answers ${response.status} with ${isLimited ? 'a' : 'no'} limit`)
-  }
   await response.arrayBuffer()
+  return { status: response.status, isLimited: response.headers.has(LIMIT_HEADER) }
 }
 
 async function stop(server: ChildProcess): Promise<void> {
   if (server.exitCode !== null || server.signalCode !== null) return
   const exited = once(server, 'exit')
-  const timer = setTimeout(() => server.kill('SIGKILL'), 5_000)
+  const timer = setTimeout(() => server.kill('SIGKILL'), 10_000)
   if (server.connected) server.disconnect()
   await exited
   clearTimeout(timer)

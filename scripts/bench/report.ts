@@ -1,64 +1,71 @@
 import { availableParallelism, cpus } from 'node:os'
-import { CLIENTS, CONNECTIONS, type Measurement } from './load.js'
-import type { Row } from './rows.js'
+import { CLIENTS, CONNECTIONS } from './load.js'
+import { type RowResult, ratioTo, rounded } from './results.js'
+import { targetsOf } from './targets.js'
 
-/** The medians of a row's rounds. */
-export interface RowResult extends Measurement {
-  readonly id: string
-  readonly title: string
+/** How a table was measured. */
+export interface Conditions {
+  readonly load: string
+  readonly rounds: number
+  readonly seconds: number
 }
 
-export function summarize(row: Row, rounds: readonly Measurement[]): RowResult {
-  return {
-    id: row.id,
-    title: row.title,
-    requestsPerSecond: median(rounds.map((round) => round.requestsPerSecond)),
-    p50Ms: median(rounds.map((round) => round.p50Ms)),
-    p99Ms: median(rounds.map((round) => round.p99Ms)),
-    failures: rounds.reduce((sum, round) => sum + round.failures, 0),
-  }
+/** The lines of the README between its benchmark marks. */
+export function markdownReport(results: readonly RowResult[], conditions: Conditions): string[] {
+  const targets = targetsOf(results)
+  return [
+    conditionsLine(conditions),
+    '',
+    ...markdownTable(results),
+    ...(targets.length === 0 ? [] : ['', '| Compared | ratio |', '|---|---:|']),
+    ...targets.map(({ title, ratio }) => `| ${title} | ${ratio.toFixed(2)} |`),
+  ]
 }
 
 export function markdownTable(results: readonly RowResult[]): string[] {
-  const bare = speedOfBare(results)
   return [
-    '| Server | requests/s | p50 | p99 | ratio to bare |',
-    '|---|---:|---:|---:|---:|',
-    ...results.map(({ title, requestsPerSecond, p50Ms, p99Ms }) => {
-      const ratio = bare === undefined ? '' : (requestsPerSecond / bare).toFixed(2)
+    '| Server | requests/s | p50 | p99 | ratio to bare | of the same without events |',
+    '|---|---:|---:|---:|---:|---|',
+    ...results.map((result) => {
+      const { row, requestsPerSecond, p50Ms, p99Ms } = result
+      const ratio = ratioTo(row.bare, result, results)?.toFixed(2) ?? ''
       const speed = Math.round(requestsPerSecond).toLocaleString('en-US')
-      return `| ${title} | ${speed} | ${p50Ms.toFixed(1)} ms | ${p99Ms.toFixed(1)} ms | ${ratio} |`
+      const cells = [row.title, speed, milliseconds(p50Ms), milliseconds(p99Ms), ratio, eventsCell(result, results)]
+      return `| ${cells.join(' | ')} |`
     }),
   ]
 }
 
-export function jsonReport(results: readonly RowResult[], rounds: number, seconds: number): object {
-  const bare = speedOfBare(results)
+export function jsonReport(results: readonly RowResult[], conditions: Conditions): object {
   return {
-    ...conditions(rounds, seconds),
-    rows: results.map(({ id, title, requestsPerSecond, p50Ms, p99Ms, failures }) => ({
-      id,
-      title,
-      requests_per_second: Math.round(requestsPerSecond),
-      p50_ms: p50Ms,
-      p99_ms: p99Ms,
-      ratio: bare === undefined ? null : Math.round((requestsPerSecond / bare) * 1_000) / 1_000,
-      failures,
+    ...environmentOf(conditions),
+    rows: results.map((result) => ({
+      id: result.row.id,
+      title: result.row.title,
+      requests_per_second: Math.round(result.requestsPerSecond),
+      p50_ms: result.p50Ms,
+      p99_ms: result.p99Ms,
+      ratio: rounded(ratioTo(result.row.bare, result, results)),
+      ratio_to: result.row.bare,
+      ratio_without_events: rounded(ratioTo(result.row.withoutEvents, result, results)),
+      failures: result.failures,
+      events: result.events ?? null,
     })),
+    targets: targetsOf(results).map(({ title, ratio }) => ({ title, ratio: rounded(ratio) })),
   }
 }
 
-export function conditionsLine(rounds: number, seconds: number): string {
-  const { node, cpu, cores } = conditions(rounds, seconds)
-  return `Node.js ${node}, ${cores} cores (${cpu}), shared with the load and the databases; ${CONNECTIONS} connections, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`
+function conditionsLine(conditions: Conditions): string {
+  const { node, cpu, cores, load, rounds, seconds } = environmentOf(conditions)
+  return `Node.js ${node}, ${cores} cores (${cpu}), shared with the load (${load}) and the databases; ${CONNECTIONS} connections, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`
 }
 
-function conditions(rounds: number, seconds: number) {
-  const cpu = cpus()[0]?.model ?? 'unknown'
+function environmentOf({ load, rounds, seconds }: Conditions) {
   return {
     node: process.versions.node,
-    cpu,
+    cpu: cpus()[0]?.model ?? 'unknown',
     cores: availableParallelism(),
+    load,
     connections: CONNECTIONS,
     clients: CLIENTS,
     rounds,
@@ -66,13 +73,15 @@ function conditions(rounds: number, seconds: number) {
   }
 }
 
-function speedOfBare(results: readonly RowResult[]): number | undefined {
-  return results.find(({ id }) => id === 'bare')?.requestsPerSecond
+function milliseconds(ms: number): string {
+  return `${ms.toFixed(1)} ms`
 }
 
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = sorted.length / 2
-  const upper = sorted[Math.floor(middle)] ?? 0
-  return sorted.length % 2 === 0 ? ((sorted[middle - 1] ?? 0) + upper) / 2 : upper
+/** A row that loses events looks fast: it says so. */
+function eventsCell(result: RowResult, results: readonly RowResult[]): string {
+  if (result.events === undefined) return ''
+  const ratio = ratioTo(result.row.withoutEvents, result, results)?.toFixed(2)
+  const { recorded, dropped } = result.events
+  const lost = `${((dropped / Math.max(1, recorded)) * 100).toFixed(1)} % of the events DROPPED`
+  return [...(ratio === undefined ? [] : [ratio]), dropped === 0 ? 'no event dropped' : lost].join(', ')
 }

@@ -1,0 +1,44 @@
+import { createHistogram } from 'node:perf_hooks'
+import autocannon from 'autocannon'
+import { CLIENT_HEADER, CLIENTS, CONNECTIONS, type LoadGenerator, type LoadPlan, type LoadResult } from './load.js'
+
+/** The npm package: it needs nothing installed, and takes more of the machine than most servers under test. */
+export const autocannonLoad: LoadGenerator = { name: 'autocannon', run }
+
+async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadResult> {
+  // autocannon's own percentiles are whole milliseconds, too coarse for a server that answers in two.
+  const microseconds = createHistogram()
+  let connection = 0
+  const running = autocannon({
+    url: origin,
+    connections: CONNECTIONS,
+    duration: seconds,
+    setupClient: (client) => client.setRequests(requestsOf(connection++, paths)),
+  })
+  running.on('response', (_client: unknown, _status: number, _bytes: number, ms: number) => {
+    microseconds.record(Math.max(1, Math.round(ms * 1_000)))
+  })
+  const stop = () => running.stop()
+  signal.addEventListener('abort', stop)
+  const result = await running
+  signal.removeEventListener('abort', stop)
+  signal.throwIfAborted()
+  const answers = result['2xx'] + result.non2xx
+  return {
+    requestsPerSecond: answers / result.duration,
+    p50Ms: microseconds.percentile(50) / 1_000,
+    p99Ms: microseconds.percentile(99) / 1_000,
+    answers,
+    refusals: result.non2xx,
+    socketErrors: result.errors,
+  }
+}
+
+/** Each connection speaks for its share of the clients in turn, and each of them asks for every path. */
+function requestsOf(connection: number, paths: readonly string[]) {
+  const share = CLIENTS / CONNECTIONS
+  return Array.from({ length: share * paths.length }, (_, index) => ({
+    path: paths[index % paths.length] ?? '/',
+    headers: { [CLIENT_HEADER]: `client-${connection * share + Math.floor(index / paths.length)}` },
+  }))
+}

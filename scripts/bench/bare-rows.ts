@@ -1,0 +1,34 @@
+import { FULL_PATH, type Row } from './row.js'
+
+export const BARE_ROW: Row = {
+  id: 'bare',
+  title: 'bare Fastify',
+  bare: 'bare',
+  register: async () => undefined,
+}
+
+const REFUSAL = {
+  statusCode: 429,
+  code: 'FST_RATE_LIMIT_EXCEEDED',
+  error: 'Too Many Requests',
+  message: 'Rate limit exceeded, retry in 43200 seconds',
+}
+const REFUSAL_HEADERS = {
+  'x-ratelimit-limit': 1,
+  'x-ratelimit-remaining': 0,
+  'x-ratelimit-reset': 43_200,
+  'retry-after': 43_200,
+}
+
+/** Knows beforehand what a limiter has to find out: the cheapest way to refuse in the same words. */
+export const BARE_REFUSING_ROW: Row = {
+  id: 'bare-refused',
+  title: 'bare Fastify, answering 429 to 90 %',
+  bare: 'bare-refused',
+  async register(app) {
+    app.addHook('onRequest', (request, reply, done) => {
+      if (request.url === FULL_PATH) void reply.code(429).headers(REFUSAL_HEADERS).send(REFUSAL)
+      else done()
+    })
+  },
+}

@@ -1,0 +1,45 @@
+import type { EventLogStats } from '../../src/index.js'
+import type { LoadResult } from './load.js'
+import { REFUSED_SHARE, type Row } from './row.js'
+
+/** What became of the events of one measurement. */
+export interface EventCounts {
+  readonly recorded: number
+  readonly dropped: number
+  /** Not yet in the table when the load ended. */
+  readonly buffered: number
+}
+
+/** What one run against one server came to. */
+export interface Measurement {
+  readonly requestsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Requests that were not answered as they should be. */
+  readonly failures: number
+  readonly events?: EventCounts
+}
+
+/** How far the share of refusals may be off: the first request of every client is allowed. */
+const SHARE_TOLERANCE = 0.02
+
+/** @throws Error when a row that is to refuse refused a wrong share */
+export function measurementOf(row: Row, result: LoadResult, events: EventCounts | undefined): Measurement {
+  const { requestsPerSecond, p50Ms, p99Ms, answers, refusals, socketErrors } = result
+  const refuses = row.bare === 'bare-refused'
+  const share = refusals / answers
+  if (refuses && Math.abs(share - REFUSED_SHARE) > SHARE_TOLERANCE) {
+    throw new Error(`Row ${row.id} refused ${(share * 100).toFixed(1)} % of its requests instead of 90 %`)
+  }
+  const failures = socketErrors + (refuses ? 0 : refusals)
+  return { requestsPerSecond, p50Ms, p99Ms, failures, ...(events === undefined ? {} : { events }) }
+}
+
+export function eventsBetween(before: EventLogStats, after: EventLogStats): EventCounts {
+  const recorded = (stats: EventLogStats) => stats.written + stats.dropped + stats.buffered
+  return {
+    recorded: recorded(after) - recorded(before),
+    dropped: after.dropped - before.dropped,
+    buffered: after.buffered,
+  }
+}

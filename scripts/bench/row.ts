@@ -1,0 +1,44 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { CLIENT_HEADER } from './load.js'
+
+/** A database of its own for one measurement. */
+export interface Place {
+  /** Of the database; empty when the row needs none. */
+  readonly url: string
+  /** The PostgreSQL schema, the prefix of keys: letters, digits and underscores. */
+  readonly name: string
+  /** Where the Prisma client of rate-limiter-flexible was generated; empty when the row needs none. */
+  readonly prismaClient: string
+}
+
+export type Need = 'sqlite' | 'postgresql' | 'redis'
+
+/** One server of the comparison. */
+export interface Row {
+  readonly id: string
+  readonly title: string
+  /** The row without a limiter that this one is compared with: one that is asked, and answers, the same. */
+  readonly bare: 'bare' | 'bare-refused'
+  /** The same row without its event log. */
+  readonly withoutEvents?: string
+  readonly needs?: Need
+  readonly needsPrisma?: true
+  /** Puts the limiter of this row on an app, before its routes. */
+  register(app: FastifyInstance, place: Place): Promise<void>
+}
+
+/** Nearly never reached. */
+export const LIMIT = 1_000_000_000
+/** The path whose limit is used up after one request. */
+export const FULL_PATH = '/full'
+/** The share of requests for `FULL_PATH` in the rows that refuse. */
+export const REFUSED_SHARE = 0.9
+
+/** What a row is asked for, in turn. */
+export function pathsOf(row: Row): readonly string[] {
+  return row.bare === 'bare' ? ['/'] : ['/', ...Array<string>(9).fill(FULL_PATH)]
+}
+
+export function clientKey(request: FastifyRequest): string {
+  return String(request.headers[CLIENT_HEADER])
+}

@@ -1,0 +1,44 @@
+import { OUR_REFUSING_ROWS, OUR_ROWS } from './our-rows.js'
+import { type RowResult, ratioTo } from './results.js'
+
+/** A comparison between two rows that the project watches. */
+export interface Target {
+  readonly title: string
+  readonly ratio: number
+}
+
+const COMPARED: readonly { title: string; id: string; to: string }[] = [
+  {
+    title: 'fastify-smart-ratelimit, PostgreSQL / rate-limiter-flexible, PostgreSQL',
+    id: 'ours-postgresql',
+    to: 'rate-limiter-flexible-postgresql',
+  },
+  {
+    title: 'fastify-smart-ratelimit, Redis / @fastify/rate-limit, Redis',
+    id: 'ours-redis',
+    to: 'fastify-rate-limit-redis',
+  },
+  { title: 'events / no events, SQLite', id: 'ours-sqlite-events', to: 'ours-sqlite' },
+  { title: 'events / no events, PostgreSQL', id: 'ours-postgresql-events', to: 'ours-postgresql' },
+]
+
+/** The comparisons whose rows were measured. */
+export function targetsOf(results: readonly RowResult[]): readonly Target[] {
+  const speeds = COMPARED.flatMap(({ title, id, to }) => {
+    const result = results.find(({ row }) => row.id === id)
+    const ratio = result && ratioTo(to, result, results)
+    return ratio === undefined ? [] : [{ title: `requests/s: ${title}`, ratio }]
+  })
+  const [worst] = latencies(results).sort((a, b) => b.ratio - a.ratio)
+  return worst === undefined ? speeds : [...speeds, worst]
+}
+
+/** How much longer the slowest hundredth of our answers took than that of bare Fastify. */
+function latencies(results: readonly RowResult[]): Target[] {
+  const ours = new Set([...OUR_ROWS, ...OUR_REFUSING_ROWS])
+  return results.flatMap(({ row, p99Ms }) => {
+    const bare = results.find((other) => other.row.id === row.bare)
+    if (bare === undefined || !ours.has(row)) return []
+    return [{ title: `p99: the worst of fastify-smart-ratelimit (${row.id}) / bare`, ratio: p99Ms / bare.p99Ms }]
+  })
+}

@@ -1,0 +1,28 @@
+-- wrk … -s wrk-load.lua <origin> -- <header> <clients> <path>…
+-- Asks for the paths in turn, in the name of clients in turn, and ends with one line of JSON.
+
+local requests = {}
+local sent = 0
+
+function init(args)
+  local header, clients = args[1], tonumber(args[2])
+  local paths = #args - 2
+  for index = 0, clients * paths - 1 do
+    local client = math.floor(index / paths) % clients
+    requests[index + 1] = wrk.format('GET', args[3 + index % paths], { [header] = 'client-' .. client })
+  end
+end
+
+function request()
+  sent = sent + 1
+  return requests[(sent - 1) % #requests + 1]
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\nbench {"requests":%d,"microseconds":%d,"p50":%.3f,"p99":%.3f,"status":%d,"connect":%d,"read":%d,"write":%d,"timeout":%d}\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    errors.status, errors.connect, errors.read, errors.write, errors.timeout
+  ))
+end
