@@ -6,6 +6,7 @@ import { CLIENT_HEADER, CLIENTS, CONNECTIONS, type LoadGenerator, type LoadPlan,
 export const autocannonLoad: LoadGenerator = { name: 'autocannon', run }
 
 async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadResult> {
+  signal.throwIfAborted()
   // autocannon's own percentiles are whole milliseconds, too coarse for a server that answers in two.
   const microseconds = createHistogram()
   let connection = 0
@@ -34,11 +35,15 @@ async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadRe
   }
 }
 
-/** Each connection speaks for its share of the clients in turn, and each of them asks for every path. */
+/** Each connection speaks for its share of the clients in turn, each of whom asks for all paths in turn. */
 function requestsOf(connection: number, paths: readonly string[]) {
   const share = CLIENTS / CONNECTIONS
-  return Array.from({ length: share * paths.length }, (_, index) => ({
-    path: paths[index % paths.length] ?? '/',
-    headers: { [CLIENT_HEADER]: `client-${connection * share + Math.floor(index / paths.length)}` },
-  }))
+  return Array.from({ length: share * paths.length }, (_, index) => {
+    const client = connection * share + (index % share)
+    const turn = Math.floor(index / share)
+    return {
+      path: paths[(client + turn) % paths.length] ?? '/',
+      headers: { [CLIENT_HEADER]: `client-${client}` },
+    }
+  })
 }

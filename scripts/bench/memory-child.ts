@@ -14,9 +14,14 @@ const policy = { algorithm, limit: 100, periodMs: 60_000 }
 const store = new MemoryStore()
 const before = heapUsed()
 const heapGrowth: number[] = []
+let microseconds = 0
+let startedMs = performance.now()
 for (let index = 1; index <= KEYS; index++) {
   store.check([{ key: `ip:${randomBytes(4).join('.')}`, policy, cost: 1 }], Date.now())
-  if (index % TENTH === 0) heapGrowth.push(heapUsed() - before)
+  if (index % TENTH !== 0) continue
+  microseconds = ((performance.now() - startedMs) / TENTH) * 1_000
+  heapGrowth.push(heapUsed() - before)
+  startedMs = performance.now()
 }
 process.send?.({
   algorithm,
@@ -24,6 +29,7 @@ process.send?.({
   keys_kept: store.size,
   bytes_per_key: Math.round((heapGrowth.at(-1) ?? 0) / store.size),
   heap_growth: heapGrowth,
+  microseconds_per_new_key: Math.round(microseconds * 10) / 10,
 })
 
 function heapUsed(): number {

@@ -12,6 +12,8 @@ export interface MemoryUse {
   readonly bytes_per_key: number
   /** How much the heap had grown after each tenth of the keys, in bytes. */
   readonly heap_growth: readonly number[]
+  /** Making the key included, while the store is full. */
+  readonly microseconds_per_new_key: number
 }
 
 /** Measures each algorithm in a process of its own, in which garbage can be collected on demand. */
@@ -26,12 +28,12 @@ export async function memoryReport(): Promise<readonly MemoryUse[]> {
 
 export function memoryTable(measured: readonly MemoryUse[]): string[] {
   return [
-    '| Algorithm | keys seen | keys kept | bytes per key | heap after a tenth of the keys | most | after all |',
-    '|---|---:|---:|---:|---:|---:|---:|',
-    ...measured.map(({ algorithm, keys_seen, keys_kept, bytes_per_key, heap_growth }) => {
+    '| Algorithm | keys seen | keys kept | bytes per key | heap after a tenth of the keys | most | after all | per new key when full |',
+    '|---|---:|---:|---:|---:|---:|---:|---:|',
+    ...measured.map(({ algorithm, keys_seen, keys_kept, bytes_per_key, heap_growth, microseconds_per_new_key }) => {
       const counts = [keys_seen, keys_kept, bytes_per_key].map((count) => count.toLocaleString('en-US'))
       const heap = [heap_growth.at(0) ?? 0, Math.max(...heap_growth), heap_growth.at(-1) ?? 0].map(megabytes)
-      return `| ${[algorithm, ...counts, ...heap].join(' | ')} |`
+      return `| ${[algorithm, ...counts, ...heap, `${microseconds_per_new_key} µs`].join(' | ')} |`
     }),
   ]
 }

@@ -25,7 +25,7 @@ const OPTIONS = {
   seconds: { type: 'integer', of: 'seconds', min: 1, max: 600, default: 4, help: 'how long one measurement lasts' },
   only: { type: 'text', help: 'rows to run, or parts of their names, separated by commas' },
   svg: { type: 'text', help: 'a file to draw the ratios to bare Fastify into' },
-  memory: { type: 'flag', help: 'measure what a million clients take in memory instead, in a few seconds' },
+  memory: { type: 'flag', help: 'measure what a million clients take in memory instead' },
 } as const satisfies Options
 
 const interruption = new AbortController()

@@ -1,5 +1,5 @@
 -- wrk … -s wrk-load.lua <origin> -- <header> <clients> <path>…
--- Asks for the paths in turn, in the name of clients in turn, and ends with one line of JSON.
+-- Asks in the name of clients in turn, each of whom asks for all paths in turn, and ends with one line of JSON.
 
 local requests = {}
 local sent = 0
@@ -8,8 +8,9 @@ function init(args)
   local header, clients = args[1], tonumber(args[2])
   local paths = #args - 2
   for index = 0, clients * paths - 1 do
-    local client = math.floor(index / paths) % clients
-    requests[index + 1] = wrk.format('GET', args[3 + index % paths], { [header] = 'client-' .. client })
+    local client, turn = index % clients, math.floor(index / clients)
+    local path = args[3 + (client + turn) % paths]
+    requests[index + 1] = wrk.format('GET', path, { [header] = 'client-' .. client })
   end
 end
 

@@ -3,7 +3,7 @@ import { type Entry, newEntry } from './memory-entry.js'
 import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
-  /** The most keys kept, 100000 unless given; about 200 bytes each. */
+  /** The most keys kept, 100000 unless given; about 250 bytes each. */
   readonly maxKeys?: number
 }
 
