@@ -8,7 +8,7 @@ import { eventsBetween, type Measurement, measurementOf } from './measurement.js
 import { FULL_PATH, type Place, pathsOf, type Row } from './row.js'
 
 /** Long enough for the server's code to be compiled and its statements to be planned. */
-const WARM_UP_SECONDS = 1
+const WARM_UP_SECONDS = 2
 const LIMIT_HEADER = 'x-ratelimit-limit'
 
 export interface MeasureOptions {
