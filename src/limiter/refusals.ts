@@ -1,4 +1,5 @@
 import type { Algorithm, Check, Decision, Policy } from './algorithm.js'
+import { Rounds } from './rounds.js'
 
 /** What a store refused, and until when that holds. Times are absolute, in milliseconds. */
 interface Refusal {
@@ -23,6 +24,7 @@ const MAX_REMEMBERED = 10_000
 export class Refusals {
   // Insertion order is the order of eviction: what is evicted is asked for again.
   readonly #remembered = new Map<string, Refusal>()
+  readonly #oldest = new Rounds(this.#remembered)
   #forgotten = 0
 
   /** Changes whenever something is forgotten: an answer that was asked for before that is not to be remembered. */
@@ -63,7 +65,7 @@ export class Refusals {
       return
     }
     if (policy.algorithm !== 'fixed_window' && cost !== 1) return
-    if (this.#remembered.size >= MAX_REMEMBERED && !this.#remembered.has(key)) this.#evictOldest()
+    if (this.#remembered.size >= MAX_REMEMBERED && !this.#remembered.has(key)) this.#evict()
     this.#remembered.set(key, {
       algorithm: policy.algorithm,
       limit: policy.limit,
@@ -84,11 +86,9 @@ export class Refusals {
     this.#remembered.clear()
   }
 
-  #evictOldest(): void {
-    for (const key of this.#remembered.keys()) {
-      this.#remembered.delete(key)
-      return
-    }
+  #evict(): void {
+    const [oldest] = this.#oldest.step() ?? []
+    if (oldest !== undefined) this.#remembered.delete(oldest)
   }
 }
 

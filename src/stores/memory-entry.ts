@@ -8,8 +8,10 @@ import { checkTokenBucket } from '../limiter/token-bucket.js'
 /** One algorithm's counter in process memory. It is changed in place, so that a check leaves nothing to collect. */
 export interface Entry {
   readonly algorithm: Algorithm
-  /** Until when the client's last check leaves it refused; 0 when that was allowed. Kept by the store. */
-  blockedUntilMs: number
+  /** When the client's usage is back to nothing. Kept by the store, as is the next one. */
+  resetAtMs: number
+  /** Whether the client's last check was refused. */
+  blocks: boolean
   /** What another algorithm counts under the same key. */
   next: Entry | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
@@ -23,7 +25,8 @@ export function newEntry(algorithm: Algorithm): Entry {
 // The zeros of a new entry are a counter of no period: the first check starts it afresh.
 
 class FixedWindowEntry implements Entry, FixedWindowCounter {
-  blockedUntilMs = 0
+  resetAtMs = 0
+  blocks = false
   next: Entry | undefined
   count = 0
   startMs = 0
@@ -43,7 +46,8 @@ class FixedWindowEntry implements Entry, FixedWindowCounter {
 }
 
 class SlidingWindowEntry implements Entry, SlidingWindowCounter {
-  blockedUntilMs = 0
+  resetAtMs = 0
+  blocks = false
   next: Entry | undefined
   periodMs = 0
   cellStartMs = 0
@@ -69,7 +73,8 @@ class SlidingWindowEntry implements Entry, SlidingWindowCounter {
 /** A token bucket or a leaky bucket. */
 class BucketEntry implements Entry, BucketCounter {
   readonly algorithm: Algorithm
-  blockedUntilMs = 0
+  resetAtMs = 0
+  blocks = false
   next: Entry | undefined
   periodMs = 0
   drainLimit = 0

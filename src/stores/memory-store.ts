@@ -1,4 +1,5 @@
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
+import { Rounds } from '../limiter/rounds.js'
 import { type Entry, newEntry } from './memory-entry.js'
 import type { Store } from './store.js'
 
@@ -9,18 +10,25 @@ export interface MemoryStoreOptions {
 
 /** How many of the oldest keys are looked at for one to evict, so that a full store stays quick. */
 const EVICTION_LOOKS = 32
+/** How many keys each new one makes the store look at for counters that have run out: more than one, so that it wins. */
+const EXPIRY_LOOKS = 2
+/** Fewer keys than this are not worth looking at. */
+const FEW_KEYS = 1_000
 
 /**
  * Counters in process memory: exact within one process, and forgotten when it ends.
  *
- * It is bounded: the oldest counter that blocks nobody makes room for a new one. A blocked client's counter is never
- * evicted by strangers; when the oldest ones all block, newcomers share one counter.
+ * It is bounded: counters that have run out are forgotten when new ones come, and when that is not enough the oldest one
+ * that blocks nobody makes room. A blocked client's counter is never evicted by strangers; when the oldest ones all
+ * block, newcomers share one counter.
  */
 export class MemoryStore implements Store {
   readonly concurrency = Number.POSITIVE_INFINITY
   readonly #maxKeys: number
   // Insertion order is the order of eviction.
   readonly #counters = new Map<string, Entry>()
+  readonly #oldest = new Rounds(this.#counters)
+  readonly #next = new Rounds(this.#counters)
   /** Count newcomers together when the store is full of blocked clients. */
   readonly #overflow = newEntry('fixed_window')
 
@@ -42,7 +50,8 @@ export class MemoryStore implements Store {
     const entry = this.#counters.get(key) ?? this.#create(key, policy.algorithm, nowMs)
     const counter = entryOf(entry, policy.algorithm)
     const decision = counter.check(policy, cost, nowMs)
-    counter.blockedUntilMs = decision.allowed ? 0 : nowMs + decision.resetMs
+    counter.resetAtMs = nowMs + decision.resetMs
+    counter.blocks = !decision.allowed
     return decision
   }
 
@@ -55,21 +64,29 @@ export class MemoryStore implements Store {
   }
 
   #create(key: string, algorithm: Algorithm, nowMs: number): Entry {
+    if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflow
     const entry = newEntry(algorithm)
     this.#counters.set(key, entry)
     return entry
   }
 
+  #expire(nowMs: number): void {
+    for (let looks = EXPIRY_LOOKS; looks > 0; looks--) {
+      const [key, entry] = this.#next.step() ?? []
+      if (key !== undefined && entry !== undefined && isOver(entry, nowMs)) this.#counters.delete(key)
+    }
+  }
+
   /** Makes room for one key. Answers false when the oldest ones all block somebody. */
   #evict(nowMs: number): boolean {
-    let looks = EVICTION_LOOKS
-    for (const [key, entry] of this.#counters) {
+    for (let looks = EVICTION_LOOKS; looks > 0; looks--) {
+      const [key, entry] = this.#oldest.step() ?? []
+      if (key === undefined || entry === undefined) return false
       this.#counters.delete(key)
       if (!blocks(entry, nowMs)) return true
       // To the back, so that the next search looks further.
       this.#counters.set(key, entry)
-      if (--looks === 0) return false
     }
     return false
   }
@@ -87,7 +104,15 @@ function entryOf(first: Entry, algorithm: Algorithm): Entry {
 
 function blocks(first: Entry, nowMs: number): boolean {
   for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
-    if (entry.blockedUntilMs > nowMs) return true
+    if (entry.blocks && entry.resetAtMs > nowMs) return true
   }
   return false
+}
+
+/** Whether nothing is left of what all algorithms counted. */
+function isOver(first: Entry, nowMs: number): boolean {
+  for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
+    if (entry.resetAtMs > nowMs) return false
+  }
+  return true
 }

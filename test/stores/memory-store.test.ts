@@ -65,6 +65,26 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'blocked').count, 3)
   })
 
+  test('forgets counters that have run out when new ones come, and only those', () => {
+    const store = new MemoryStore()
+    check(store, 'kept', NOW_MS + 600_000)
+    for (let place = 0; place < 50_000; place++) check(store, `old${place}`)
+    for (let place = 0; place < 30_000; place++) check(store, `new${place}`, NOW_MS + 60_000)
+    assert.equal(store.size, 30_001)
+    assert.equal(check(store, 'kept', NOW_MS + 600_000).count, 2)
+    for (let place = 0; place < 30_000; place += 100)
+      assert.equal(check(store, `new${place}`, NOW_MS + 60_000).count, 2)
+  })
+
+  test('makes room for a million random keys, and counts on for those it kept', () => {
+    const store = new MemoryStore()
+    for (let place = 0; place < 1_000_000; place++) check(store, `k${place}`)
+    assert.equal(store.size, 100_000)
+    assert.equal(check(store, 'k999999').count, 2)
+    assert.equal(check(store, 'k900000').count, 2)
+    assert.equal(check(store, 'k0').count, 1)
+  })
+
   test('refuses a size that is none', () => {
     for (const maxKeys of [0, -1, 1.5, Number.NaN]) assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
   })
