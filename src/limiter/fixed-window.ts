@@ -1,4 +1,4 @@
-import { type Decision, neededFor, type Policy } from './algorithm.js'
+import { type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
 
 /** What a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
 export interface FixedWindowCounter {
@@ -52,4 +52,15 @@ export function decideFixedWindow(policy: Policy, count: number, endMs: number, 
     resetMs,
     retryAfterMs: allowed ? 0 : needed > limit ? null : resetMs,
   }
+}
+
+/** Both at once. */
+export function checkFixedWindow(
+  before: FixedWindowCounter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+): Checked<FixedWindowCounter> {
+  const counter = advanceFixedWindow(before, policy.periodMs, cost, nowMs)
+  return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
 }

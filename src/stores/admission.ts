@@ -4,10 +4,14 @@
  * `cost` and `admitted` carry that in and out of the statement.
  */
 import { type Check, type Checked, type Decision, neededFor } from '../limiter/algorithm.js'
-import type { Group } from './counter-table.js'
+import type { Group } from './groups.js'
 
 /** Above every limit; a higher cost is refused alike, and this one is safe to calculate with. */
 const MAX_COST = 2_147_483_648
+
+export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
+  return a.periodMs === b.periodMs
+}
 
 export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: nextCost }: Check): boolean {
   return a.periodMs === b.periodMs && a.limit === b.limit && cost === nextCost
@@ -49,7 +53,7 @@ export function productSql(rows: string, a: string, b: string, c: string): strin
  */
 export function replay<Counter>(
   check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,
-  locked: Counter,
+  locked: Counter | undefined,
   { checks }: Group,
   nowMs: number,
 ): Decision[] {

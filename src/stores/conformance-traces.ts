@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { HOUR_MS, MINUTE_MS } from '../clock.js'
 import { ALGORITHMS, type Check, type Decision, type Policy } from '../limiter/algorithm.js'
-import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import { checkFixedWindow } from '../limiter/fixed-window.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
@@ -33,11 +33,6 @@ function remembering<Counter>(pureCheck: PureCheck<Counter>) {
     counters.set(key, counter)
     return decision
   }
-}
-
-function checkFixedWindow(before: FixedWindowCounter | undefined, policy: Policy, cost: number, nowMs: number) {
-  const counter = advanceFixedWindow(before, policy.periodMs, cost, nowMs)
-  return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
 }
 
 /** A trace of 300 batches on two keys, with rates that are edited and a clock that sometimes goes back. */

@@ -1,6 +1,8 @@
 import type { Dialect } from '../db/dialect.js'
 import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
-import { type CounterTable, defineCounterTable, type Group } from './counter-table.js'
+import { samePeriod } from './admission.js'
+import { type CounterTable, defineCounterTable } from './counter-table.js'
+import { costOf } from './groups.js'
 
 interface FixedWindowRow {
   readonly key: string
@@ -15,24 +17,20 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   return defineCounterTable<FixedWindowRow>({
     name: NAME,
     sql: advanceSql(dialect),
-    joins: (first, next) => first.policy.periodMs === next.policy.periodMs,
-    asked({ first, checks }, nowMs) {
-      const { periodMs } = first.policy
+    joins: samePeriod,
+    asked(group, nowMs) {
+      const { periodMs } = group.first.policy
       const startMs = windowStartMs(periodMs, nowMs)
-      return [costOf(checks), startMs, startMs + periodMs]
+      return [costOf(group), startMs, startMs + periodMs]
     },
-    answer({ count, endMs }, { checks }, nowMs) {
-      let counted = count - costOf(checks)
-      return checks.map(({ policy, cost }) => {
+    answer({ count, endMs }, group, nowMs) {
+      let counted = count - costOf(group)
+      return group.checks.map(({ policy, cost }) => {
         counted += cost
         return decideFixedWindow(policy, counted, endMs, cost, nowMs)
       })
     },
   })
-}
-
-function costOf(checks: Group['checks']): number {
-  return checks.reduce((sum, { cost }) => sum + cost, 0)
 }
 
 /** The same rules as `advanceFixedWindow`, for many counters at once. */

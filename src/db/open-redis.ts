@@ -1,0 +1,72 @@
+/** Opens the clients of Redis that are this package's own. ioredis, an optional peer, is loaded here alone. */
+import type { RedisOptions } from 'ioredis'
+import { InvalidSettingError, messageOf } from '../errors.js'
+import type { RedisClient } from './redis.js'
+import { parseRedisUrl, type RedisAddress } from './redis-url.js'
+
+const CONNECT_TIMEOUT_MS = 5_000
+/** A connection that was asked something and says nothing for so long went dead: it is given up. */
+const SILENCE_TIMEOUT_MS = 5_000
+/** The longest pause between two attempts to connect again, which go on for ever. */
+const MAX_RETRY_DELAY_MS = 2_000
+
+/**
+ * A client that connects with its first command. It keeps nothing for later: what cannot be sent at once fails, and so
+ * does what a connection that broke had not answered (sending it again might count it twice).
+ *
+ * @throws InvalidSettingError when ioredis is not installed
+ */
+export async function openRedis(url: string): Promise<RedisClient & { disconnect(): void }> {
+  const { Redis, Cluster } = await importRedis()
+  const address = parseRedisUrl(url)
+  return address.isCluster
+    ? new Cluster([...address.urls], {
+        lazyConnect: true,
+        clusterRetryStrategy: retryDelayMs,
+        slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+        // Certificates are for names: these are not to be resolved before.
+        ...(url.startsWith('rediss:') ? { dnsLookup: (name, done) => done(null, name) } : {}),
+        redisOptions: { ...connectionOptions, ...credentialsOf(address) },
+      })
+    : new Redis(address.urls[0], {
+        ...connectionOptions,
+        lazyConnect: true,
+        enableOfflineQueue: false,
+        retryStrategy: retryDelayMs,
+        // A server that became a replica is no use: its name may stand for another one by now.
+        reconnectOnError: ({ message }) => message.startsWith('READONLY'),
+      })
+}
+
+const connectionOptions = {
+  connectionName: 'fastify-smart-ratelimit',
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  socketTimeout: SILENCE_TIMEOUT_MS,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+} as const satisfies RedisOptions
+
+function retryDelayMs(attempt: number): number {
+  return Math.min(attempt * 100, MAX_RETRY_DELAY_MS)
+}
+
+/** Of the first URL, for the nodes that the cluster itself names. */
+function credentialsOf({ urls: [first] }: RedisAddress) {
+  const { protocol, username, password } = new URL(first)
+  return {
+    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' ? { tls: {} } : {}),
+  }
+}
+
+async function importRedis() {
+  try {
+    return await import('ioredis')
+  } catch (error) {
+    throw new InvalidSettingError(
+      `Setting "redis" is a URL, for which the package ioredis has to be installed: run "npm install ioredis" (${messageOf(error)})`,
+      { cause: error },
+    )
+  }
+}

@@ -1,0 +1,42 @@
+import { InvalidSettingError } from '../errors.js'
+import { redactUrl } from './database.js'
+
+/** Where a Redis is, as a URL says it. */
+export interface RedisAddress {
+  /** The nodes of a cluster that are asked for the others, or the one server. */
+  readonly urls: readonly [string, ...string[]]
+  readonly isCluster: boolean
+}
+
+const REDIS_URL = /^rediss?:\/\/[^/]/
+/** A comma between two URLs; one inside a password is none. */
+const BETWEEN_URLS = /,\s*(?=rediss?:\/\/)/
+
+/**
+ * Reads `redis://user:password@host:6379/0` (`rediss://` with TLS). Several with commas between, or one with
+ * `?cluster=true`, are a cluster.
+ *
+ * @param setting what the URL is called where it was given
+ * @throws InvalidSettingError
+ */
+export function parseRedisUrl(text: string, setting = 'redis'): RedisAddress {
+  const [first = '', ...others] = text.split(BETWEEN_URLS)
+  const parsed = [first, ...others].map((url) => (REDIS_URL.test(url) ? parse(url) : undefined))
+  if (parsed.includes(undefined)) {
+    throw new InvalidSettingError(
+      `Setting "${setting}" is ${JSON.stringify(redactUrl(text))}: give redis://user:password@host:6379 (rediss:// with TLS; percent-encode # / ? % @ in the name and the password; for a cluster several of them with commas between, or one with ?cluster=true)`,
+    )
+  }
+  const saysCluster = parsed[0]?.searchParams.get('cluster') === 'true'
+  return { urls: [first, ...others], isCluster: saysCluster || others.length > 0 }
+}
+
+function parse(url: string): URL | undefined {
+  try {
+    const parsed = new URL(url)
+    decodeURIComponent(parsed.username + parsed.password)
+    return parsed
+  } catch {
+    return undefined
+  }
+}

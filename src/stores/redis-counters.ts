@@ -1,0 +1,88 @@
+/** What each algorithm tells the script, and how its checks are answered from what was stored before. */
+import type { Algorithm, Checked, Decision, Policy } from '../limiter/algorithm.js'
+import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
+import { checkFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
+import { admissionOf, replay, sameLimitAndCost, samePeriod } from './admission.js'
+import { costOf, type Group, type Joins } from './groups.js'
+import type { ScriptCall } from './redis-script.js'
+
+export interface RedisCounter {
+  /** Stands for the algorithm in keys, and in calls of the script. */
+  readonly letter: string
+  readonly joins: Joins
+  call(key: string, group: Group, nowMs: number): ScriptCall
+  /** @param stored what the script answered */
+  answer(stored: unknown, group: Group, nowMs: number): readonly Decision[]
+}
+
+interface Definition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
+  readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
+  readonly read: (numbers: readonly number[]) => Counter
+  readonly asked: (group: Group) => { readonly cost: number; readonly asked: number }
+}
+
+function defineRedisCounter<Counter>({
+  letter,
+  joins,
+  check,
+  read,
+  asked: askedOf,
+}: Definition<Counter>): RedisCounter {
+  return {
+    letter,
+    joins,
+    call(key, group, nowMs) {
+      const { periodMs, limit } = group.first.policy
+      const { cost, asked } = askedOf(group)
+      return [key, letter, nowMs, periodMs, limit, cost, asked]
+    },
+    answer(stored, group, nowMs) {
+      const counter = typeof stored === 'string' ? read(stored.split(' ').map(Number)) : undefined
+      return replay(check, counter, group, nowMs)
+    },
+  }
+}
+
+function readFixedWindow([periodMs = 0, startMs = 0, count = 0]: readonly number[]): FixedWindowCounter {
+  return { startMs, endMs: startMs + periodMs, count }
+}
+
+function readSlidingWindow(numbers: readonly number[]): SlidingWindowCounter {
+  const [periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0] = numbers
+  return { periodMs, cellStartMs, checkedMs, previous, current }
+}
+
+function readBucket([periodMs = 0, checkedMs = 0, drainLimit = 0, used = 0, fraction = 0]: readonly number[]) {
+  return { periodMs, checkedMs, drainLimit, used, fraction } satisfies BucketCounter
+}
+
+function bucketCounter(letter: string): RedisCounter {
+  return defineRedisCounter({
+    letter,
+    joins: sameLimitAndCost,
+    check: checkBucket,
+    read: readBucket,
+    asked: admissionOf,
+  })
+}
+
+export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
+  fixed_window: defineRedisCounter({
+    letter: 'f',
+    joins: samePeriod,
+    check: checkFixedWindow,
+    read: readFixedWindow,
+    // Refused checks count too, so that the sum of their costs is all that matters.
+    asked: (group) => ({ cost: costOf(group), asked: 1 }),
+  }),
+  sliding_window: defineRedisCounter({
+    letter: 's',
+    joins: sameLimitAndCost,
+    check: checkSlidingWindow,
+    read: readSlidingWindow,
+    asked: admissionOf,
+  }),
+  token_bucket: bucketCounter('t'),
+  leaky_bucket: bucketCounter('l'),
+}

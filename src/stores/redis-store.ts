@@ -1,0 +1,78 @@
+import { type RedisClient, RedisConnection } from '../db/redis.js'
+import { counterKey } from '../db/storable.js'
+import type { Check, Decision } from '../limiter/algorithm.js'
+import { type Group, groupChecks, placeDecisions } from './groups.js'
+import { REDIS_COUNTERS, type RedisCounter } from './redis-counters.js'
+import { runScript } from './redis-script.js'
+import type { Store } from './store.js'
+
+export interface RedisStoreOptions {
+  /**
+   * `redis://…` or `rediss://…`; for a cluster several of them with commas between, or one with `?cluster=true`. Or an
+   * ioredis client or cluster, which stays open when the store is closed.
+   */
+  readonly redis: string | RedisClient
+  /** Keeps the counters of apps that share a Redis apart. */
+  readonly namespace?: string | undefined
+}
+
+/**
+ * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
+ *
+ * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
+ * ends with its hash. Every run of the script names one key, so that a cluster can hold them, and every key expires.
+ */
+export class RedisStore implements Store {
+  /** So many that the next batch is made while Redis works on one; with more the batches only become smaller. */
+  readonly concurrency = 2
+  readonly #connection: RedisConnection
+  readonly #prefix: string
+
+  constructor({ redis, namespace = '' }: RedisStoreOptions) {
+    this.#connection = new RedisConnection(redis)
+    this.#prefix = `fsr:${namespace}:`
+  }
+
+  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+    const client = await this.#connection.client()
+    const decisions: Decision[] = []
+    const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
+    for (let places = [...checks.keys()]; places.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(checks, places, grouping)
+      const asked: [RedisCounter, string, Group][] = []
+      for (const [algorithm, groups] of byAlgorithm) {
+        for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
+      }
+      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyOf(counter, key), group, nowMs))
+      const stored = await this.#connection.explained(() => runScript(client, calls))
+      for (const [index, [counter, , group]] of asked.entries()) {
+        placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
+      }
+      places = left
+    }
+    return decisions
+  }
+
+  async reset(key: string): Promise<void> {
+    const client = await this.#connection.client()
+    const keys = Object.values(REDIS_COUNTERS).map((counter) => this.#keyOf(counter, counterKey(key)))
+    await this.#connection.explained(() => Promise.all(keys.map((each) => client.del(each))))
+  }
+
+  /**
+   * Resolves when Redis can be used.
+   *
+   * @throws InvalidSettingError when the package ioredis is needed and not installed
+   */
+  async ready(): Promise<void> {
+    await this.#connection.client()
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close()
+  }
+
+  #keyOf({ letter }: RedisCounter, storedKey: string): string {
+    return `${this.#prefix}${letter}:{${storedKey}}`
+  }
+}
