@@ -7,6 +7,7 @@ export type { Analytics } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
 export { type ClientOptions, createRateLimitClient, type RateLimitClient } from './client.js'
 export type { Clock } from './clock.js'
+export type { RedisClient } from './db/redis.js'
 export {
   type FieldErrors,
   InvalidRateError,
@@ -34,6 +35,7 @@ export { type StaffAccounts, type StaffAccountsOptions, staffAccounts } from './
 export type { IsStaff } from './staff/staff-guard.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
+export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'
 export type { Store } from './stores/store.js'
 export { rateLimitPlugin }
 

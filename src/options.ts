@@ -1,5 +1,6 @@
 import type { RateLimitClient } from './client.js'
 import type { Clock } from './clock.js'
+import type { RedisClient } from './db/redis.js'
 import type { HeaderVariant } from './http/headers.js'
 import type { KeyFunction, RateFunction } from './http/limits.js'
 import type { UserOf } from './http/request-user.js'
@@ -10,7 +11,7 @@ import type { Store } from './stores/store.js'
 /** The limit of requests that no rule matches. */
 export interface MiddlewareOptions {
   /** Where the counters live; `database` unless given. */
-  backend?: 'database' | 'memory' | Store | undefined
+  backend?: 'database' | 'memory' | 'redis' | Store | undefined
   /** A rate string, or what makes one for a request (an empty answer means the default); `100/m` unless given. */
   defaultRate?: string | RateFunction | undefined
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
@@ -45,9 +46,14 @@ export interface RateLimitOptions {
   alertThreshold?: number | undefined
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
+  /**
+   * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
+   * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
+   */
+  redis?: string | RedisClient | undefined
   /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` unless given. */
   schema?: string | undefined
-  /** Keeps the counters of apps that share a database apart. */
+  /** Keeps the counters of apps that share a database or a Redis apart. */
   namespace?: string | undefined
   /** With `hashHeaderKeys`: the secret of the HMAC that replaces header values, at least 16 characters. */
   hashSecret?: string | undefined

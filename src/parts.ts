@@ -12,12 +12,14 @@ import { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { DatabaseStore } from './stores/database-store.js'
 import { MemoryStore } from './stores/memory-store.js'
+import { RedisStore } from './stores/redis-store.js'
 import type { Store } from './stores/store.js'
 
-export function createStore({ middleware, namespace }: Settings, { client }: OpenDatabase): Store {
-  if (middleware.backend === 'memory') return new MemoryStore()
-  if (middleware.backend === 'database') return new DatabaseStore({ database: client, namespace })
-  return middleware.backend
+export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
+  if (typeof backend === 'object') return backend
+  if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
+  if (backend === 'memory') return new MemoryStore()
+  return new DatabaseStore({ database: client, namespace })
 }
 
 export function createLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {

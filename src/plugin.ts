@@ -17,6 +17,7 @@ import type { RuleCache } from './rules/rule-cache.js'
 import { resolveSettings, type Settings } from './settings.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
+import { RedisStore } from './stores/redis-store.js'
 
 /** How long closing waits for the last events, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
@@ -38,6 +39,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
+    if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
   const decoration: SmartRateLimit = {
@@ -65,6 +67,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     clientAddress: (request) => addresses.client(request).key,
   })
   connect(app, opened, rules, events)
+  // A store of the host's own is not ours to close.
+  if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
 }
 
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
@@ -99,4 +103,12 @@ async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance)
       const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
       app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
     })
+}
+
+/** ioredis has to be there. The server may be away, and is told about. */
+async function prepareRedis(store: RedisStore, app: FastifyInstance): Promise<void> {
+  await store.load()
+  store.ready().catch((error: unknown) => {
+    app.log.error({ err: error }, `Rate limit Redis: ${messageOf(error)}: onStoreError decides until it can be reached`)
+  })
 }

@@ -28,6 +28,7 @@ const VARIABLES: readonly (readonly [variable: string, option: keyof RateLimitOp
   ['RATELIMIT_ON_STORE_ERROR', 'onStoreError', text],
   ['RATELIMIT_ALERT_THRESHOLD', 'alertThreshold', number],
   ['RATELIMIT_DATABASE_URL', 'database', text],
+  ['RATELIMIT_REDIS_URL', 'redis', text],
   ['RATELIMIT_HASH_SECRET', 'hashSecret', text],
 ]
 
@@ -37,7 +38,6 @@ const NOT_AVAILABLE = [
   'RATELIMIT_ALERT_WEBHOOK',
   'RATELIMIT_ALERT_WEBHOOK_SECRET',
   'RATELIMIT_ALERT_COOLDOWN',
-  'RATELIMIT_REDIS_URL',
 ]
 
 /** The option that each key of `RATELIMIT_MIDDLEWARE` stands for. */

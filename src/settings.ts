@@ -3,6 +3,7 @@ import Type from 'typebox'
 import Value from 'typebox/value'
 import { SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
+import { checkRedis } from './db/redis.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import { parseAddressList } from './http/client-address.js'
 import { checkCost } from './http/cost.js'
@@ -33,6 +34,7 @@ const FIELDS = {
   onStoreError: [Type.Enum([...STORE_ERROR_ACTIONS]), STORE_ERROR_ACTIONS.join(', ')],
   alertThreshold: [Type.Integer({ minimum: 1 }), 'an integer, 1 or more (leave it out to turn alerts off)'],
   database: [Type.Union([Text, Reference, Callback]), 'a URL or a client made by createRateLimitClient'],
+  redis: [Type.Union([Text, Reference]), 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis'],
   schema: [Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }), 'a name of letters, digits and _, at most 63'],
   namespace: [Type.String({ pattern: '^[A-Za-z0-9_.-]{1,50}$' }), '1 to 50 letters, digits, _ . -'],
   hashSecret: [Type.String({ minLength: 16 }), 'a text of at least 16 characters'],
@@ -46,7 +48,7 @@ const FIELDS = {
   clock: [Reference, 'an object with now()'],
 } as const
 const MIDDLEWARE_FIELDS = {
-  backend: [Type.Union([Text, Reference]), 'database, memory, or a Store'],
+  backend: [Type.Union([Text, Reference]), 'database, memory, redis, or a Store'],
   defaultRate: [Type.Union([Type.String(), Callback]), 'a rate such as 100/m, or a function of the request'],
   rateLimits: [Type.Record(Type.String(), Type.String()), 'an object of rates by path prefix'],
   algorithm: [Type.String(), ALGORITHMS.join(', ')],
@@ -82,21 +84,29 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   if (typeof given.database === 'string') {
     checkDatabaseUrl(given.database, options.database === undefined ? variableOf('database') : 'database')
   }
+  if (given.redis !== undefined) checkRedis(given.redis, options.redis === undefined ? variableOf('redis') : 'redis')
   if (given.clock !== undefined && typeof given.clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
   }
   if (given.hashHeaderKeys === true && given.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
+  const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
+  if (middleware.backend === 'redis' && given.redis === undefined) {
+    throw new InvalidSettingError(
+      'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
+    )
+  }
   return {
     enabled: given.enabled ?? true,
     logEvents: given.logEvents ?? false,
     useDynamicRules: given.useDynamicRules ?? false,
     ruleCacheTimeoutMs: (given.ruleCacheTimeout ?? 60) * SECOND_MS,
-    middleware: resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {}),
+    middleware,
     onStoreError: given.onStoreError ?? 'local',
     alertThreshold: given.alertThreshold,
     database: given.database,
+    redis: given.redis,
     schema: given.schema ?? DEFAULT_SCHEMA,
     namespace: given.namespace,
     hashSecret: given.hashHeaderKeys === true ? given.hashSecret : undefined,
@@ -161,15 +171,14 @@ export function resolveRouteLimit(options: RouteLimitOptions) {
   }
 }
 
-function checkBackend(setting: string, backend: string | Store): 'database' | 'memory' | Store {
+function checkBackend(setting: string, backend: string | Store): 'database' | 'memory' | 'redis' | Store {
   if (typeof backend === 'object') {
     if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
-  } else if (backend === 'database' || backend === 'memory') {
+  } else if (backend === 'database' || backend === 'memory' || backend === 'redis') {
     return backend
   }
-  const complaint = backend === 'redis' ? 'which is not available in this version' : 'which is no backend'
   throw new InvalidSettingError(
-    `Setting "${setting}" is ${shown(backend)}, ${complaint}: give database, memory, or a Store`,
+    `Setting "${setting}" is ${shown(backend)}, which is no backend: give database, memory, redis, or a Store`,
   )
 }
 

@@ -1,4 +1,4 @@
-import { messageOf } from '../errors.js'
+import { InvalidSettingError, messageOf } from '../errors.js'
 import { parseRedisUrl } from './redis-url.js'
 
 /** What is needed of a Redis client; a `Redis` and a `Cluster` of ioredis have all of it. */
@@ -14,10 +14,19 @@ export interface RedisClient {
   off(event: string, listener: (...values: unknown[]) => void): unknown
 }
 
-/** Whether something looks like a client of ioredis. */
-export function isRedisClient(value: object): value is RedisClient {
-  const methods = ['connect', 'evalsha', 'eval', 'del', 'pipeline', 'on', 'off']
-  return methods.every((name) => typeof Reflect.get(value, name) === 'function') && 'status' in value
+const METHODS = ['connect', 'evalsha', 'eval', 'del', 'pipeline', 'on', 'off'] as const satisfies (keyof RedisClient)[]
+
+/**
+ * @param setting what it is called where it was given
+ * @throws InvalidSettingError when a URL is none of Redis, or an object no client of ioredis
+ */
+export function checkRedis(redis: string | object, setting = 'redis'): void {
+  if (typeof redis === 'string') parseRedisUrl(redis, setting)
+  else if (!('status' in redis) || METHODS.some((name) => typeof Reflect.get(redis, name) !== 'function')) {
+    throw new InvalidSettingError(
+      `Setting "${setting}" is an object that is no client of ioredis: give a URL such as redis://127.0.0.1:6379, or a Redis or Cluster of ioredis`,
+    )
+  }
 }
 
 /** States of a client that is about to be ready, or to find out that it cannot be. */
@@ -32,10 +41,20 @@ export class RedisConnection {
   #lastError: unknown
   #closed = false
 
-  /** @throws InvalidSettingError when a URL is none of Redis */
+  /** @throws InvalidSettingError as `checkRedis` does */
   constructor(redis: string | RedisClient) {
-    if (typeof redis === 'string') parseRedisUrl(redis)
+    checkRedis(redis)
     this.#given = redis
+  }
+
+  /**
+   * Makes the client, and connects to nothing yet.
+   *
+   * @throws InvalidSettingError when ioredis is needed and not installed
+   */
+  load(): Promise<RedisClient> {
+    this.#opened ??= this.#open()
+    return this.#opened
   }
 
   /**
@@ -45,8 +64,7 @@ export class RedisConnection {
    * @throws Error at once when Redis cannot be reached at the moment
    */
   async client(): Promise<RedisClient> {
-    this.#opened ??= this.#open()
-    const client = await this.#opened
+    const client = await this.load()
     if (!this.#closed && STARTING.has(client.status)) {
       this.#started ??= started(client).finally(() => {
         this.#started = undefined
@@ -55,6 +73,15 @@ export class RedisConnection {
     }
     if (this.#closed || client.status !== 'ready') throw this.#unreachable(client)
     return client
+  }
+
+  /** Resolves when Redis can be reached, or need not be reached any more. */
+  async ready(): Promise<void> {
+    try {
+      await this.client()
+    } catch (error) {
+      if (!this.#closed) throw error
+    }
   }
 
   /** Runs commands. Their errors are told by their message alone: ioredis adds what was sent, passwords included. */

@@ -59,13 +59,14 @@ export class RedisStore implements Store {
     await this.#connection.explained(() => Promise.all(keys.map((each) => client.del(each))))
   }
 
-  /**
-   * Resolves when Redis can be used.
-   *
-   * @throws InvalidSettingError when the package ioredis is needed and not installed
-   */
-  async ready(): Promise<void> {
-    await this.#connection.client()
+  /** @throws InvalidSettingError when the package ioredis is needed and not installed */
+  load(): Promise<unknown> {
+    return this.#connection.load()
+  }
+
+  /** Resolves when Redis can be reached, or the store is closed. */
+  ready(): Promise<void> {
+    return this.#connection.ready()
   }
 
   close(): Promise<void> {

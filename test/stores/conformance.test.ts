@@ -1,24 +1,27 @@
 import { describe, test } from 'node:test'
 import { storeConformance } from '../../src/stores/conformance.js'
-import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
-import { forEachDatabase } from '../support/databases.js'
+import { openStore } from '../support/store-place.js'
+import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
 
 describe('the memory store', () => {
   for (const { name, prove } of storeConformance) test(name, () => prove(() => new MemoryStore()))
 })
 
-forEachDatabase((provider, open) => {
-  describe(`the database store on ${provider}`, () => {
+function proveStore(name: string, open: () => Promise<TestPlace>): void {
+  describe(`the store on ${name}`, () => {
     for (const { name, prove } of storeConformance) {
       test(name, async () => {
-        const database = await open()
+        const { place, close } = await open()
         try {
-          await prove(() => new DatabaseStore({ database: database.client, namespace: 'conformance' }))
+          await prove(() => openStore(place))
         } finally {
-          await database.close()
+          await close()
         }
       })
     }
   })
-})
+}
+
+forEachStore(proveStore)
+onRedisCluster(proveStore)

@@ -1,4 +1,4 @@
-/** Several processes on one database admit the limit together, and not one check more. */
+/** Several processes on one store admit the limit together, and not one check more. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { MINUTE_MS } from '../../src/clock.js'
 import { ALGORITHMS } from '../../src/limiter/algorithm.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
 
 const run = promisify(execFile)
 
@@ -17,16 +17,16 @@ const CHECKS = 100
 const HAMMER = join(import.meta.dirname, '../support/hammer.ts')
 const NOW_MS = 1_705_161_615_000
 
-forEachDatabase((provider, open) => {
-  describe(`${PROCESSES} processes on ${provider}`, () => {
+function admitExactly(name: string, open: () => Promise<TestPlace>): void {
+  describe(`${PROCESSES} processes on ${name}`, () => {
     for (const algorithm of ALGORITHMS) {
       test(`admit exactly ${LIMIT} of ${PROCESSES * CHECKS} checks, and as many once that is forgotten: ${algorithm}`, async () => {
-        const database = await open()
+        const { place, close } = await open()
         try {
           const policy = JSON.stringify({ algorithm, limit: LIMIT, periodMs: MINUTE_MS })
           // The processes cross into the later windows at different times.
           const moments = [NOW_MS, NOW_MS + 2 * MINUTE_MS, NOW_MS + 4 * MINUTE_MS].map(String)
-          const args = ['--import', 'tsx', HAMMER, database.url, database.schema, String(CHECKS), policy, ...moments]
+          const args = ['--import', 'tsx', HAMMER, JSON.stringify(place), String(CHECKS), policy, ...moments]
           const runs = await Promise.all(Array.from({ length: PROCESSES }, () => run(process.execPath, args)))
           const admitted = runs.flatMap(({ stdout }) => stdout.trim().split('\n').map(Number))
           assert.equal(admitted.length, PROCESSES * moments.length)
@@ -35,9 +35,12 @@ forEachDatabase((provider, open) => {
             LIMIT * moments.length,
           )
         } finally {
-          await database.close()
+          await close()
         }
       })
     }
   })
-})
+}
+
+forEachStore(admitExactly)
+onRedisCluster(admitExactly)

@@ -5,15 +5,15 @@ import fc from 'fast-check'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/clock.js'
 import { ALGORITHMS, type Algorithm } from '../../src/limiter/algorithm.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
-import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import type { Store } from '../../src/stores/store.js'
-import { forEachDatabase } from '../support/databases.js'
+import { openStore } from '../support/store-place.js'
+import { forEachStore } from '../support/stores.js'
 
 const STEPS = 50
 const MEMORY_TRACES = 1_000
-/** `TEST_TRACES` asks for more; a database takes ten to a hundred times as long as memory. */
-const DATABASE_TRACES = Number(process.env.TEST_TRACES ?? 100)
+/** `TEST_TRACES` asks for more; a database or Redis takes ten to a hundred times as long as memory. */
+const SHARED_TRACES = Number(process.env.TEST_TRACES ?? 100)
 /** As many traces at once as there are connections, so that they wait for the disk together. */
 const TRACES_AT_ONCE = 5
 const MAX_LIMIT = 2_147_483_647
@@ -88,15 +88,17 @@ describe(`${MEMORY_TRACES} traces of ${STEPS} steps`, () => {
   }
 })
 
-forEachDatabase((provider, open) => {
-  describe(`${DATABASE_TRACES} traces of ${STEPS} steps`, () => {
+forEachStore((name, open) => {
+  describe(`${SHARED_TRACES} traces of ${STEPS} steps`, () => {
     for (const algorithm of ALGORITHMS) {
-      test(`${algorithm} on ${provider}`, async (t) => {
-        const database = await open()
+      test(`${algorithm} on ${name}`, async (t) => {
+        const { place, close } = await open()
+        const store = openStore(place)
         try {
-          await proveTraces(t, new DatabaseStore({ database: database.client }), algorithm, DATABASE_TRACES)
+          await proveTraces(t, store, algorithm, SHARED_TRACES)
         } finally {
-          await database.close()
+          await store.close()
+          await close()
         }
       })
     }

@@ -1,17 +1,17 @@
 /**
  * One of several processes that ask for the same counters at once.
  *
- *     node --import tsx hammer.ts <url> <schema> <checks> <policy JSON> <now>…
+ *     node --import tsx hammer.ts <place JSON> <checks> <policy JSON> <now>…
  *
  * For every `now` it asks so many times, in batches, and prints how many were allowed.
  */
-import { DatabaseStore } from '../../src/stores/database-store.js'
+import { openStore } from './store-place.js'
 
-const [url, schema, checks, policy, ...moments] = process.argv.slice(2)
+const [place, checks, policy, ...moments] = process.argv.slice(2)
 const BATCH = 7
 
 async function hammer(): Promise<void> {
-  const store = new DatabaseStore({ database: url, schema })
+  const store = openStore(JSON.parse(place ?? ''))
   const check = { key: 'shared', policy: JSON.parse(policy ?? ''), cost: 1 }
   for (const now of moments) {
     let left = Number(checks)

@@ -1,0 +1,12 @@
+import { DatabaseStore } from '../../src/stores/database-store.js'
+import { RedisStore } from '../../src/stores/redis-store.js'
+import type { Store } from '../../src/stores/store.js'
+
+/** Where the counters of a test are; JSON, so that it can be told to other processes. */
+export type StorePlace =
+  | { readonly database: string; readonly schema: string; readonly namespace: string }
+  | { readonly redis: string; readonly namespace: string }
+
+export function openStore(place: StorePlace): Store {
+  return 'redis' in place ? new RedisStore(place) : new DatabaseStore(place)
+}
