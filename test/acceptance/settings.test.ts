@@ -27,6 +27,14 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['database', '', /URL/],
   ['database', 7, /URL/],
   ['database', 'file:/no/such/folder/of/anybody.db', /folder/],
+  ['redis', 'localhost:6379', /redis:\/\/.*cluster/],
+  ['redis', 'http://localhost', /redis:\/\//],
+  ['redis', 'redis://', /redis:\/\//],
+  ['redis', 'redis://host:port', /redis:\/\//],
+  ['redis', '', /redis:\/\/.*ioredis/],
+  ['redis', 6379, /redis:\/\/.*ioredis/],
+  ['redis', {}, /redis:\/\/.*ioredis/],
+  ['redis', { get: 1 }, /redis:\/\/.*ioredis/],
   ['schema', 'a-b', /letters/],
   ['namespace', 'a b', /letters/],
   ['namespace', '', /letters/],
@@ -41,7 +49,7 @@ const WRONG_SETTINGS: readonly Wrong[] = [
 ]
 
 const WRONG_MIDDLEWARE: readonly Wrong[] = [
-  ['backend', 'redis', /not available.*database.*memory/],
+  ['backend', 'redis', /"redis".*RATELIMIT_REDIS_URL.*redis:\/\//],
   ['backend', 'disk', /database.*memory/],
   ['backend', {}, /database.*memory/],
   ...['1000 per hour', '-5/m', '-5/30s', '10/0s', '10', '10/x', 'abc/m', '10/m/s', '', 'invalid', '2147483648/m'].map(
@@ -93,7 +101,14 @@ test('hashHeaderKeys without a secret is refused, and a short secret too, withou
   assert.doesNotMatch(complaint, /hunter2/)
 })
 
-test('the password of a database URL is in no message', async (t) => {
+test('the password of a database or a Redis URL is in no message', async (t) => {
+  for (const redis of [
+    'http://:hunter2@host',
+    'redis://me:hunter2@a:1,redis://me:hunter2@b:port',
+    'redis://:%hunter2@a',
+  ]) {
+    assert.doesNotMatch(await complaintOf(t, { redis }), /hunter2/)
+  }
   assert.doesNotMatch(await complaintOf(t, { database: 'mysql://me:hunter2@host/name' }), /hunter2/)
 })
 
@@ -114,6 +129,8 @@ const ENVIRONMENT: readonly (readonly [variable: string, value: string, complain
   ['RATELIMIT_MIDDLEWARE', '{"RATE":"5/m"}', /RATELIMIT_MIDDLEWARE.*RATE.*DEFAULT_RATE/],
   ['RATELIMIT_MIDDLEWARE', '{"DEFAULT_RATE":"1000 per hour"}', /1000 per hour.*<count>\/<period>/],
   ['RATELIMIT_DATABASE_URL', 'oracle://host', /oracle.*file:/],
+  ['RATELIMIT_REDIS_URL', '10.0.0.1', /RATELIMIT_REDIS_URL.*10\.0\.0\.1.*redis:/],
+  ['RATELIMIT_MIDDLEWARE', '{"BACKEND":"redis"}', /RATELIMIT_REDIS_URL/],
 ]
 for (const [variable, value, complaint] of ENVIRONMENT) {
   test(`the environment variable ${variable}=${value} is refused at start`, async (t) => {

@@ -1,32 +1,33 @@
 /**
  * One of several processes that ask for the same counters at once.
  *
- *     node --import tsx hammer.ts <place JSON> <checks> <policy JSON> <now>…
+ *     node --import tsx hammer.ts <place JSON> <checks> <policies JSON> <now>…
  *
- * For every `now` it asks so many times, in batches, and prints how many were allowed.
+ * For every policy, and every `now`, it asks so many times, in batches, and prints how many were allowed.
  */
+import type { Check } from '../../src/limiter/algorithm.js'
+import type { Store } from '../../src/stores/store.js'
 import { openStore } from './store-place.js'
 
-const [place, checks, policy, ...moments] = process.argv.slice(2)
+const [place, checks, policies, ...moments] = process.argv.slice(2)
 const BATCH = 7
 
-async function hammer(): Promise<void> {
-  const store = openStore(JSON.parse(place ?? ''))
-  const check = { key: 'shared', policy: JSON.parse(policy ?? ''), cost: 1 }
-  for (const now of moments) {
-    let left = Number(checks)
-    let allowed = 0
-    const work = async () => {
-      while (left > 0) {
-        const batch = Array.from({ length: Math.min(BATCH, left) }, () => check)
-        left -= batch.length
-        for (const decision of await store.check(batch, Number(now))) if (decision.allowed) allowed++
-      }
+async function countAllowed(store: Store, check: Check, nowMs: number): Promise<number> {
+  let left = Number(checks)
+  let allowed = 0
+  const work = async () => {
+    while (left > 0) {
+      const batch = Array.from({ length: Math.min(BATCH, left) }, () => check)
+      left -= batch.length
+      for (const decision of await store.check(batch, nowMs)) if (decision.allowed) allowed++
     }
-    await Promise.all(Array.from({ length: store.concurrency }, work))
-    console.log(allowed)
   }
-  await store.close()
+  await Promise.all(Array.from({ length: store.concurrency }, work))
+  return allowed
 }
 
-await hammer()
+const store = openStore(JSON.parse(place ?? ''))
+for (const policy of JSON.parse(policies ?? '')) {
+  for (const now of moments) console.log(await countAllowed(store, { key: 'shared', policy, cost: 1 }, Number(now)))
+}
+await store.close()
