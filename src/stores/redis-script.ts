@@ -7,12 +7,12 @@ import type { RedisClient } from '../db/redis.js'
  *
  * `KEYS[1]`: the counter. `ARGV`: the algorithm's letter, now, period, limit, cost, and how many checks are asked for.
  *
- * Stored are whole numbers, the period first: `f` has the window's start and its count; `s` the cell's start, the time
- * of the last check, and what was used in the cell before and in this one; `t` and `l` the time of the last check, the
- * limit at which time gives back, what is in use, and its fraction over the period.
+ * Stored are five whole numbers, the period first: `f` has the window's start and its count (and two zeros); `s` the
+ * cell's start, the time of the last check, and what was used in the cell before and in this one; `t` and `l` the time of
+ * the last check, the limit at which time gives back, what is in use, and its fraction over the period.
  *
- * Numbers of Lua are doubles. No step leaves 2^53: products are split at 2^16, as in `productSql`, and are divided by
- * their remainder first, which `math.fmod` gives without rounding.
+ * Numbers of Lua are doubles. No step leaves 2^53: products are split at 2^16, as in `productSql`, and their remainder,
+ * which `math.fmod` gives without rounding, is taken away before they are divided.
  *
  * A counter expires some time after it means nothing any more, so that a process whose clock is behind still meets it.
  */
@@ -21,22 +21,20 @@ local GRACE_MS = 10000
 local now, period, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local cost, asked = tonumber(ARGV[5]), tonumber(ARGV[6])
 local stored = redis.call('GET', KEYS[1])
-local was = {}
-for number in string.gmatch(stored or '', '%S+') do
-  was[#was + 1] = tonumber(number)
+local was_period, a, b, c, d
+if stored then
+  was_period, a, b, c, d = string.match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
 end
-local goes_on = was[1] == period
+local goes_on = tonumber(was_period) == period
 
-local function divide(product)
-  local remainder = math.fmod(product, period)
-  return (product - remainder) / period, remainder
-end
-
-local function product(a, b)
-  local low = math.fmod(a, 65536)
-  local high, high_rest = divide((a - low) / 65536 * b)
-  local quotient, remainder = divide(high_rest * 65536 + low * b)
-  return high * 65536 + quotient, remainder
+local function product(factor, other)
+  local low = math.fmod(factor, 65536)
+  local high = (factor - low) / 65536 * other
+  local high_rest = math.fmod(high, period)
+  local rest = high_rest * 65536 + low * other
+  local remainder = math.fmod(rest, period)
+  return (high - high_rest) / period * 65536 + (rest - remainder) / period, remainder
 end
 
 local function admitted(in_use)
@@ -45,60 +43,49 @@ local function admitted(in_use)
   return math.min(asked, (room - math.fmod(room, cost)) / cost)
 end
 
-local function store(expires, ...)
-  local numbers = { period, ... }
-  for place, number in ipairs(numbers) do
-    numbers[place] = string.format('%.0f', number)
-  end
-  local lifetime = string.format('%.0f', expires + GRACE_MS - now)
-  redis.call('SET', KEYS[1], table.concat(numbers, ' '), 'PX', lifetime)
-end
-
-local function fixed_window()
+local expires
+if ARGV[1] == 'f' then
   local start, count = math.floor(now / period) * period, 0
-  if goes_on and was[2] >= start then
-    start, count = was[2], was[3]
+  if goes_on and a >= start then
+    start, count = a, b
   end
-  store(start + period, start, count + cost)
-end
-
-local function sliding_window()
-  local cell, checked = math.floor(now / period) * period, now
-  local previous, current = 0, 0
-  if goes_on and was[2] >= cell then
-    cell, checked, previous, current = was[2], math.max(now, was[3]), was[4], was[5]
-  elseif goes_on and was[2] + period == cell then
-    previous = was[5]
+  expires = start + period
+  a, b, c, d = start, count + cost, 0, 0
+elseif ARGV[1] == 's' then
+  local cell, checked, previous, current = math.floor(now / period) * period, now, 0, 0
+  if goes_on and a >= cell then
+    cell, checked, previous, current = a, math.max(now, b), c, d
+  elseif goes_on and a + period == cell then
+    previous = d
   end
   local overlapping, part = product(previous, cell + period - checked)
   if part > 0 then overlapping = overlapping + 1 end
-  local granted = admitted(current + overlapping)
-  store(cell + 2 * period, cell, checked, previous, current + granted * cost)
-end
-
-local function bucket()
+  expires = cell + 2 * period
+  a, b, c, d = cell, checked, previous, current + admitted(current + overlapping) * cost
+else
   local checked, drain, used, fraction = now, limit, 0, 0
   if goes_on then
-    checked, drain, used, fraction = was[2], was[3], was[4], was[5]
-    if now > checked then
-      local wholes, part = product(drain, math.min(now - checked, period))
-      checked, used, fraction = now, used - wholes, fraction - part
-      if fraction < 0 then
-        used, fraction = used - 1, fraction + period
-      end
-      if used < 0 then
-        used, fraction = 0, 0
-      end
+    checked, drain, used, fraction = a, b, c, d
+  end
+  if now > checked then
+    local wholes, part = product(drain, math.min(now - checked, period))
+    checked, used, fraction = now, used - wholes, fraction - part
+    if fraction < 0 then
+      used, fraction = used - 1, fraction + period
+    end
+    if used < 0 then
+      used, fraction = 0, 0
     end
   end
   local granted = admitted(used + (fraction > 0 and 1 or 0))
   drain = granted > 0 and limit or math.max(drain, limit)
-  store(checked + period, checked, drain, used + granted * cost, fraction)
+  expires = checked + period
+  a, b, c, d = checked, drain, used + granted * cost, fraction
 end
 
-local advance = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
-advance[ARGV[1]]()
-return stored
+local numbers = string.format('%.0f %.0f %.0f %.0f %.0f', period, a, b, c, d)
+redis.call('SET', KEYS[1], numbers, 'PX', string.format('%.0f', expires + GRACE_MS - now))
+return was_period and stored
 `
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')
 
