@@ -61,12 +61,15 @@ function credentialsOf({ urls: [first] }: RedisAddress) {
 }
 
 async function importRedis() {
-  try {
-    return await import('ioredis')
-  } catch (error) {
-    throw new InvalidSettingError(
-      `Setting "redis" is a URL, for which the package ioredis has to be installed: run "npm install ioredis" (${messageOf(error)})`,
-      { cause: error },
-    )
-  }
+  const { Redis, Cluster } = await import('ioredis').catch((error: unknown) => {
+    throw needsPackage(messageOf(error))
+  })
+  if (typeof Redis !== 'function') throw needsPackage('an older one is installed')
+  return { Redis, Cluster }
+}
+
+function needsPackage(why: string): Error {
+  return new InvalidSettingError(
+    `Setting "redis" is a URL, which needs the package ioredis, 5.3 or later: run "npm install ioredis" (${why})`,
+  )
 }

@@ -4,11 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RateLimitOptions } from '../../src/index.js'
-import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { startTcpProxy } from '../support/tcp-proxy.js'
+import { startProxyBefore } from '../support/tcp-proxy.js'
 
 const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store failed/i.test(msg))
 
@@ -136,15 +135,11 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
 
 async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
   const database = await openDatabase(t, 'postgresql')
-  const url = new URL(database.url)
-  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port || 5432) })
-  atEnd(t, () => proxy.switchOff())
-  url.hostname = '127.0.0.1'
-  url.port = String(proxy.port)
+  const { proxy, url } = await startProxyBefore(t, database.url, 5432)
   const started = await startApp(t, {
     database: null,
     plugin: {
-      database: url.href,
+      database: url,
       schema: database.schema,
       ...plugin,
       middleware: { backend: 'database', ...plugin.middleware },

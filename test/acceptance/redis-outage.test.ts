@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RateLimitOptions } from '../../src/index.js'
-import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
 import { openRedis, redisMissing } from '../support/redis.js'
-import { closedPort, startTcpProxy } from '../support/tcp-proxy.js'
+import { closedPort, startProxyBefore } from '../support/tcp-proxy.js'
 
 const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store failed/i.test(msg))
 const errors = (log: readonly LogLine[]) => log.filter(({ level }) => level >= ERROR)
@@ -108,15 +107,11 @@ describe('on Redis', { skip: redisMissing }, () => {
 
 async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
   const redis = openRedis(t)
-  const url = new URL(redis.url)
-  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port || 6379) })
-  atEnd(t, () => proxy.switchOff())
-  url.hostname = '127.0.0.1'
-  url.port = String(proxy.port)
+  const { proxy, url } = await startProxyBefore(t, redis.url, 6379)
   const started = await startApp(t, {
     database: null,
     plugin: {
-      redis: url.href,
+      redis: url,
       namespace: redis.namespace,
       ...plugin,
       middleware: { backend: 'redis', ...plugin.middleware },
@@ -125,7 +120,7 @@ async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
 
   /** Whether a request is counted in Redis, beside which no other request may be under way. */
   async function goesOn(): Promise<boolean> {
-    const count = async () => (await redis.client.get(`fsr:${redis.namespace}:f:{ip:127.0.0.1}`))?.split(' ').at(-1)
+    const count = async () => (await redis.client.get(`fsr:${redis.namespace}:f:{ip:127.0.0.1}`))?.split(' ')[2]
     const before = await count()
     await started.request('/')
     return before !== undefined && Number(await count()) === Number(before) + 1

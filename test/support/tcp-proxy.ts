@@ -1,4 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+import { atEnd } from './at-end.js'
 
 /** Stands between a server and its database, and can be switched off and on. */
 export interface TcpProxy {
@@ -64,6 +66,16 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
       hangs = false
     },
   }
+}
+
+/** Stands before the server of a URL until the test ends; the URL it answers leads through it. */
+export async function startProxyBefore(t: TestContext, serverUrl: string, defaultPort: number) {
+  const url = new URL(serverUrl)
+  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port || defaultPort) })
+  atEnd(t, () => proxy.switchOff())
+  url.hostname = '127.0.0.1'
+  url.port = String(proxy.port)
+  return { proxy, url: url.href }
 }
 
 /** A port of this machine where nobody listens. */
