@@ -28,20 +28,21 @@ test('with no Redis at the port the app starts, says so once, counts in memory, 
 })
 
 describe('on Redis', { skip: redisMissing }, () => {
-  for (const [onStoreError, meanwhile] of [
-    ['local', [200, 200, 200, 429]],
-    ['allow', [200, 200, 200, 200]],
-    ['deny', [503, 503, 503, 503]],
+  for (const [onStoreError, ...meanwhile] of [
+    ['local', 200, '99'],
+    ['allow', 200, '100'],
+    ['deny', 503, '0'],
   ] as const) {
     test(`while Redis is away, onStoreError '${onStoreError}' decides; it is logged once, and the old counters go on`, async (t) => {
-      const { statuses, proxy, log, clock, goesOn } = await startBehindProxy(t, {
+      const { request, statuses, proxy, log, clock, goesOn } = await startBehindProxy(t, {
         onStoreError,
-        middleware: { defaultRate: '3/h' },
+        middleware: { defaultRate: '100/h' },
       })
       assert.deepEqual(await statuses(2, '/'), [200, 200])
 
       await proxy.switchOff()
-      assert.deepEqual(await statuses(4, '/'), meanwhile)
+      const { status, headers } = await request('/')
+      assert.deepEqual([status, headers['x-ratelimit-remaining']], meanwhile)
       clock.advance(5_000)
       await statuses(2, '/')
       await proxy.switchOn()
