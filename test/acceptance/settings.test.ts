@@ -34,7 +34,6 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['redis', '', /redis:\/\/.*ioredis/],
   ['redis', 6379, /redis:\/\/.*ioredis/],
   ['redis', {}, /redis:\/\/.*ioredis/],
-  ['redis', { get: 1 }, /redis:\/\/.*ioredis/],
   ['schema', 'a-b', /letters/],
   ['namespace', 'a b', /letters/],
   ['namespace', '', /letters/],
