@@ -14,11 +14,12 @@ export const OUR_ROWS: readonly Row[] = [
   allowing('memory'),
   allowing('sqlite'),
   allowing('postgresql'),
+  allowing('redis'),
   logging('sqlite'),
   logging('postgresql'),
 ]
 
-export const OUR_REFUSING_ROWS: readonly Row[] = [refusing('memory'), refusing('postgresql')]
+export const OUR_REFUSING_ROWS: readonly Row[] = [refusing('memory'), refusing('postgresql'), refusing('redis')]
 
 function allowing(backend: Backend): Row {
   return {
@@ -72,5 +73,6 @@ function needsOf(backend: Backend): Pick<Row, 'needs'> {
 function optionsOf(backend: Backend, { url, name }: Place): RateLimitOptions {
   const middleware = { defaultRate: `${LIMIT}/m`, key: clientKey }
   if (backend === 'memory') return { middleware: { ...middleware, backend } }
+  if (backend === 'redis') return { redis: url, namespace: name, middleware: { ...middleware, backend } }
   return { database: url, schema: name, middleware: { ...middleware, backend: 'database' } }
 }

@@ -159,7 +159,12 @@ describe('one measurement', () => {
 test('--only takes names of rows, and parts of names', () => {
   const ids = (only: string) => chooseRows(only).map(({ id }) => id)
   assert.deepEqual(ids('ours-memory,bare'), ['bare', 'ours-memory'])
-  assert.deepEqual(ids('refused'), ['bare-refused', 'ours-memory-refused', 'ours-postgresql-refused'])
+  assert.deepEqual(ids('refused'), [
+    'bare-refused',
+    'ours-memory-refused',
+    'ours-postgresql-refused',
+    'ours-redis-refused',
+  ])
   assert.deepEqual(ids('prisma, events'), [
     'ours-sqlite-events',
     'ours-postgresql-events',
