@@ -1,27 +1,22 @@
-import { inspect } from 'node:util'
 import Type from 'typebox'
-import Value from 'typebox/value'
 import { SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
 import { checkRedis } from './db/redis.js'
-import { InvalidSettingError, messageOf } from './errors.js'
+import { InvalidSettingError } from './errors.js'
 import { parseAddressList } from './http/client-address.js'
-import { checkCost } from './http/cost.js'
 import { HEADER_VARIANTS } from './http/headers.js'
 import { DEFAULT_RATE } from './http/limits.js'
-import type { RouteLimitOptions } from './http/route-limit.js'
 import { ALGORITHMS } from './limiter/algorithm.js'
 import { STORE_ERROR_ACTIONS } from './limiter/fallback.js'
 import { parseRate } from './limiter/rate.js'
 import type { MiddlewareOptions, RateLimitOptions } from './options.js'
 import { type ClientKind, checkAlgorithm, parseClientKind } from './rules/rule.js'
+import { Callback, checkFields, explain, Flag, shown, withoutUndefined } from './settings-check.js'
 import { middlewareVariableOf, optionsFromEnvironment, variableOf } from './settings-environment.js'
 import type { Store } from './stores/store.js'
 
-const Flag = Type.Boolean()
 const Text = Type.String({ minLength: 1, maxLength: 2000 })
 const Texts = Type.Array(Type.String())
-const Callback = Type.Function([], Type.Unknown())
 const Reference = Type.Object({})
 
 /** What values are allowed, and how that is said. */
@@ -57,15 +52,6 @@ const MIDDLEWARE_FIELDS = {
   skipPaths: [Texts, 'a list of path prefixes'],
   allowList: [Texts, 'a list of addresses and networks'],
   denyList: [Texts, 'a list of addresses and networks'],
-} as const
-
-const ROUTE_LIMIT_FIELDS = {
-  rate: [Type.Union([Type.String(), Callback]), 'a rate such as 5/m, or a function of the request'],
-  key: MIDDLEWARE_FIELDS.key,
-  algorithm: MIDDLEWARE_FIELDS.algorithm,
-  block: MIDDLEWARE_FIELDS.block,
-  cost: [Type.Union([Type.Number(), Callback]), 'an integer, or a function of the request'],
-  name: [Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }), '1 to 100 printable ASCII characters'],
 } as const
 
 /** Every setting, checked and with its default. */
@@ -149,28 +135,6 @@ function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: Middlewa
   }
 }
 
-/**
- * Reads the options of a limit for single routes.
- *
- * @throws InvalidSettingError for the first one that is wrong or unknown
- */
-export function resolveRouteLimit(options: RouteLimitOptions) {
-  const called = (name: string) => `limit.${name}`
-  checkFields(options, ROUTE_LIMIT_FIELDS, called)
-  const { rate, key = 'ip', algorithm, block = true, cost = 1, name = '' } = options
-  if (rate === undefined) throw new InvalidSettingError('Setting "limit.rate" is missing: give a rate such as 5/m')
-  if (typeof rate === 'string') explain(called('rate'), rate, () => parseRate(rate))
-  if (typeof cost === 'number') checkCost(called('cost'), cost)
-  return {
-    rate,
-    block,
-    cost,
-    name,
-    key: typeof key === 'string' ? explain(called('key'), key, (): ClientKind => parseClientKind(key)) : key,
-    algorithm: explain(called('algorithm'), algorithm, () => checkAlgorithm(algorithm ?? 'fixed_window')),
-  }
-}
-
 function checkBackend(setting: string, backend: string | Store): 'database' | 'memory' | 'redis' | Store {
   if (typeof backend === 'object') {
     if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
@@ -185,43 +149,4 @@ function checkBackend(setting: string, backend: string | Store): 'database' | 'm
 function checkPrefix(setting: string, prefix: string): void {
   if (prefix.startsWith('/')) return
   throw new InvalidSettingError(`Setting "${setting}" has the path ${shown(prefix)}: begin it with "/"`)
-}
-
-type Fields = Readonly<Record<string, readonly [schema: Type.TSchema, allowed: string]>>
-
-/** @param called what a setting is called where it was given */
-function checkFields(given: object, fields: Fields, called: (name: string) => string): void {
-  for (const [name, value] of Object.entries(given)) {
-    const field = Object.hasOwn(fields, name) ? fields[name] : undefined
-    if (field === undefined) {
-      const known = Object.keys(fields).join(', ')
-      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
-    }
-    const [schema, allowed] = field
-    if (value !== undefined && !Value.Check(schema, value)) {
-      const its = /secret/i.test(name) ? 'not as it has to be' : shown(value)
-      throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${allowed}`)
-    }
-  }
-}
-
-function explain<Answer>(setting: string, value: unknown, read: () => Answer): Answer {
-  try {
-    return read()
-  } catch (error) {
-    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${messageOf(error)}`)
-  }
-}
-
-/** A value as a message quotes it. */
-function shown(value: unknown): string {
-  const text =
-    typeof value === 'string'
-      ? JSON.stringify(value)
-      : inspect(value, { depth: 1, breakLength: Number.POSITIVE_INFINITY })
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text
-}
-
-function withoutUndefined<T extends object>(given: T): Partial<T> {
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Partial<T>
 }

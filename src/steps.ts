@@ -26,7 +26,8 @@ import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { ClientKind, Rule } from './rules/rule.js'
 import type { RuleCache } from './rules/rule-cache.js'
-import { resolveRouteLimit, type Settings } from './settings.js'
+import type { Settings } from './settings.js'
+import { resolveRouteLimit } from './settings-route-limit.js'
 
 export interface StepParts {
   readonly app: FastifyInstance

@@ -7,7 +7,18 @@ const SOURCE = resolve(import.meta.dirname, '../src')
 
 /** From the top down. A file imports from its own layer's folder and from the layers below. */
 const LAYERS = [
-  ['index', 'plugin', 'steps', 'parts', 'smart-rate-limit', 'options', 'settings', 'settings-environment'],
+  [
+    'index',
+    'plugin',
+    'steps',
+    'parts',
+    'smart-rate-limit',
+    'options',
+    'settings',
+    'settings-check',
+    'settings-environment',
+    'settings-route-limit',
+  ],
   ['staff', 'http'],
   ['internals'],
   ['analytics'],
