@@ -13,6 +13,7 @@ import type { Settings } from './settings.js'
 import { DatabaseStore } from './stores/database-store.js'
 import { MemoryStore } from './stores/memory-store.js'
 import { RedisStore } from './stores/redis-store.js'
+import { StateSweep } from './stores/state-sweep.js'
 import type { Store } from './stores/store.js'
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
@@ -63,4 +64,8 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     now: () => settings.clock.now(),
     log,
   })
+}
+
+export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
+  return new StateSweep({ database, clock, log })
 }

@@ -12,7 +12,14 @@ import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
 import type { RateLimitOptions } from './options.js'
-import { createEventLog, createLimiter, createRuleCache, createStaffLimiter, createStore } from './parts.js'
+import {
+  createEventLog,
+  createLimiter,
+  createRuleCache,
+  createStaffLimiter,
+  createStateSweep,
+  createStore,
+} from './parts.js'
 import type { RuleCache } from './rules/rule-cache.js'
 import { resolveSettings, type Settings } from './settings.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
@@ -69,6 +76,11 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   connect(app, opened, rules, events)
   // A store of the host's own is not ours to close.
   if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
+  if (settings.enabled && settings.middleware.backend === 'database') {
+    const sweep = createStateSweep(settings, opened, app.log)
+    sweep.start()
+    app.addHook('onClose', async () => sweep.stop())
+  }
 }
 
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
@@ -96,13 +108,10 @@ async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance)
     await database.ready()
     return
   }
-  // A table of the newest migration.
-  database
-    .query(`SELECT 1 FROM ${database.dialect.table('rate_limit_leaky_bucket')} LIMIT 1`)
-    .catch((error: unknown) => {
-      const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
-      app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
-    })
+  database.checkMigrations().catch((error: unknown) => {
+    const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
+    app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
+  })
 }
 
 /** ioredis has to be there. The server may be away, and is told about. */

@@ -51,7 +51,7 @@ export const cleanup = defineCommand({
     const settings = commandSettings(schema)
     return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
       const startedMs = performance.now()
-      const cleaned = await cleanupState(database, settings.clock, { batchSize, staleDays, dryRun })
+      const cleaned = await cleanupState(database, settings.clock, { batchSize, staleDays, dryRun, count: verbose })
       const seconds = elapsedSeconds(startedMs)
       const totalDeleted = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].deleted, 0)
       const totalFound = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].found, 0)

@@ -1,6 +1,6 @@
 import { InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
-import { applyMigrations } from './migrate.js'
+import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
 
@@ -61,6 +61,19 @@ export class Database {
         { cause: error },
       )
     }
+  }
+
+  /**
+   * Asks the ledger whether all migrations of this version were applied.
+   *
+   * @throws MissingTableError naming those that were not
+   */
+  async checkMigrations(): Promise<void> {
+    const missing = await missingMigrations(this.dialect, this.query)
+    if (missing.length === 0) return
+    throw new MissingTableError(
+      `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
+    )
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>

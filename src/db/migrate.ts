@@ -17,15 +17,13 @@ interface LedgerRow {
  * @returns the names of the migrations that were applied now
  */
 export async function applyMigrations(dialect: Dialect, connection: SqlConnection): Promise<string[]> {
-  const folder = join(PACKAGE_ROOT, 'prisma', dialect.provider, 'migrations')
-  const entries = await readdir(folder, { withFileTypes: true })
-  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+  const names = await shippedMigrations(dialect)
   const scripts = await Promise.all(
-    names.sort().map(async (name) => ({ name, sql: await readFile(join(folder, name, 'migration.sql'), 'utf8') })),
+    names.map(async (name) => ({ name, sql: await readFile(join(folderOf(dialect), name, 'migration.sql'), 'utf8') })),
   )
   return connection.exclusively(async (query, script) => {
     await script(dialect.createLedger)
-    const done = await finishedMigrations(query)
+    const done = await finishedMigrations(dialect, query)
     const pending = scripts.filter(({ name }) => !done.has(name))
     for (const { name, sql } of pending) {
       const startedMs = Date.now()
@@ -36,10 +34,34 @@ export async function applyMigrations(dialect: Dialect, connection: SqlConnectio
   })
 }
 
-async function finishedMigrations(query: Query): Promise<Set<string>> {
-  const ledger = await query<LedgerRow>(
-    'SELECT migration_name AS name, CASE WHEN finished_at IS NULL THEN 0 ELSE 1 END AS finished FROM "_prisma_migrations" WHERE rolled_back_at IS NULL',
+/** The names of the shipped migrations that a database lacks, those included that did not finish. Changes nothing. */
+export async function missingMigrations(dialect: Dialect, query: Query): Promise<string[]> {
+  const [names, ledger] = await Promise.all([shippedMigrations(dialect), readLedger(dialect, query)])
+  const finished = new Set(ledger.filter((row) => row.finished === 1).map(({ name }) => name))
+  return names.filter((name) => !finished.has(name))
+}
+
+function folderOf({ provider }: Dialect): string {
+  return join(PACKAGE_ROOT, 'prisma', provider, 'migrations')
+}
+
+async function shippedMigrations(dialect: Dialect): Promise<string[]> {
+  const entries = await readdir(folderOf(dialect), { withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .sort()
+}
+
+function readLedger(dialect: Dialect, query: Query): Promise<LedgerRow[]> {
+  return query<LedgerRow>(
+    `SELECT migration_name AS name, CASE WHEN finished_at IS NULL THEN 0 ELSE 1 END AS finished
+     FROM ${dialect.table('_prisma_migrations')} WHERE rolled_back_at IS NULL`,
   )
+}
+
+async function finishedMigrations(dialect: Dialect, query: Query): Promise<Set<string>> {
+  const ledger = await readLedger(dialect, query)
   const failed = ledger.find(({ finished }) => finished === 0)
   if (failed !== undefined) {
     throw new Error(

@@ -7,6 +7,8 @@ export interface StateCleanupOptions {
   readonly staleDays?: number
   /** How many rows one statement deletes: an integer >= 1. */
   readonly batchSize?: number
+  /** Counts first, which reads every expired row; else what was deleted counts as found. */
+  readonly count?: boolean
   /** Only counts. */
   readonly dryRun?: boolean
 }
@@ -25,24 +27,22 @@ const STATE_TABLES = {
   leaky_buckets: { table: 'rate_limit_leaky_bucket', expiry: 'expires_at' },
 } as const
 
-export type StateCleanup = Readonly<Record<keyof typeof STATE_TABLES, Cleaned>>
+export type StateKind = keyof typeof STATE_TABLES
+export type StateCleanup = Readonly<Record<StateKind, Cleaned>>
+
+export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets']
 
 /** Deletes what the limiter keeps per key and what expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
 export async function cleanupState(
   database: Database,
   clock: Clock,
-  { staleDays = 7, batchSize = 1000, dryRun = false }: StateCleanupOptions = {},
+  { staleDays = 7, batchSize = 1000, dryRun = false, count = dryRun }: StateCleanupOptions = {},
 ): Promise<StateCleanup> {
   const cutoffMs = clock.now() - Math.round(staleDays * DAY_MS)
-  const clean = async (kind: keyof typeof STATE_TABLES): Promise<Cleaned> => {
-    const table = database.dialect.table(STATE_TABLES[kind].table)
-    const expired = `${STATE_TABLES[kind].expiry} < ${database.dialect.fromMs('$1')}`
-    const [counted] = await database.query<{ found: number }>(
-      `SELECT COUNT(*) AS found FROM ${table} WHERE ${expired}`,
-      [cutoffMs],
-    )
-    const deleted = dryRun ? 0 : await deleteExpired(database, table, expired, cutoffMs, batchSize)
-    return { found: counted?.found ?? 0, deleted }
+  const clean = async (kind: StateKind): Promise<Cleaned> => {
+    const found = count || dryRun ? await countExpired(database, kind, cutoffMs) : undefined
+    const deleted = dryRun ? 0 : await deleteExpired(database, kind, cutoffMs, batchSize)
+    return { found: found ?? deleted, deleted }
   }
   return {
     counters: await clean('counters'),
@@ -52,22 +52,47 @@ export async function cleanupState(
   }
 }
 
+/** Deletes up to `batchSize` rows that expired before `cutoffMs`, those that expired first, and answers how many. */
+export function deleteExpiredBatch(
+  database: Database,
+  kind: StateKind,
+  cutoffMs: number,
+  batchSize: number,
+): Promise<number> {
+  const { table, expired } = expiredRows(database, kind)
+  return database.execute(
+    // By the index on the expiry: without an order PostgreSQL may read the table from its start, past all that the
+    // batches before have deleted. Never waits for the limiter, which may be about to use the same rows again: so the
+    // two cannot deadlock.
+    `DELETE FROM ${table} WHERE ${expired} AND key IN (SELECT key FROM ${table} WHERE ${expired}
+      ORDER BY ${STATE_TABLES[kind].expiry} LIMIT $2 ${database.dialect.skipLocked})`,
+    [cutoffMs, batchSize],
+  )
+}
+
+async function countExpired(database: Database, kind: StateKind, cutoffMs: number): Promise<number> {
+  const { table, expired } = expiredRows(database, kind)
+  const [counted] = await database.query<{ found: number }>(`SELECT COUNT(*) AS found FROM ${table} WHERE ${expired}`, [
+    cutoffMs,
+  ])
+  return counted?.found ?? 0
+}
+
 async function deleteExpired(
   database: Database,
-  table: string,
-  expired: string,
+  kind: StateKind,
   cutoffMs: number,
   batchSize: number,
 ): Promise<number> {
   for (let deleted = 0; ; ) {
-    const batch = await database.execute(
-      // Never waits for the limiter, which may be about to use the same rows again: so the two cannot deadlock.
-      `DELETE FROM ${table} WHERE ${expired} AND key IN
-        (SELECT key FROM ${table} WHERE ${expired} LIMIT $2 ${database.dialect.skipLocked})`,
-      [cutoffMs, batchSize],
-    )
+    const batch = await deleteExpiredBatch(database, kind, cutoffMs, batchSize)
     deleted += batch
     if (batch < batchSize) return deleted
     await yieldToEventLoop()
   }
+}
+
+function expiredRows({ dialect }: Database, kind: StateKind): { table: string; expired: string } {
+  const { table, expiry } = STATE_TABLES[kind]
+  return { table: dialect.table(table), expired: `${expiry} < ${dialect.fromMs('$1')}` }
 }

@@ -30,8 +30,12 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
       clock.advance(1_000)
       return goesOn()
     })
-    const [counter] = await database.client.rateLimitCounter.findMany()
-    assert.equal(await remaining(), 100 - (counter?.count ?? 0) - 1)
+    // Probes that were held up may still be counted, between the answer and the look at the table.
+    await eventually('the answers tell what the table holds', async () => {
+      const left = await remaining()
+      const [counter] = await database.client.rateLimitCounter.findMany()
+      return left < 90 && left === 100 - (counter?.count ?? 0)
+    })
     assert.equal(outages(log).length, 1)
   })
 
@@ -130,6 +134,37 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     const errors = log.filter(({ level }) => level >= ERROR)
     assert.ok(errors.length >= 1 && errors.length <= 4)
     for (const { err } of errors) assert.match(err?.message ?? '', /ratelimit migrate/)
+  })
+})
+
+describe('on PostgreSQL, at start', { skip: postgresqlMissing }, () => {
+  test('a migration that was not applied is named, in one line with the remedy, and the app serves all the same', async (t) => {
+    const database = await openDatabase(t, 'postgresql')
+    const ledger = database.database.dialect.table('_prisma_migrations')
+    const [newest] = await database.database.query<{ name: string }>(
+      `SELECT migration_name AS name FROM ${ledger} ORDER BY migration_name DESC LIMIT 1`,
+    )
+    assert.ok(newest !== undefined)
+    await database.database.execute(`UPDATE ${ledger} SET finished_at = NULL WHERE migration_name = $1`, [newest.name])
+
+    const { statuses, log } = await startApp(t, { database, plugin: { middleware: { defaultRate: '1/m' } } })
+    await eventually('the line is there', () => log.length > 0)
+
+    assert.deepEqual(await statuses(2, '/'), [200, 429])
+    assert.equal(log.length, 1)
+    assert.match(log[0]?.msg ?? '', new RegExp(`^Rate limit database: .* lacks ${newest.name}: .*"ratelimit migrate"$`))
+  })
+
+  test('a database that a later version has migrated is nothing to tell about', async (t) => {
+    const database = await openDatabase(t, 'postgresql')
+    const ledger = database.database.dialect.table('_prisma_migrations')
+    await database.database.execute(
+      `INSERT INTO ${ledger} (id, checksum, migration_name, finished_at) VALUES ('later', 'x', '29990101000000_later', now())`,
+    )
+    await database.database.checkMigrations()
+
+    await database.database.execute(`DROP TABLE ${ledger}`)
+    await assert.rejects(database.database.checkMigrations(), /ratelimit migrate/)
   })
 })
 

@@ -4,6 +4,7 @@ import { MINUTE_MS } from '../../src/clock.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { cleanupState } from '../../src/stores/state-cleanup.js'
 import { fakeClock } from '../support/clock.js'
+import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
@@ -38,7 +39,24 @@ forEachDatabase((provider, open) => {
         leaky_buckets: all,
       })
       assert.equal(await client.rateLimitCounter.count({ where: { key: { startsWith: 'new' } } }), 7)
+      assert.equal(await client.rateLimitLeakyBucket.count(), 7)
     } finally {
+      await close()
+    }
+  })
+
+  test('cleanup counts only when it is asked to, or deletes nothing', async () => {
+    const { database, close } = await open()
+    const count = countStatements()
+    try {
+      await cleanupState(database, fakeClock())
+      assert.equal(count.of('COUNT(*)').length, 0)
+      await cleanupState(database, fakeClock(), { count: true })
+      assert.equal(count.of('COUNT(*)').length, 4)
+      await cleanupState(database, fakeClock(), { dryRun: true })
+      assert.equal(count.of('COUNT(*)').length, 8)
+    } finally {
+      count.stop()
       await close()
     }
   })
@@ -57,7 +75,7 @@ forEachDatabase((provider, open) => {
       })
       await client.$transaction(async (transaction) => {
         await transaction.rateLimitCounter.update({ where: { key: 'used' }, data: { count: 2 } })
-        const { counters } = await cleanupState(database, clock, { staleDays: 0 })
+        const { counters } = await cleanupState(database, clock, { staleDays: 0, count: true })
         assert.deepEqual(counters, { found: 2, deleted: 1 })
       })
       assert.equal((await client.rateLimitCounter.findFirst())?.key, 'used')

@@ -12,6 +12,8 @@ export interface TcpProxy {
   hang(): void
   /** Lets new connections through; those there are hang for good, as when a router forgot them. */
   heal(): void
+  /** Passes the server's answers on so many milliseconds late, from now on. */
+  slowDown(byMs: number): void
 }
 
 export async function startTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
@@ -19,6 +21,7 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
   let server: Server | undefined
   const stalled = new WeakSet<Socket>()
   let hangs = false
+  let delayMs = 0
 
   function forward(client: Socket): void {
     const upstream = connect(target)
@@ -28,7 +31,9 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     ] as const) {
       sockets.add(from)
       from.on('data', (chunk) => {
-        if (!hangs && !stalled.has(from)) to.write(chunk)
+        if (hangs || stalled.has(from)) return
+        if (from === upstream && delayMs > 0) setTimeout(() => to.write(chunk), delayMs).unref()
+        else to.write(chunk)
       })
       from.on('error', () => undefined)
       from.on('close', () => {
@@ -60,6 +65,9 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     switchOn: () => listen(port),
     hang: () => {
       hangs = true
+    },
+    slowDown: (byMs) => {
+      delayMs = byMs
     },
     heal: () => {
       for (const socket of sockets) stalled.add(socket)

@@ -1,0 +1,118 @@
+/** Hundreds of requests are under way when the database breaks, and when it comes back. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import BetterSqlite3 from 'better-sqlite3'
+import pg from 'pg'
+import { atEnd } from '../support/at-end.js'
+import { openDatabase } from '../support/build-app.js'
+import { postgresqlMissing } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+import { startTcpProxy } from '../support/tcp-proxy.js'
+import { proveFault } from '../support/three-apps.js'
+
+/** What a server keeps for the limits (see the README). */
+const CONNECTIONS_PER_SERVER = 5
+
+describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
+  test('refuses connections and breaks those there are', async (t) => {
+    const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
+
+    const apps = await proveFault(t, { ...fault, begin: proxy.switchOff, end: proxy.switchOn })
+
+    await connectionsAreBack(apps)
+  })
+
+  test('ends every connection, as an administrator may, and takes new ones', async (t) => {
+    const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
+
+    const apps = await proveFault(t, {
+      ...fault,
+      begin: () =>
+        sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [fault.name]),
+      end: () => undefined,
+    })
+
+    await connectionsAreBack(apps)
+  })
+
+  test('does not answer any more, as when a router forgot the connections', async (t) => {
+    const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
+
+    const apps = await proveFault(t, { ...fault, begin: proxy.hang, end: proxy.heal })
+
+    await connectionsAreBack(apps)
+  })
+
+  test('takes ten seconds for every answer', async (t) => {
+    const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
+
+    const apps = await proveFault(t, {
+      ...fault,
+      begin: () => proxy.slowDown(10_000),
+      end: () => proxy.slowDown(0),
+    })
+
+    await connectionsAreBack(apps)
+  })
+
+  test('holds a lock on the table, for another session', async (t) => {
+    const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
+
+    const apps = await proveFault(t, {
+      ...fault,
+      async begin() {
+        await sql('BEGIN')
+        await sql(`LOCK TABLE ${fault.schema}.rate_limit_counter IN ACCESS EXCLUSIVE MODE`)
+      },
+      end: () => sql('COMMIT'),
+    })
+
+    await connectionsAreBack(apps)
+  })
+
+  test('loses the table, which is made again', async (t) => {
+    const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
+    const { schema } = fault
+
+    const apps = await proveFault(t, {
+      ...fault,
+      async begin() {
+        await sql(`CREATE TABLE ${schema}.kept (LIKE ${schema}.rate_limit_counter INCLUDING ALL)`)
+        await sql(`INSERT INTO ${schema}.kept SELECT * FROM ${schema}.rate_limit_counter`)
+        await sql(`DROP TABLE ${schema}.rate_limit_counter`)
+      },
+      end: () => sql(`ALTER TABLE ${schema}.kept RENAME TO rate_limit_counter`),
+    })
+
+    await connectionsAreBack(apps)
+  })
+})
+
+async function openBehindProxy(t: TestContext) {
+  const { url, schema } = await openDatabase(t, 'postgresql')
+  const direct = new pg.Client({ connectionString: url })
+  await direct.connect()
+  atEnd(t, () => direct.end())
+  const address = new URL(url)
+  const proxy = await startTcpProxy({ host: address.hostname, port: Number(address.port || 5432) })
+  atEnd(t, () => proxy.switchOff())
+  const name = `faults-${randomBytes(8).toString('hex')}`
+  address.hostname = '127.0.0.1'
+  address.port = String(proxy.port)
+  address.searchParams.set('application_name', name)
+  const sql = (text: string, values: string[] = []) => direct.query(text, values)
+
+  async function connections(): Promise<number> {
+    const { rows } = await sql('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [name])
+    return rows.length
+  }
+  /** No server of the fault keeps more connections than it should, and none when it is closed. */
+  async function connectionsAreBack(apps: Awaited<ReturnType<typeof proveFault>>): Promise<void> {
+    const open = await connections()
+    assert.ok(open > 0 && open <= apps.length * CONNECTIONS_PER_SERVER, `${open} connections`)
+    await Promise.all(apps.map(({ app }) => app.close()))
+    await eventually('no connection is left', async () => (await connections()) === 0)
+  }
+  return { proxy, sql, connectionsAreBack, connections, fault: { url: address.href, schema, name } }
+}

@@ -1,0 +1,73 @@
+import { performance } from 'node:perf_hooks'
+import { createHttpClient } from './http-client.js'
+
+export interface Sample {
+  readonly path: string
+  readonly status: number
+  /** `performance.now()` */
+  readonly startedMs: number
+  readonly endedMs: number
+}
+
+/** Clients that ask again as soon as they are answered. */
+export interface RequestStream {
+  readonly samples: readonly Sample[]
+  /** Resolves when so many more requests were answered. Rejects when one is not. */
+  answered(more: number): Promise<void>
+  /** Lets the requests under way end. */
+  stop(): Promise<void>
+}
+
+/** Starts one client for every path given, each on a connection of its own. */
+export function startRequestStream(port: number, paths: readonly string[]): RequestStream {
+  const http = createHttpClient()
+  const samples: Sample[] = []
+  const waiting = new Set<() => void>()
+  let goesOn = true
+  let failure: unknown
+
+  async function ask(path: string): Promise<void> {
+    while (goesOn) {
+      const startedMs = performance.now()
+      const { status } = await http.request(port, path, {})
+      samples.push({ path, status, startedMs, endedMs: performance.now() })
+      for (const look of waiting) look()
+    }
+  }
+  function failed(error: unknown): void {
+    failure ??= error
+    goesOn = false
+    for (const look of waiting) look()
+  }
+  const clients = paths.map((path) => ask(path).catch(failed))
+
+  function answered(more: number): Promise<void> {
+    const enough = samples.length + more
+    return new Promise((resolve, reject) => {
+      function look(): void {
+        if (failure === undefined && samples.length < enough) return
+        waiting.delete(look)
+        if (failure === undefined) resolve()
+        else reject(failure)
+      }
+      waiting.add(look)
+      look()
+    })
+  }
+  return {
+    samples,
+    answered,
+    async stop() {
+      goesOn = false
+      await Promise.all(clients)
+      http.close()
+      if (failure !== undefined) throw failure
+    },
+  }
+}
+
+/** How long the slowest hundredth of the requests took at least, in milliseconds. */
+export function p99Ms(samples: readonly Sample[]): number {
+  const sorted = samples.map(({ startedMs, endedMs }) => endedMs - startedMs).sort((a, b) => a - b)
+  return sorted[Math.floor(sorted.length * 0.99)] ?? 0
+}

@@ -1,0 +1,169 @@
+/** One fault of the database under three servers in mid-load, one for each `onStoreError`, and what they owe their clients. */
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { FALLBACKS, type Fallback } from '../../src/limiter/fallback.js'
+import { atEnd } from './at-end.js'
+import { captureLog, type LogLine, startApp, type TestApp, WARN } from './build-app.js'
+import { type FakeClock, fakeClock } from './clock.js'
+import { eventually } from './eventually.js'
+import { p99Ms, type RequestStream, type Sample, startRequestStream } from './request-stream.js'
+
+const STORE_TIMEOUT_MS = 250
+/** Far above what answering takes: it says that nobody waits for the database, not how fast the machine is. */
+const MARGIN_MS = 1_000
+/** So many requests of every server are always under way: hundreds altogether. */
+const OPEN_CLIENTS = 60
+const TIGHT_CLIENTS = 20
+const TIGHT_LIMIT = 5
+/** Answers of every server before, during and after the fault. */
+const ANSWERS = 300
+/** How often a server in trouble is led to try the store again before the fault ends. */
+const PROBES = 3
+/** Longer than a driver takes to give up a dead connection. */
+const RECOVERY_MS = 15_000
+
+const FAILED = /^Rate limit store failed/
+const ANSWERS_AGAIN = /^Rate limit store answers again/
+
+export interface Fault {
+  /** A URL of the database, as the servers see it. */
+  readonly url: string
+  readonly schema?: string
+  /** Begins the fault. */
+  begin(): unknown
+  /** Ends it. */
+  end(): unknown
+}
+
+interface LoadedApp extends TestApp {
+  readonly fallback: Fallback
+  readonly stream: RequestStream
+  /** Every line, at level `info` or above. */
+  readonly lines: LogLine[]
+}
+
+/** Runs the servers through the fault, and proves what holds whatever the fault is. They still run afterwards. */
+export async function proveFault(t: TestContext, fault: Fault): Promise<readonly LoadedApp[]> {
+  const clock = fakeClock()
+  const apps = await Promise.all(FALLBACKS.map((fallback) => startLoaded(t, fallback, fault, clock)))
+  const answered = (more: number) => Promise.all(apps.map(({ stream }) => stream.answered(more)))
+  const logged = (line: RegExp) => apps.every(({ lines }) => lines.some(({ msg }) => line.test(msg)))
+
+  await answered(ANSWERS)
+  await fault.begin()
+  await eventually('every server has noticed', () => logged(FAILED))
+  const downFromMs = performance.now()
+  await answered(ANSWERS)
+  for (let probe = 0; probe < PROBES; probe++) {
+    clock.advance(1_000)
+    await answered(ANSWERS / PROBES)
+  }
+  const downUntilMs = performance.now()
+  await fault.end()
+  await eventually(
+    'every server goes on with the store',
+    () => {
+      clock.advance(1_000)
+      return logged(ANSWERS_AGAIN)
+    },
+    RECOVERY_MS,
+  )
+  const backFromMs = performance.now()
+  await answered(ANSWERS)
+  await Promise.all(apps.map(({ stream }) => stream.stop()))
+
+  for (const app of apps) {
+    proveAnswers(app, { downFromMs, downUntilMs, backFromMs })
+    proveLog(app)
+    await proveCounting(app)
+  }
+  return apps
+}
+
+async function startLoaded(
+  t: TestContext,
+  fallback: Fallback,
+  { url, schema }: Fault,
+  clock: FakeClock,
+): Promise<LoadedApp> {
+  const { stream: destination, log: lines } = captureLog()
+  const started = await startApp(t, {
+    database: null,
+    clock,
+    fastify: { logger: { level: 'info', stream: destination }, disableRequestLogging: true },
+    plugin: {
+      database: url,
+      schema,
+      namespace: fallback,
+      onStoreError: fallback,
+      storeTimeoutMs: STORE_TIMEOUT_MS,
+      middleware: {
+        backend: 'database',
+        defaultRate: '1000000/h',
+        rateLimits: { '/tight/': `${TIGHT_LIMIT}/h` },
+      },
+    },
+  })
+  // One after the other, so that the load meets connections that are open and counters that are there.
+  await started.statuses(2, '/tight/')
+  await started.statuses(1, '/open')
+  const stream = startRequestStream(started.port, [
+    ...Array.from({ length: OPEN_CLIENTS }, () => '/open'),
+    ...Array.from({ length: TIGHT_CLIENTS }, () => '/tight/'),
+  ])
+  atEnd(t, () => stream.stop().catch(() => undefined))
+  return { ...started, fallback, stream, lines }
+}
+
+interface Phases {
+  readonly downFromMs: number
+  readonly downUntilMs: number
+  readonly backFromMs: number
+}
+
+function proveAnswers({ fallback, stream: { samples } }: LoadedApp, phases: Phases): void {
+  const p99 = p99Ms(samples)
+  assert.ok(p99 < STORE_TIMEOUT_MS + MARGIN_MS, `${fallback}: p99 ${p99} ms`)
+
+  const statuses = statusesOf(samples)
+  const during = statusesOf(
+    samples.filter(({ startedMs, endedMs }) => startedMs > phases.downFromMs && endedMs < phases.downUntilMs),
+  )
+  const afterwards = statusesOf(samples.filter(({ startedMs }) => startedMs > phases.backFromMs))
+  assert.deepEqual(afterwards('/open'), [200], fallback)
+  assert.deepEqual(afterwards('/tight/'), [429], fallback)
+  if (fallback === 'deny') {
+    assert.deepEqual(during('/open'), [503])
+    assert.deepEqual(during('/tight/'), [503])
+    assert.deepEqual(statuses('/open'), [200, 503])
+    return
+  }
+  assert.deepEqual(statuses('/open'), [200], fallback)
+  if (fallback === 'allow') {
+    assert.deepEqual(during('/tight/'), [200])
+    return
+  }
+  // Two had asked before the stream began: the rest of the table's limit, and the whole one of the memory.
+  const admitted = samples.filter(({ path, status }) => path === '/tight/' && status === 200)
+  assert.equal(admitted.length, TIGHT_LIMIT - 2 + TIGHT_LIMIT)
+  assert.deepEqual(statuses('/tight/'), [200, 429])
+}
+
+/** The different status codes of the answers to a path. */
+function statusesOf(samples: readonly Sample[]): (path: string) => number[] {
+  return (asked) =>
+    [...new Set(samples.filter(({ path }) => path === asked).map(({ status }) => status))].sort((a, b) => a - b)
+}
+
+function proveLog({ fallback, lines }: LoadedApp): void {
+  const told = lines.filter(({ level, msg }) => level >= WARN || /rate limit/i.test(msg)).map(({ msg }) => msg)
+  assert.equal(told.length, 2, `${fallback}: ${JSON.stringify(lines)}`)
+  assert.match(told[0] ?? '', FAILED)
+  assert.match(told[1] ?? '', ANSWERS_AGAIN)
+}
+
+/** The store counts on: one request, one more. What was under way at the end of the load may still be counted. */
+async function proveCounting({ fallback, request }: LoadedApp): Promise<void> {
+  const remaining = async () => Number((await request('/open')).headers['x-ratelimit-remaining'])
+  await eventually(`${fallback} counts every request`, async () => (await remaining()) - (await remaining()) === 1)
+}
