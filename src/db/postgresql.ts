@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's own migration lock, so that `prisma migrate deploy` and `migrate()` keep out of each other's way. */
 const MIGRATION_LOCK = 72_707_369
@@ -52,6 +53,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
   })
   // A connection that breaks while it is idle is replaced by the next query.
   pool.on('error', () => undefined)
+  // One that breaks while it is used tells so to whoever uses it; without a listener it would end the process besides.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   // Statements are named by their number, so that the server plans each of them once per connection.
   const names = new Map<string, string>()
 
@@ -66,11 +69,11 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return rows<Row>(await pool.query(prepared(sql, parameters)))
+      return rows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
     },
 
     async execute(sql, parameters = []) {
-      const result = await pool.query(prepared(sql, parameters))
+      const result = await withConnection(pool, (client) => client.query(prepared(sql, parameters)))
       return result.rowCount ?? 0
     },
 
@@ -107,22 +110,29 @@ function queryOf(client: pg.PoolClient, timeoutMs = 0): Query {
   }
 }
 
-async function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+/** Lends a connection, which is closed when the work fails. */
+async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
-  let broken = true
   try {
-    await client.query(begin)
-    const result = await work(client).catch(async (error: unknown) => {
-      await client.query('ROLLBACK')
-      broken = false
-      throw error
-    })
-    await client.query('COMMIT')
-    broken = false
+    const result = await work(client)
+    client.release()
     return result
-  } finally {
-    client.release(broken)
+  } catch (error) {
+    if (isGivenUp(error)) void cancelStatement(client).then(() => client.release(true))
+    else client.release(true)
+    throw error
   }
+}
+
+/** A failure closes the connection, which is what rolls back: so none that hangs is waited for once more. */
+function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  return withConnection(pool, async (client) => {
+    const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+    await query(begin)
+    const result = await work(client)
+    await query('COMMIT')
+    return result
+  })
 }
 
 const parseTimestamp = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)

@@ -36,9 +36,12 @@ class Batch {
   sent = false
   /** Answered already, by the fallback: what the store still says comes too late. */
   abandoned = false
+  /** How often the store had failed or recovered then. */
+  readonly turn: number
 
-  constructor(generation: number) {
+  constructor(generation: number, turn: number) {
     this.generation = generation
+    this.turn = turn
   }
 
   add(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
@@ -65,6 +68,11 @@ export class Limiter {
   #scheduled = false
   /** Since when the store is down, and when it may be tried again; by the clock of the checks. */
   #outage: { sinceMs: number; probeAtMs: number } | undefined
+  /**
+   * How often the store has failed or recovered. What became of a batch from before the last time is no news: a probe
+   * that is still stuck after another one was answered begins no outage, and a late answer ends none.
+   */
+  #turn = 0
 
   readonly check: (check: Check, nowMs: number) => Decision | Promise<Decision>
 
@@ -148,7 +156,7 @@ export class Limiter {
   }
 
   #open(): Batch {
-    const batch = new Batch(this.#refusals.generation)
+    const batch = new Batch(this.#refusals.generation, this.#turn)
     // In two halves, with a look at what has arrived between them: an event loop that was blocked is no outage.
     let halves = 2
     batch.timer = setTimeout(() => {
@@ -192,7 +200,7 @@ export class Limiter {
 
   #answer(batch: Batch, decisions: readonly Decision[]): void {
     clearTimeout(batch.timer)
-    this.#recovered(batch.nowMs)
+    if (batch.turn === this.#turn) this.#recovered(batch.nowMs)
     for (const [place, answer] of batch.answers.entries()) {
       const check = checkAt(batch, place)
       const decision = decisions[place]
@@ -202,6 +210,10 @@ export class Limiter {
   }
 
   #fail(failed: Batch, error: unknown): void {
+    if (failed.turn !== this.#turn) {
+      this.#abandon(failed)
+      return
+    }
     this.#failed(error, failed.nowMs)
     // What waits behind it need not wait for its own time-out.
     for (const batch of new Set([failed, ...this.#waiting.splice(0)])) this.#abandon(batch)
@@ -221,6 +233,7 @@ export class Limiter {
 
   #failed(error: unknown, nowMs: number): void {
     if (this.#outage !== undefined) return
+    this.#turn++
     this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
     this.#options.log.error(
       { err: error },
@@ -231,6 +244,7 @@ export class Limiter {
   #recovered(nowMs: number): void {
     if (this.#outage === undefined) return
     const seconds = Math.max(0, Math.round((nowMs - this.#outage.sinceMs) / 1000))
+    this.#turn++
     this.#outage = undefined
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }

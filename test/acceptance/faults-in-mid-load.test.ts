@@ -1,14 +1,11 @@
 /** Hundreds of requests are under way when the database breaks, and when it comes back. */
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
-import BetterSqlite3 from 'better-sqlite3'
-import pg from 'pg'
-import { atEnd } from '../support/at-end.js'
-import { openDatabase } from '../support/build-app.js'
+import { migrate } from '../../src/index.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { startTcpProxy } from '../support/tcp-proxy.js'
+import { openNamedPostgresql } from '../support/named-postgresql.js'
+import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgresql.js'
 import { proveFault } from '../support/three-apps.js'
 
 /** What a server keeps for the limits (see the README). */
@@ -30,16 +27,7 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
       ...fault,
       begin: () =>
         sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [fault.name]),
-      end: () => undefined,
     })
-
-    await connectionsAreBack(apps)
-  })
-
-  test('does not answer any more, as when a router forgot the connections', async (t) => {
-    const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
-
-    const apps = await proveFault(t, { ...fault, begin: proxy.hang, end: proxy.heal })
 
     await connectionsAreBack(apps)
   })
@@ -57,15 +45,15 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
   })
 
   test('holds a lock on the table, for another session', async (t) => {
-    const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
+    const { fault, lock, connectionsAreBack } = await openBehindProxy(t)
+    let unlock: () => unknown = () => undefined
 
     const apps = await proveFault(t, {
       ...fault,
       async begin() {
-        await sql('BEGIN')
-        await sql(`LOCK TABLE ${fault.schema}.rate_limit_counter IN ACCESS EXCLUSIVE MODE`)
+        unlock = await lock('rate_limit_counter')
       },
-      end: () => sql('COMMIT'),
+      end: () => unlock(),
     })
 
     await connectionsAreBack(apps)
@@ -89,19 +77,22 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
   })
 })
 
+describe('a PostgreSQL server in mid-load', { skip: ownPostgresqlMissing }, () => {
+  for (const [what, signal] of [
+    ['crashes', 'SIGKILL'],
+    ['is restarted', 'SIGINT'],
+  ] as const) {
+    test(`${what}, and comes back`, async (t) => {
+      const server = await startOwnPostgresql(t)
+      await migrate({ database: server.url })
+
+      await proveFault(t, { url: server.url, begin: () => server.stop(signal), end: () => server.start() })
+    })
+  }
+})
+
 async function openBehindProxy(t: TestContext) {
-  const { url, schema } = await openDatabase(t, 'postgresql')
-  const direct = new pg.Client({ connectionString: url })
-  await direct.connect()
-  atEnd(t, () => direct.end())
-  const address = new URL(url)
-  const proxy = await startTcpProxy({ host: address.hostname, port: Number(address.port || 5432) })
-  atEnd(t, () => proxy.switchOff())
-  const name = `faults-${randomBytes(8).toString('hex')}`
-  address.hostname = '127.0.0.1'
-  address.port = String(proxy.port)
-  address.searchParams.set('application_name', name)
-  const sql = (text: string, values: string[] = []) => direct.query(text, values)
+  const { url, schema, name, proxy, sql, lock } = await openNamedPostgresql(t)
 
   async function connections(): Promise<number> {
     const { rows } = await sql('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [name])
@@ -114,5 +105,5 @@ async function openBehindProxy(t: TestContext) {
     await Promise.all(apps.map(({ app }) => app.close()))
     await eventually('no connection is left', async () => (await connections()) === 0)
   }
-  return { proxy, sql, connectionsAreBack, connections, fault: { url: address.href, schema, name } }
+  return { proxy, sql, lock, connectionsAreBack, fault: { url, schema, name } }
 }

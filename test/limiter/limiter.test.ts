@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
-import { Limiter } from '../../src/limiter/limiter.js'
+import { Limiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const
@@ -38,7 +38,7 @@ function controlledStore(concurrency: number) {
   return store
 }
 
-function limiterOf(store: ReturnType<typeof controlledStore>, timeoutMs = 1_000) {
+function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
   const lines: string[] = []
   const log = {
     error: (_details: object, message: string) => lines.push(`error ${message}`),
@@ -143,6 +143,46 @@ describe('the limiter', () => {
     store.letGo()
     await turn()
     assert.equal(limiter.storeIsDown, true, 'an answer that comes too late is no recovery')
+  })
+
+  test('takes what became of an older batch for no news: neither for the end of an outage nor for a new one', async () => {
+    const memory = new MemoryStore()
+    const settle: ((failure?: Error) => void)[] = []
+    const store = {
+      concurrency: 2,
+      check: (checks: readonly Check[], nowMs: number) =>
+        new Promise<readonly Decision[]>((resolve, reject) => {
+          settle.push((failure) => (failure === undefined ? resolve(memory.check(checks, nowMs)) : reject(failure)))
+        }),
+    }
+    const { limiter, lines } = limiterOf(store)
+    const broken = new Error('connection reset')
+    async function ask(atMs: number) {
+      const decision = limiter.check(checkOf('a'), NOW_MS + atMs)
+      await turn()
+      return { decision }
+    }
+
+    await ask(0)
+    await ask(0)
+    settle[0]?.(broken)
+    await turn()
+    settle[1]?.()
+    await turn()
+    assert.equal(limiter.storeIsDown, true, 'it was asked before the other one failed')
+
+    await ask(1_000)
+    await ask(2_000)
+    settle[3]?.()
+    await turn()
+    assert.equal(limiter.storeIsDown, false)
+    const { decision } = await ask(2_000)
+    settle[2]?.(broken)
+    await turn()
+    assert.equal(limiter.storeIsDown, false, 'the probe was sent before the other one was answered')
+    settle[4]?.()
+    assert.equal((await decision).count, 3)
+    assert.equal(lines.length, 2)
   })
 
   test('takes an event loop that was blocked for no outage of the store', async () => {

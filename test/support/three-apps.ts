@@ -1,6 +1,7 @@
 /** One fault of the database under three servers in mid-load, one for each `onStoreError`, and what they owe their clients. */
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
+import { LogController } from 'fastify'
 import { FALLBACKS, type Fallback } from '../../src/limiter/fallback.js'
 import { atEnd } from './at-end.js'
 import { captureLog, type LogLine, startApp, type TestApp, WARN } from './build-app.js'
@@ -8,11 +9,12 @@ import { type FakeClock, fakeClock } from './clock.js'
 import { eventually } from './eventually.js'
 import { p99Ms, type RequestStream, type Sample, startRequestStream } from './request-stream.js'
 
-const STORE_TIMEOUT_MS = 250
+/** Longer than a busy machine takes to answer what is not broken. */
+const STORE_TIMEOUT_MS = 1_000
 /** Far above what answering takes: it says that nobody waits for the database, not how fast the machine is. */
-const MARGIN_MS = 1_000
+const MARGIN_MS = 2_000
 /** So many requests of every server are always under way: hundreds altogether. */
-const OPEN_CLIENTS = 60
+const OPEN_CLIENTS = 50
 const TIGHT_CLIENTS = 20
 const TIGHT_LIMIT = 5
 /** Answers of every server before, during and after the fault. */
@@ -31,8 +33,8 @@ export interface Fault {
   readonly schema?: string
   /** Begins the fault. */
   begin(): unknown
-  /** Ends it. */
-  end(): unknown
+  /** Ends it; a fault without an end is over at once. */
+  end?(): unknown
 }
 
 interface LoadedApp extends TestApp {
@@ -50,16 +52,17 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
   const logged = (line: RegExp) => apps.every(({ lines }) => lines.some(({ msg }) => line.test(msg)))
 
   await answered(ANSWERS)
+  const loadedFromMs = performance.now()
   await fault.begin()
   await eventually('every server has noticed', () => logged(FAILED))
   const downFromMs = performance.now()
   await answered(ANSWERS)
-  for (let probe = 0; probe < PROBES; probe++) {
+  for (let probe = 0; probe < PROBES && fault.end !== undefined; probe++) {
     clock.advance(1_000)
     await answered(ANSWERS / PROBES)
   }
   const downUntilMs = performance.now()
-  await fault.end()
+  await fault.end?.()
   await eventually(
     'every server goes on with the store',
     () => {
@@ -73,7 +76,7 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
   await Promise.all(apps.map(({ stream }) => stream.stop()))
 
   for (const app of apps) {
-    proveAnswers(app, { downFromMs, downUntilMs, backFromMs })
+    proveAnswers(app, { loadedFromMs, downFromMs, downUntilMs, backFromMs })
     proveLog(app)
     await proveCounting(app)
   }
@@ -90,7 +93,10 @@ async function startLoaded(
   const started = await startApp(t, {
     database: null,
     clock,
-    fastify: { logger: { level: 'info', stream: destination }, disableRequestLogging: true },
+    fastify: {
+      logger: { level: 'info', stream: destination },
+      logController: new LogController({ disableRequestLogging: true }),
+    },
     plugin: {
       database: url,
       schema,
@@ -116,13 +122,14 @@ async function startLoaded(
 }
 
 interface Phases {
+  readonly loadedFromMs: number
   readonly downFromMs: number
   readonly downUntilMs: number
   readonly backFromMs: number
 }
 
 function proveAnswers({ fallback, stream: { samples } }: LoadedApp, phases: Phases): void {
-  const p99 = p99Ms(samples)
+  const p99 = p99Ms(samples.filter(({ startedMs }) => startedMs > phases.loadedFromMs))
   assert.ok(p99 < STORE_TIMEOUT_MS + MARGIN_MS, `${fallback}: p99 ${p99} ms`)
 
   const statuses = statusesOf(samples)
