@@ -1,12 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import BetterSqlite3 from 'better-sqlite3'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
-
-/** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
-const BUSY_TIMEOUT_MS = 5
-/** How long a statement is tried again after that, without blocking, before it fails. */
-const BUSY_RETRY_MS = 5_000
+import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
@@ -51,6 +46,7 @@ function openSqlite(path: string): BetterSqlite3.Database {
 
 export function createSqliteConnection(path: string): SqlConnection {
   const statements = new Map<string, BetterSqlite3.Statement>()
+  const line = new BusyLine()
   let connection: Promise<BetterSqlite3.Database> | undefined
   let reports: BetterSqlite3.Database | undefined
 
@@ -75,12 +71,12 @@ export function createSqliteConnection(path: string): SqlConnection {
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
       const database = await open()
-      return whileBusy(() => rows<Row>(prepare(database, sql).all(named(parameters))))
+      return line.run(database, () => rows<Row>(prepare(database, sql).all(named(parameters))))
     },
 
     async execute(sql, parameters = []) {
       const database = await open()
-      return whileBusy(() => prepare(database, sql).run(named(parameters)).changes)
+      return line.run(database, () => prepare(database, sql).run(named(parameters)).changes)
     },
 
     // A connection of its own, since a transaction that waits between its queries would take other writes along.
@@ -132,23 +128,6 @@ async function inTransaction<T>(
     if (database.inTransaction) database.exec('ROLLBACK')
     throw error
   }
-}
-
-/** Tries again, between other work of the event loop, while another writer holds the file. */
-async function whileBusy<T>(run: () => T): Promise<T> {
-  const deadlineMs = Date.now() + BUSY_RETRY_MS
-  for (;;) {
-    try {
-      return run()
-    } catch (error) {
-      if (!isBusy(error) || Date.now() >= deadlineMs) throw error
-      await delay(2 + Math.random() * 8)
-    }
-  }
-}
-
-function isBusy(error: unknown): boolean {
-  return error instanceof BetterSqlite3.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code)
 }
 
 /** What to do about a file that cannot be used; undefined for any other error. */

@@ -154,6 +154,7 @@ describe('the limiter', () => {
         new Promise<readonly Decision[]>((resolve, reject) => {
           settle.push((failure) => (failure === undefined ? resolve(memory.check(checks, nowMs)) : reject(failure)))
         }),
+      reset: () => undefined,
     }
     const { limiter, lines } = limiterOf(store)
     const broken = new Error('connection reset')

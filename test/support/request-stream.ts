@@ -1,8 +1,15 @@
 import { performance } from 'node:perf_hooks'
 import { createHttpClient } from './http-client.js'
 
-export interface Sample {
+/** Who asks, and what for. */
+export interface StreamClient {
   readonly path: string
+  /** The address that the trusted proxy forwards; this machine unless given. */
+  readonly from?: string
+}
+
+export interface Sample {
+  readonly client: StreamClient
   readonly status: number
   /** `performance.now()` */
   readonly startedMs: number
@@ -18,19 +25,19 @@ export interface RequestStream {
   stop(): Promise<void>
 }
 
-/** Starts one client for every path given, each on a connection of its own. */
-export function startRequestStream(port: number, paths: readonly string[]): RequestStream {
+/** Starts the clients, each on a connection of its own. */
+export function startRequestStream(port: number, clients: readonly StreamClient[]): RequestStream {
   const http = createHttpClient()
   const samples: Sample[] = []
   const waiting = new Set<() => void>()
   let goesOn = true
   let failure: unknown
 
-  async function ask(path: string): Promise<void> {
+  async function ask(client: StreamClient): Promise<void> {
     while (goesOn) {
       const startedMs = performance.now()
-      const { status } = await http.request(port, path, {})
-      samples.push({ path, status, startedMs, endedMs: performance.now() })
+      const { status } = await http.request(port, client.path, client)
+      samples.push({ client, status, startedMs, endedMs: performance.now() })
       for (const look of waiting) look()
     }
   }
@@ -39,7 +46,7 @@ export function startRequestStream(port: number, paths: readonly string[]): Requ
     goesOn = false
     for (const look of waiting) look()
   }
-  const clients = paths.map((path) => ask(path).catch(failed))
+  const asking = clients.map((client) => ask(client).catch(failed))
 
   function answered(more: number): Promise<void> {
     const enough = samples.length + more
@@ -59,7 +66,7 @@ export function startRequestStream(port: number, paths: readonly string[]): Requ
     answered,
     async stop() {
       goesOn = false
-      await Promise.all(clients)
+      await Promise.all(asking)
       http.close()
       if (failure !== undefined) throw failure
     },

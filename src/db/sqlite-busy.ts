@@ -1,0 +1,64 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import BetterSqlite3 from 'better-sqlite3'
+
+/** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
+export const BUSY_TIMEOUT_MS = 5
+/** How long a statement is tried again after that, without blocking, before it fails. */
+const BUSY_RETRY_MS = 5_000
+
+/** Tries again, between other work of the event loop, while another writer holds the file. */
+export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_RETRY_MS): Promise<T> {
+  for (;;) {
+    try {
+      return run()
+    } catch (error) {
+      if (!isBusy(error) || Date.now() >= deadlineMs) throw error
+      await delay(2 + Math.random() * 8)
+    }
+  }
+}
+
+/**
+ * Lets the statements of one connection wait in line while another writer holds the file: the first one is tried again,
+ * and the others are not tried before it is done. Were each of them tried for itself, every try blocking for
+ * `BUSY_TIMEOUT_MS`, a few would block the event loop for as long as the file is held.
+ */
+export class BusyLine {
+  #last: Promise<unknown> | undefined
+
+  run<T>(database: BetterSqlite3.Database, statement: () => T): Promise<T> | T {
+    const ahead = this.#last
+    if (ahead === undefined) {
+      try {
+        return statement()
+      } catch (error) {
+        if (!isBusy(error)) throw error
+      }
+    }
+    const turn = inTurn(ahead, database, statement)
+    const last = turn
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#last === last) this.#last = undefined
+      })
+    this.#last = last
+    return turn
+  }
+}
+
+async function inTurn<T>(ahead: Promise<unknown> | undefined, database: BetterSqlite3.Database, statement: () => T) {
+  const deadlineMs = Date.now() + BUSY_RETRY_MS
+  await ahead
+  return whileBusy(() => {
+    database.pragma('busy_timeout = 0')
+    try {
+      return statement()
+    } finally {
+      database.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`)
+    }
+  }, deadlineMs)
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof BetterSqlite3.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code)
+}
