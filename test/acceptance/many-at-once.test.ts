@@ -1,14 +1,26 @@
 /** Traffic comes in waves: checks that arrive together go to the database together, and exactly the limit gets in. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { MINUTE_MS, SECOND_MS } from '../../src/clock.js'
+import { ALGORITHMS, type Algorithm } from '../../src/limiter/algorithm.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { createHttpClient } from '../support/http-client.js'
 
 const MANY = Array.from({ length: 200 }, (_, place) => place)
 
+for (const algorithm of ALGORITHMS) {
+  test(`200 requests at once over 200 connections, counted in memory: exactly the 50 of 50/m get in, by ${algorithm}`, (t) =>
+    proveExact(t, algorithm, null))
+}
+
 forEachDatabase((provider) => {
+  for (const algorithm of ALGORITHMS) {
+    test(`200 requests at once over 200 connections: exactly the 50 of 50/m get in, by ${algorithm}`, async (t) =>
+      proveExact(t, algorithm, await openDatabase(t, provider)))
+  }
+
   test('200 checks at once issue at most 10 statements, and exactly the 50 of 50/m are admitted', async (t) => {
     const database = await openDatabase(t, provider)
     const { app } = await startApp(t, { database, plugin: { middleware: { defaultRate: '50/m' } } })
@@ -97,3 +109,28 @@ forEachDatabase((provider) => {
     }
   })
 })
+
+/** Also once the time that `Retry-After` names is over, and not a second before. */
+async function proveExact(t: TestContext, algorithm: Algorithm, database: TestDatabase | null): Promise<void> {
+  const { port, clock } = await startApp(t, {
+    database,
+    plugin: { middleware: { defaultRate: '50/m', algorithm } },
+  })
+  const http = createHttpClient()
+  t.after(() => http.close())
+  const ask = () => http.request(port, '/', {})
+  const statuses = async () => (await Promise.all(MANY.map(ask))).map(({ status }) => status)
+  const admitted = (all: readonly number[]) => all.filter((status) => status === 200).length
+
+  const first = await statuses()
+  assert.equal(admitted(first), 50)
+  assert.equal(first.filter((status) => status === 429).length, 150)
+
+  const seconds = Number((await ask()).headers['retry-after'])
+  clock.advance((seconds - 1) * SECOND_MS)
+  assert.equal(admitted(await statuses()), 0)
+  clock.advance(SECOND_MS)
+  assert.ok(admitted(await statuses()) >= 1)
+  clock.advance(2 * MINUTE_MS)
+  assert.equal(admitted(await statuses()), 50)
+}

@@ -38,7 +38,7 @@ const steps = fc.record({
     { weight: 1, arbitrary: fc.integer({ min: 0, max: 2 * HOUR_MS }) },
     { weight: 1, arbitrary: fc.integer({ min: -DAY_MS, max: 500 * DAY_MS }) },
   ),
-  newRate: fc.option(rates, { freq: 12 }),
+  newRate: fc.oneof({ weight: 11, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: rates }),
   checks: fc.array(
     fc.record({
       key: fc.constantFrom('a', 'b'),

@@ -1,0 +1,114 @@
+/**
+ * A server that goes through outages, and tells what it holds before and after them.
+ *
+ *     node --expose-gc --import tsx outages.ts sqlite|postgresql <outages>
+ *
+ * Prints `{ before, after }` as JSON, each `{ heapBytes, resources }`.
+ */
+import { setImmediate as turn } from 'node:timers/promises'
+import Fastify, { LogController } from 'fastify'
+import { rateLimitPlugin } from '../../src/plugin.js'
+import { captureLog } from './build-app.js'
+import { fakeClock } from './clock.js'
+import { openTestDatabase, type TestDatabase } from './databases.js'
+import { eventually } from './eventually.js'
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.js'
+
+/** Requests in one outage, as many at once as there are. */
+const WAVE = 200
+const WAVES = 5
+
+const [provider, outages] = process.argv.slice(2)
+
+async function run(): Promise<void> {
+  const database = await openTestDatabase(provider === 'postgresql' ? 'postgresql' : 'sqlite')
+  const proxy = provider === 'postgresql' ? await proxyTo(database) : undefined
+  const clock = fakeClock()
+  const { stream, log } = captureLog()
+  const app = Fastify({
+    trustProxy: true,
+    logger: { level: 'info', stream },
+    logController: new LogController({ disableRequestLogging: true }),
+  })
+  const url = new URL(database.url)
+  if (proxy !== undefined) url.port = String(proxy.port)
+  await app.register(rateLimitPlugin, {
+    database: proxy === undefined ? database.url : url.href,
+    schema: database.schema,
+    clock,
+    storeTimeoutMs: 200,
+    logEvents: true,
+    useDynamicRules: true,
+    middleware: { backend: 'database', defaultRate: '20/h' },
+  })
+  app.get('/', async () => 'ok')
+
+  const wave = () => Promise.all(Array.from({ length: WAVE }, () => app.inject('/')))
+  const count = (line: RegExp) => log.filter(({ msg }) => line.test(msg)).length
+  async function goThroughOutage(): Promise<void> {
+    const [failed, back] = [count(/store failed/), count(/store answers again/)]
+    const newcomers = () =>
+      Promise.all(
+        Array.from({ length: WAVE }, (_, place) =>
+          app.inject({ url: '/', headers: { 'x-forwarded-for': `203.0.113.${place % 100}` } }),
+        ),
+      )
+    await cut(database, proxy)
+    await eventually('the outage is noticed', async () => {
+      await newcomers()
+      return count(/store failed/) > failed
+    })
+    for (let round = 0; round < WAVES; round++) {
+      clock.advance(1_000)
+      await newcomers()
+    }
+    await mend(database, proxy)
+    await eventually('it is over', async () => {
+      clock.advance(1_000)
+      await newcomers()
+      return count(/store answers again/) > back
+    })
+    await app.smartRateLimit.events.flush()
+    await wave()
+    // Another day: every client has its limit again.
+    clock.advance(86_400_000)
+  }
+
+  await wave()
+  // What is made once is no leak.
+  for (let warmUp = 0; warmUp < 2; warmUp++) await goThroughOutage()
+  const before = await held()
+  for (let outage = 0; outage < Number(outages); outage++) await goThroughOutage()
+  const after = await held()
+  console.log(JSON.stringify({ before, after }))
+  await app.close()
+  await proxy?.switchOff()
+  await database.close()
+}
+
+async function held() {
+  for (let round = 0; round < 5; round++) {
+    globalThis.gc?.()
+    await turn()
+  }
+  const resources: Record<string, number> = {}
+  for (const name of process.getActiveResourcesInfo()) resources[name] = (resources[name] ?? 0) + 1
+  return { heapBytes: process.memoryUsage().heapUsed, resources }
+}
+
+function proxyTo({ url }: TestDatabase): Promise<TcpProxy> {
+  const { hostname, port } = new URL(url)
+  return startTcpProxy({ host: hostname, port: Number(port || 5432) })
+}
+
+async function cut({ database }: TestDatabase, proxy: TcpProxy | undefined): Promise<void> {
+  if (proxy !== undefined) await proxy.switchOff()
+  else await database.execute('ALTER TABLE rate_limit_counter RENAME TO elsewhere')
+}
+
+async function mend({ database }: TestDatabase, proxy: TcpProxy | undefined): Promise<void> {
+  if (proxy !== undefined) await proxy.switchOn()
+  else await database.execute('ALTER TABLE elsewhere RENAME TO rate_limit_counter')
+}
+
+await run()
