@@ -211,6 +211,8 @@ export class Limiter {
 
   #fail(failed: Batch, error: unknown): void {
     if (failed.turn !== this.#turn) {
+      const place = this.#waiting.indexOf(failed)
+      if (place !== -1) this.#waiting.splice(place, 1)
       this.#abandon(failed)
       return
     }

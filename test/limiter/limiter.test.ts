@@ -186,6 +186,34 @@ describe('the limiter', () => {
     assert.equal(lines.length, 2)
   })
 
+  test('sends no batch that has waited too long, although the store recovered at that moment', async (t) => {
+    const timers: (() => void)[] = []
+    t.mock.method(globalThis, 'setTimeout', (run: () => void) => {
+      timers.push(run)
+      return { refresh: () => undefined }
+    })
+    t.mock.method(globalThis, 'clearTimeout', () => undefined)
+    const store = controlledStore(1)
+    const { limiter, lines } = limiterOf(store)
+    store.failure = new Error('connection refused')
+    await limiter.check(checkOf('a'), NOW_MS)
+    store.failure = undefined
+    store.held = true
+    // A probe is under way, and another one waits behind it.
+    limiter.check(checkOf('a'), NOW_MS + 1_000)
+    await turn()
+    limiter.check(checkOf('a'), NOW_MS + 2_000)
+    store.letGo()
+    for (let microtask = 0; microtask < 20; microtask++) await undefined
+    assert.equal(limiter.storeIsDown, false)
+    for (let half = 0; half < 2; half++) timers.at(-1)?.()
+    await turn()
+
+    assert.equal((await limiter.check(checkOf('b'), NOW_MS + 4_000)).count, 1)
+    assert.deepEqual(store.batches, [['a'], ['a'], ['b']])
+    assert.equal(lines.length, 2)
+  })
+
   test('takes an event loop that was blocked for no outage of the store', async () => {
     const store = controlledStore(1)
     const { limiter, lines } = limiterOf(store, 40)

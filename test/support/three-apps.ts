@@ -9,8 +9,8 @@ import { type FakeClock, fakeClock } from './clock.js'
 import { eventually } from './eventually.js'
 import { p99Ms, type RequestStream, type Sample, type StreamClient, startRequestStream } from './request-stream.js'
 
-/** Longer than a busy machine takes to answer what is not broken. */
-const STORE_TIMEOUT_MS = 1_000
+/** Longer than a very busy machine takes to answer what is not broken. */
+const STORE_TIMEOUT_MS = 3_000
 /** Far above what answering takes: it says that nobody waits for the database, not how fast the machine is. */
 const MARGIN_MS = 2_000
 /** So many requests of every server are always under way: hundreds altogether. */
@@ -26,9 +26,9 @@ const BLOCKED = { path: '/tight/', from: '203.0.113.1' }
 /** Comes when the store has failed. */
 const NEWCOMER = { path: '/tight/', from: '203.0.113.2' }
 /** Answers of every server before, during and after the fault. */
-const ANSWERS = 300
+const ANSWERS = 180
 /** How often a server in trouble is led to try the store again before the fault ends. */
-const PROBES = 3
+const PROBES = 2
 /** Longer than a driver takes to give up a dead connection. */
 const RECOVERY_MS = 15_000
 
@@ -62,7 +62,16 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
   await answered(ANSWERS)
   const loadedFromMs = performance.now()
   await fault.begin()
-  await eventually('every server has noticed', () => logged(FAILED))
+  await eventually(
+    'every server has noticed',
+    async () => {
+      if (logged(FAILED)) return true
+      // Over at once, it may have passed a server that was not asking just then.
+      if (fault.end === undefined) await fault.begin()
+      return false
+    },
+    RECOVERY_MS,
+  )
   const downFromMs = performance.now()
   const newcomers = apps.map(({ port }) => startRequestStream(port, times(TIGHT_CLIENTS, NEWCOMER)))
   atEnd(t, () => Promise.allSettled(newcomers.map((stream) => stream.stop())))
