@@ -1,0 +1,180 @@
+/** What the database itself does when rules and overrides change, whoever changes them. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+
+interface ChangeRow {
+  readonly actor: string
+  readonly source: string
+  readonly entity: string
+  readonly name: string
+  readonly action: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+const RULE = `(name, path_pattern, rate) VALUES ('api', '^/api/', '5/m')`
+
+forEachDatabase((provider, open) => {
+  describe('the database', () => {
+    async function withDatabase(work: (database: TestDatabase, tools: ReturnType<typeof toolsOf>) => Promise<void>) {
+      const database = await open()
+      try {
+        await work(database, toolsOf(database))
+      } finally {
+        await database.close()
+      }
+    }
+
+    test('records what raw SQL does to a rule, once per change, and counts up the revision', () =>
+      withDatabase(async (_database, { run, changes, revision }) => {
+        await run(`INSERT INTO rate_limit_rule ${RULE}`)
+        await run(`UPDATE rate_limit_rule SET rate = '6/m', is_active = FALSE`)
+        await run('DELETE FROM rate_limit_rule')
+        const before = {
+          name: 'api',
+          description: '',
+          pathPattern: '^/api/',
+          method: 'ALL',
+          rate: '5/m',
+          key: 'ip',
+          algorithm: 'fixed_window',
+          block: true,
+          isActive: true,
+          priority: 0,
+        }
+        const after = { ...before, rate: '6/m', isActive: false }
+        assert.deepEqual(await changes(), [
+          { actor: '', source: 'sql', entity: 'rule', name: 'api', action: 'create', before: null, after: before },
+          { actor: '', source: 'sql', entity: 'rule', name: 'api', action: 'update', before, after },
+          { actor: '', source: 'sql', entity: 'rule', name: 'api', action: 'delete', before: after, after: null },
+        ])
+        assert.equal(await revision(), 3)
+      }))
+
+    test('records overrides with their expiry in milliseconds', () =>
+      withDatabase(async (_database, { run, changes }) => {
+        await run(
+          `INSERT INTO rate_limit_override (client, effect, expires_at) VALUES ('ip:10.0.0.0/8', 'deny', '2027-01-01 00:00:00${provider === 'sqlite' ? '' : '+00'}')`,
+        )
+        await run(`UPDATE rate_limit_override SET note = 'x', expires_at = NULL`)
+        const before = {
+          client: 'ip:10.0.0.0/8',
+          effect: 'deny',
+          algorithm: 'fixed_window',
+          pathPattern: '',
+          expiresAt: Date.UTC(2027, 0, 1),
+          note: '',
+        }
+        assert.deepEqual(
+          (await changes()).map(({ action, before, after }) => ({ action, before, after })),
+          [
+            { action: 'create', before: null, after: before },
+            { action: 'update', before, after: { ...before, expiresAt: null, note: 'x' } },
+          ],
+        )
+      }))
+
+    test('records and counts no update that changes nothing, nor one of updated_at alone', () =>
+      withDatabase(async (_database, { run, changes, revision }) => {
+        await run(`INSERT INTO rate_limit_rule ${RULE}`)
+        await run(`UPDATE rate_limit_rule SET rate = '5/m', updated_at = created_at, changed_by = 'abcdefghijkl'`)
+        assert.equal((await changes()).length, 1)
+        assert.equal(await revision(), 1)
+      }))
+
+    test('takes who it was from a new token, and never from one that an earlier write left', () =>
+      withDatabase(async (_database, { run, changes }) => {
+        await run(`INSERT INTO rate_limit_rule ${RULE}`)
+        await run(`UPDATE rate_limit_rule SET rate = '6/m', changed_by = 'aaaaaaaaaaaaalice'`)
+        await run(`UPDATE rate_limit_rule SET rate = '7/m'`)
+        await run(`UPDATE rate_limit_rule SET rate = '8/m', changed_by = 'bbbbbbbbbbbb'`)
+        await run(`UPDATE rate_limit_rule SET rate = '9/m', changed_by = ''`)
+        await run('DELETE FROM rate_limit_rule')
+        assert.deepEqual(
+          (await changes()).map(({ source, actor }) => `${source} ${actor}`),
+          ['sql ', 'client alice', 'sql ', 'client ', 'sql ', 'sql '],
+        )
+      }))
+
+    test('counts up the revision once per transaction at least, and not at all when it rolls back', () =>
+      withDatabase(async ({ client }, { run, revision }) => {
+        await client.$transaction(async (transaction) => {
+          for (const name of ['a', 'b']) {
+            await transaction.rateLimitRule.create({ data: { name, pathPattern: '^/', rate: '1/m' } })
+          }
+        })
+        const afterwards = await revision()
+        assert.ok(afterwards >= 1)
+        await assert.rejects(
+          client.$transaction(async (transaction) => {
+            await transaction.rateLimitRule.deleteMany()
+            throw new Error('changed my mind')
+          }),
+        )
+        assert.equal(await revision(), afterwards)
+        await run('DELETE FROM rate_limit_rule')
+        assert.ok((await revision()) > afterwards)
+      }))
+
+    if (provider === 'postgresql') {
+      test('notices TRUNCATE', () =>
+        withDatabase(async (_database, { run, changes, revision }) => {
+          await run(`INSERT INTO rate_limit_rule ${RULE}`)
+          await run('TRUNCATE rate_limit_rule')
+          assert.deepEqual(
+            (await changes()).map(({ action, name }) => `${action} ${name}`),
+            ['create api', 'delete api'],
+          )
+          assert.equal(await revision(), 2)
+        }))
+
+      test('lets transactions that edit rules in opposite order wait for each other no longer than they must', () =>
+        withDatabase(async ({ client }) => {
+          const rules = client.rateLimitRule
+          const names = ['a', 'b', 'c', 'd']
+          await rules.createMany({ data: names.map((name) => ({ name, pathPattern: '^/', rate: '1/m' })) })
+          // Each edits a rule of its own first, then waits for all others to have done that: a lock on the one row of
+          // the revision, held from the first edit on, would stop them all.
+          let started = 0
+          let allStarted: () => void = () => undefined
+          const everybody = new Promise<void>((resolve) => {
+            allStarted = resolve
+          })
+          await Promise.all(
+            names.map((name) =>
+              client.$transaction(async (transaction) => {
+                await transaction.rateLimitRule.update({ where: { name }, data: { rate: '2/m' } })
+                if (++started === names.length) allStarted()
+                await everybody
+                await transaction.rateLimitRule.update({ where: { name }, data: { rate: '3/m' } })
+              }),
+            ),
+          )
+          assert.equal(await rules.count({ where: { rate: '3/m' } }), names.length)
+        }))
+    }
+  })
+})
+
+function toolsOf({ database }: TestDatabase) {
+  const { table } = database.dialect
+  const named = (sql: string) => sql.replace(/\brate_limit_\w+/g, (name) => table(name))
+  return {
+    run: (sql: string) => database.execute(named(sql)),
+    async changes() {
+      const rows = await database.query<ChangeRow>(
+        named('SELECT actor, source, entity, name, action, before, after FROM rate_limit_change ORDER BY id'),
+      )
+      return rows.map((row) => ({ ...row, before: parsed(row.before), after: parsed(row.after) }))
+    },
+    async revision() {
+      const [row] = await database.query<{ revision: number }>(named('SELECT revision FROM rate_limit_revision'))
+      return row?.revision ?? Number.NaN
+    },
+  }
+}
+
+function parsed(json: string | null): unknown {
+  return json === null ? null : JSON.parse(json)
+}
