@@ -3,7 +3,7 @@ import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseOf } from './db/database.js'
 import { bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
 import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
-import { withRuleValidation } from './rules/rule-extension.js'
+import { withCheckedWrites } from './rules/rule-extension.js'
 
 export interface ClientOptions {
   /** `file:./ratelimit.db` (SQLite, created and migrated by itself) or `postgresql://…`. */
@@ -53,7 +53,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     ruleWrites++
     for (const listener of database.ruleListeners) listener()
   }
-  const client = withRuleValidation(generated, ruleWritten).$extends({
+  const client = withCheckedWrites(generated, ruleWritten, () => clock.now()).$extends({
     name: 'fastify-smart-ratelimit',
     result: {
       rateLimitEvent: {
@@ -62,6 +62,12 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
         userId: { needs: { userId: true }, compute: ({ userId }) => (userId === null ? null : Number(userId)) },
       },
       rateLimitRule: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
+      rateLimitOverride: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
+      rateLimitChange: {
+        id: { needs: { id: true }, compute: ({ id }) => Number(id) },
+        rowId: { needs: { rowId: true }, compute: ({ rowId }) => Number(rowId) },
+      },
+      rateLimitRevision: { revision: { needs: { revision: true }, compute: ({ revision }) => Number(revision) } },
       rateLimitCounter: { count: { needs: { count: true }, compute: ({ count }) => Number(count) } },
       rateLimitSlidingWindow: slidingWindowNumbers,
       rateLimitTokenBucket: bucketNumbers,

@@ -46,19 +46,42 @@ export type FieldErrors = Readonly<Record<string, string>>
 
 const InvalidRuleError: MessageErrorConstructor = createError('FST_RATE_LIMIT_INVALID_RULE', '%s', 400)
 
-/** A rule that would be wrong in the table. `errors` holds one message for every wrong field. */
-export class RuleValidationError extends InvalidRuleError {
+/** What is wrong with one of several rows that were to be written. */
+export interface WrongRow {
+  /** Its place among them, from 0. */
+  readonly index: number
+  /** The rule's name, or the override's client. */
+  readonly name: string
   readonly errors: FieldErrors
+}
 
-  constructor(errors: FieldErrors) {
-    super(
-      `Invalid rule: ${Object.entries(errors)
-        .map(([field, message]) => `${field}: ${message}`)
-        .join('; ')}`,
-    )
-    this.errors = errors
+/** A rule or an override that would be wrong in the table. Nothing was written. */
+export class RuleValidationError extends InvalidRuleError {
+  /** One message for every wrong field, of whichever row. */
+  readonly errors: FieldErrors
+  /** Where several rows were to be written: those that are wrong, or would stay so. */
+  readonly rows: readonly WrongRow[]
+
+  constructor(errors: FieldErrors, rows: readonly WrongRow[] = [], entity: 'rule' | 'override' = 'rule') {
+    const parts = [
+      ...(Object.keys(errors).length > 0 ? [listed(errors)] : []),
+      ...rows.map(({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listed(wrong)}`),
+    ]
+    super(`Invalid ${entity}: ${parts.join('; ')}`)
+    this.rows = rows
+    // The first row that has an error in a field speaks for it.
+    this.errors = Object.assign({}, ...rows.map((row) => row.errors).reverse(), errors)
   }
 }
+
+function listed(errors: FieldErrors): string {
+  return Object.entries(errors)
+    .map(([field, message]) => `${field}: ${message}`)
+    .join('; ')
+}
+
+/** A change of a rule or an override that cannot be reverted, since it is not there, or was changed again. */
+export const RevertError: MessageErrorConstructor = createError('FST_RATE_LIMIT_REVERT', '%s', 409)
 
 /** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {

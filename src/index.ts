@@ -14,8 +14,10 @@ export {
   InvalidSettingError,
   MissingTableError,
   RateLimitExceededError,
+  RevertError,
   RuleValidationError,
   StoreUnavailableError,
+  type WrongRow,
 } from './errors.js'
 export type { EventLogStats } from './events/event-log.js'
 export type { RetentionOptions } from './events/retention.js'
@@ -27,6 +29,8 @@ export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type { MiddlewareOptions, RateLimitOptions } from './options.js'
+export { asActor } from './rules/actor.js'
+export type { Change, ChangedFields, HistoryOptions } from './rules/history.js'
 export type { ClientKind, Rule } from './rules/rule.js'
 export type { SmartRateLimit } from './smart-rate-limit.js'
 export { type DashboardOptions, dashboardPlugin } from './staff/dashboard-plugin.js'

@@ -6,6 +6,7 @@ import { EventLog } from './events/event-log.js'
 import type { RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
+import { RevisionPoll, readRevision } from './rules/revision-poll.js'
 import { RuleCache } from './rules/rule-cache.js'
 import { loadActiveRules } from './rules/rule-repository.js'
 import { RuleSet } from './rules/rule-set.js'
@@ -48,12 +49,37 @@ export function createRuleCache(
   log: FastifyBaseLogger,
 ): RuleCache {
   return new RuleCache({
-    load: (previous) => loadActiveRules(database, previous),
-    compile: (rules) => new RuleSet(rules, router),
+    empty: new RuleSet([], router),
+    load: (previous, onRows) => loadActiveRules(database, previous, onRows),
+    compile: (rules, previous) => RuleSet.compile(rules, router, previous),
     ttlMs: settings.ruleCacheTimeoutMs,
     timeoutMs: settings.storeTimeoutMs,
     log,
   })
+}
+
+/** Makes this process notice what others change. */
+export function createRevisionPoll(settings: Settings, { database }: OpenDatabase, changed: () => void): RevisionPoll {
+  return new RevisionPoll({
+    read: () => readRevision(database),
+    changed,
+    now: () => settings.clock.now(),
+    timeoutMs: settings.storeTimeoutMs,
+  })
+}
+
+/** The rules in force for a request: at once, unless this process has not looked at the database for too long. */
+export function createCurrentRules(rules: RuleCache, poll: RevisionPoll): Pick<RuleCache, 'current'> {
+  function current(nowMs: number): RuleSet | Promise<RuleSet> {
+    const polled = poll.fresh(nowMs)
+    if (polled === undefined) return rules.current(nowMs)
+    return polled.then((inTime) => {
+      const set = rules.current(nowMs)
+      // Whoever has waited for a database that hangs does not wait for it again.
+      return inTime ? set : rules.lastGood()
+    })
+  }
+  return { current }
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {

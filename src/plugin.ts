@@ -13,13 +13,17 @@ import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
 import type { RateLimitOptions } from './options.js'
 import {
+  createCurrentRules,
   createEventLog,
   createLimiter,
+  createRevisionPoll,
   createRuleCache,
   createStaffLimiter,
   createStateSweep,
   createStore,
 } from './parts.js'
+import { listChanges, revertChange } from './rules/history.js'
+import type { RevisionPoll } from './rules/revision-poll.js'
 import type { RuleCache } from './rules/rule-cache.js'
 import { resolveSettings, type Settings } from './settings.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
@@ -28,6 +32,8 @@ import { RedisStore } from './stores/redis-store.js'
 
 /** How long closing waits for the last events, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
+/** How long starting waits for the rules, in milliseconds. */
+const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
 export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
@@ -40,13 +46,16 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const limiter = createLimiter(settings, store, app.log)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const rules = createRuleCache(settings, opened, router, app.log)
+  const poll = createRevisionPoll(settings, opened, () => rules.invalidate())
+  const currentRules = createCurrentRules(rules, poll)
   const events = createEventLog(settings, opened, app.log)
   const scopes = new CounterScopes()
-  const steps = createSteps({ app, settings, router, addresses, limiter, rules, events, scopes })
+  const steps = createSteps({ app, settings, router, addresses, limiter, rules: currentRules, events, scopes })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
+    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(rules))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
   const decoration: SmartRateLimit = {
@@ -57,7 +66,9 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     rules: {
       invalidateCache: () => rules.invalidate(),
       reload: async () => (await rules.reload(settings.clock.now())).rules.length,
-      active: async () => (await rules.current(settings.clock.now())).rules,
+      active: async () => (await currentRules.current(settings.clock.now())).rules,
+      history: (name, options) => listChanges(opened.database, name, options),
+      revert: (changeId) => revertChange(opened, changeId),
     },
     limit: steps.routeLimit,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
@@ -73,7 +84,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     clock: settings.clock,
     clientAddress: (request) => addresses.client(request).key,
   })
-  connect(app, opened, rules, events)
+  connect(app, opened, rules, poll, events)
   // A store of the host's own is not ours to close.
   if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
   if (settings.enabled && settings.middleware.backend === 'database') {
@@ -83,14 +94,26 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   }
 }
 
+/** Thousands of rules are compiled before the first request, unless the database is away. */
+async function warmUp(rules: RuleCache): Promise<void> {
+  await Promise.race([rules.warm(), delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
+}
+
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
-function connect(app: FastifyInstance, opened: OpenDatabase, rules: RuleCache, events: EventLog): void {
+function connect(
+  app: FastifyInstance,
+  opened: OpenDatabase,
+  rules: RuleCache,
+  poll: RevisionPoll,
+  events: EventLog,
+): void {
   const { ruleListeners, beforeReport } = opened.database
   const invalidate = () => rules.invalidate()
   const flush = () => events.flush()
   ruleListeners.add(invalidate)
   beforeReport.add(flush)
   app.addHook('onClose', async () => {
+    poll.close()
     await Promise.race([events.flush(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
     ruleListeners.delete(invalidate)
     beforeReport.delete(flush)

@@ -6,6 +6,7 @@ import type { RouteConfig } from './http/cost.js'
 import type { createOnRequest } from './http/on-request.js'
 import type { RouteLimitOptions } from './http/route-limit.js'
 import type { Decision } from './limiter/algorithm.js'
+import type { Change, HistoryOptions } from './rules/history.js'
 import type { Rule } from './rules/rule.js'
 import type { Store } from './stores/store.js'
 
@@ -20,6 +21,18 @@ export interface SmartRateLimit {
     reload(): Promise<number>
     /** The rules in force, in the order they are tried. */
     active(): Promise<readonly Rule[]>
+    /**
+     * The changes of rules and overrides, the newest first.
+     *
+     * @param name of a rule, or the client of an override (`ip:203.0.113.7`); all of them unless given
+     */
+    history(name?: string, options?: HistoryOptions): Promise<Change[]>
+    /**
+     * Undoes one change, through the validation; what was changed since in other fields stays. It is recorded itself.
+     *
+     * @throws RevertError when there is no such change, or what it wrote was changed again
+     */
+    revert(changeId: number): Promise<void>
   }
   readonly analytics: Analytics
   readonly events: {

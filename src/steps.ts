@@ -35,7 +35,8 @@ export interface StepParts {
   readonly router: RouterOptions
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
-  readonly rules: RuleCache
+  /** The rules in force. */
+  readonly rules: Pick<RuleCache, 'current'>
   readonly events: EventLog
   readonly scopes: CounterScopes
 }

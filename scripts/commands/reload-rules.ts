@@ -1,3 +1,4 @@
+import { bumpRevision } from '../../src/rules/revision-poll.js'
 import { loadActiveRules } from '../../src/rules/rule-repository.js'
 import { defineCommand } from './support/command.js'
 import {
@@ -13,7 +14,7 @@ export const reloadRules = defineCommand({
   summary: 'Read the rules afresh and count the active ones',
   description: [
     'Reads the rule table and checks every active rule. A rule that is not valid is named on stderr; servers leave it out.',
-    'A server that is already running is not told by this version: it obeys a change made through its own client at once, and any other change when its rule cache expires (RATELIMIT_RULE_CACHE_TIMEOUT, 60 seconds).',
+    'All servers of this database read their rules afresh within two seconds. They do so by themselves after every change of a rule, also one by SQL.',
   ],
   options: DATABASE_OPTIONS,
   environment: DATABASE_ENVIRONMENT,
@@ -21,6 +22,7 @@ export const reloadRules = defineCommand({
 
   run: async ({ schema }) =>
     withExistingDatabase(commandSettings(schema), async ({ database }) => {
+      await bumpRevision(database)
       const { rules, rejected } = await loadActiveRules(database)
       for (const { name, reason } of rejected) warnLine(`ratelimit reload-rules: rule "${name}" is left out: ${reason}`)
       return {

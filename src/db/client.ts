@@ -4,6 +4,9 @@ import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
 import { sqlitePath } from './sqlite.js'
 
+/** Who wrote a row last is the triggers' business; the history tells it. */
+const omit = { rateLimitRule: { changedBy: true }, rateLimitOverride: { changedBy: true } } as const
+
 /** How long a host's own query may block the event loop for another writer, in milliseconds. */
 const SQLITE_BUSY_TIMEOUT_MS = 500
 
@@ -19,13 +22,13 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
       { url: sqlitePath(url), timeout: SQLITE_BUSY_TIMEOUT_MS },
       { timestampFormat: 'unixepoch-ms' },
     )
-    return new SqliteClient({ adapter })
+    return new SqliteClient({ adapter, omit })
   }
   const adapter = new PrismaPg(
     { connectionString: url, application_name: 'fastify-smart-ratelimit (prisma)' },
     { schema, onPoolError: () => undefined },
   )
-  return new PostgresqlClient({ adapter }) as unknown as SqliteClient
+  return new PostgresqlClient({ adapter, omit }) as unknown as SqliteClient
 }
 
 export type GeneratedClient = SqliteClient

@@ -2,9 +2,14 @@ import type { LoadedRules } from './rule-repository.js'
 import type { RuleSet } from './rule-set.js'
 
 export interface RuleCacheOptions {
-  /** @param previous what was loaded before, to be answered again where nothing changed */
-  readonly load: (previous: LoadedRules | undefined) => Promise<LoadedRules>
-  readonly compile: (rules: LoadedRules['rules']) => RuleSet
+  /** The rules in force before the table has been read. */
+  readonly empty: RuleSet
+  /**
+   * @param previous what was loaded before, to be answered again where nothing changed
+   * @param onRows to be called when the table has answered
+   */
+  readonly load: (previous: LoadedRules | undefined, onRows: () => void) => Promise<LoadedRules>
+  readonly compile: (rules: LoadedRules['rules'], previous: RuleSet) => Promise<RuleSet>
   /** How long a set is used before it is read again, in milliseconds. */
   readonly ttlMs: number
   /** How long a request waits for the table, in milliseconds, before it goes on with the last good set. */
@@ -18,6 +23,8 @@ export interface RuleCacheOptions {
 
 /** How long a table that failed is left alone. */
 const RETRY_MS = 1_000
+/** How long a request waits for rules that have been read to be compiled; thousands of new ones take longer. */
+const COMPILING_MS = 25
 
 /**
  * The active rules in process memory. One load at a time; an invalidation during a load makes it read again, so that
@@ -32,19 +39,42 @@ export class RuleCache {
   #loading: Promise<RuleSet> | undefined
   #invalidations = 0
   #isFailing = false
+  /** Requests that wait for the rules being read, and are let go when there is too much to compile. */
+  readonly #waiting = new Set<() => void>()
+  #isCompilingLong = false
+  #compiling: NodeJS.Timeout | undefined
   #reported = new Set<string>()
 
   constructor(options: RuleCacheOptions) {
     this.#options = options
-    this.#set = options.compile([])
+    this.#set = options.empty
   }
 
   /** The rules in force: at once while they are fresh, else after reading them. Never rejects. */
   current(nowMs: number): RuleSet | Promise<RuleSet> {
     if (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs) return this.#set
     const loading = this.#load(nowMs)
-    // While the table fails nobody waits for it: the set is replaced when it answers.
-    return this.#isFailing ? this.#set : this.#untilTimeout(loading, nowMs)
+    // While the table fails, or very much is compiled, nobody waits for it: the set is replaced when it is there.
+    return this.#isFailing || this.#isCompilingLong ? this.#set : this.#untilTimeout(loading, nowMs)
+  }
+
+  /** The last good rules, whatever their age. */
+  lastGood(): RuleSet {
+    return this.#set
+  }
+
+  /** Reads and compiles the rules before the first request, which reads them again, and finds little to do. Never rejects. */
+  async warm(): Promise<void> {
+    const { load, compile } = this.#options
+    try {
+      const loaded = await load(this.#loaded, () => undefined)
+      const set = await compile(loaded.rules, this.#set)
+      if (this.#loaded !== undefined) return
+      this.#set = set
+      this.#loaded = loaded
+    } catch {
+      // Whoever needs the rules meets the failure and reports it.
+    }
   }
 
   /** The next request reads the table. */
@@ -62,28 +92,52 @@ export class RuleCache {
   #load(nowMs: number): Promise<RuleSet> {
     this.#loading ??= this.#loadUntilSettled(nowMs).finally(() => {
       this.#loading = undefined
+      this.#settleCompiling()
     })
     return this.#loading
   }
 
   async #loadUntilSettled(nowMs: number): Promise<RuleSet> {
     const { load, compile, ttlMs } = this.#options
+    let previous = this.#loaded
     for (;;) {
       const invalidations = this.#invalidations
       try {
-        const loaded = await load(this.#loaded)
+        const loaded = await load(previous, () => this.#boundCompiling())
+        previous = loaded
         // Changed while it was read: what was read may be older than the change.
         if (invalidations !== this.#invalidations) continue
-        if (loaded !== this.#loaded) this.#set = compile(loaded.rules)
-        this.#loaded = loaded
-        this.#keepUntil(nowMs, ttlMs)
         this.#report(loaded)
+        if (loaded !== this.#loaded) this.#set = await compile(loaded.rules, this.#set)
+        this.#loaded = loaded
+        if (invalidations !== this.#invalidations) continue
+        this.#keepUntil(nowMs, ttlMs)
       } catch (error) {
         this.#keepUntil(nowMs, Math.min(ttlMs, RETRY_MS))
         this.#reportFailure(error)
       }
       return this.#set
     }
+  }
+
+  #boundCompiling(): void {
+    if (this.#compiling !== undefined || this.#isCompilingLong) return
+    // In two halves, as below.
+    let halves = 2
+    this.#compiling = setTimeout(() => {
+      if (--halves > 0) {
+        this.#compiling?.refresh()
+        return
+      }
+      this.#isCompilingLong = true
+      for (const letGo of this.#waiting) letGo()
+    }, COMPILING_MS / 2)
+  }
+
+  #settleCompiling(): void {
+    clearTimeout(this.#compiling)
+    this.#compiling = undefined
+    this.#isCompilingLong = false
   }
 
   #keepUntil(nowMs: number, forMs: number): void {
@@ -93,6 +147,11 @@ export class RuleCache {
 
   #untilTimeout(loading: Promise<RuleSet>, nowMs: number): Promise<RuleSet> {
     return new Promise((resolve) => {
+      const letGo = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(letGo)
+        resolve(this.#set)
+      }
       // In two halves, as in the limiter: an event loop that was blocked is no outage.
       let halves = 2
       const timer = setTimeout(() => {
@@ -102,12 +161,10 @@ export class RuleCache {
         }
         this.#keepUntil(nowMs, RETRY_MS)
         this.#reportFailure(new Error('no answer in time'))
-        resolve(this.#set)
+        letGo()
       }, this.#options.timeoutMs / 2)
-      void loading.then((set) => {
-        clearTimeout(timer)
-        resolve(set)
-      })
+      this.#waiting.add(letGo)
+      void loading.then(letGo)
     })
   }
 

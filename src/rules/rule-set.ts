@@ -1,4 +1,4 @@
-import { RE2JS, RE2Set } from 're2js'
+import { PatternIndex } from './pattern-index.js'
 import type { Rule } from './rule.js'
 
 /** Paths that repeat are not matched again; forgotten together when there are too many. */
@@ -13,20 +13,31 @@ export interface PathOptions {
   readonly ignoreTrailingSlash: boolean
 }
 
-/** The active rules at one moment, compiled. Immutable: an edit makes a new set. */
+/** The active rules at one moment. Immutable: an edit makes a new set. */
 export class RuleSet {
   /** By priority, highest first, then by name: the order in which they are tried. */
   readonly rules: readonly Rule[]
-  readonly #patterns: RE2Set
+  readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
   readonly #remembered = new Map<string, Rule | undefined>()
 
-  constructor(rules: Iterable<Rule>, { caseSensitive, ignoreTrailingSlash }: PathOptions) {
-    this.rules = [...rules].sort((a, b) => b.priority - a.priority || (a.name < b.name ? -1 : 1))
-    this.#patterns = new RE2Set(RE2Set.UNANCHORED, caseSensitive ? 0 : RE2JS.CASE_INSENSITIVE)
-    for (const { pathPattern } of this.rules) this.#patterns.add(pathPattern)
-    this.#patterns.compile()
+  /** @param patterns the compiled patterns of these rules, in their order; made here where they are left out */
+  constructor(rules: Iterable<Rule>, { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
+    this.rules = inOrder(rules)
+    this.#patterns = patterns ?? PatternIndex.of(this.rules.map(patternOf), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
+  }
+
+  /**
+   * A set that is compiled, without keeping the event loop from other work.
+   *
+   * @param previous what it has compiled is used again
+   */
+  static async compile(rules: Iterable<Rule>, options: PathOptions, previous?: RuleSet): Promise<RuleSet> {
+    const ordered = inOrder(rules)
+    const compiled = previous === undefined ? undefined : previous.#patterns
+    const patterns = await PatternIndex.compile(ordered.map(patternOf), options.caseSensitive, compiled)
+    return new RuleSet(ordered, options, patterns)
   }
 
   /** The first rule for a path, as the router sees it, and a method, in upper case. */
@@ -44,18 +55,24 @@ export class RuleSet {
   }
 
   #search(path: string, method: string): Rule | undefined {
-    let places = this.#patterns.match(path)
+    let first = Number.POSITIVE_INFINITY
+    const consider = (place: number) => {
+      if (place < first && coversMethod(this.rules[place], method)) first = place
+    }
+    this.#patterns.match(path, consider)
     if (this.#bothSlashForms && path.length > 1) {
-      const otherForm = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
-      places = [...places, ...this.#patterns.match(otherForm)]
+      this.#patterns.match(path.endsWith('/') ? path.slice(0, -1) : `${path}/`, consider)
     }
-    let first: number | undefined
-    for (const place of places) {
-      if (first !== undefined && place > first) continue
-      if (coversMethod(this.rules[place], method)) first = place
-    }
-    return first === undefined ? undefined : this.rules[first]
+    return this.rules[first]
   }
+}
+
+function inOrder(rules: Iterable<Rule>): Rule[] {
+  return [...rules].sort((a, b) => b.priority - a.priority || (a.name < b.name ? -1 : 1))
+}
+
+function patternOf({ pathPattern }: Rule): string {
+  return pathPattern
 }
 
 /** Fastify answers HEAD with the handler of GET, so a rule for GET covers it too. */

@@ -5,6 +5,8 @@ import { RuleCache } from '../../src/rules/rule-cache.js'
 import type { LoadedRules } from '../../src/rules/rule-repository.js'
 import { RuleSet } from '../../src/rules/rule-set.js'
 
+const AS_WRITTEN = { caseSensitive: true, ignoreTrailingSlash: false }
+
 function rulesNamed(...names: string[]): LoadedRules {
   const rules = names.map((name) =>
     parseRule({
@@ -18,7 +20,7 @@ function rulesNamed(...names: string[]): LoadedRules {
       priority: 0,
     }),
   )
-  return { rules, rejected: [], source: names.join() }
+  return { rules, rejected: [], rows: new Map(rules.map((rule) => [rule.name, rule])) }
 }
 
 /** A table whose reading can be held up and made to fail. */
@@ -49,7 +51,8 @@ function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000) {
   const note = (_details: object, message: string) => lines.push(message)
   const cache = new RuleCache({
     load: table.load,
-    compile: (rules) => new RuleSet(rules, { caseSensitive: true, ignoreTrailingSlash: false }),
+    empty: new RuleSet([], AS_WRITTEN),
+    compile: (rules, previous) => RuleSet.compile(rules, AS_WRITTEN, previous),
     ttlMs: 60_000,
     timeoutMs,
     log: { error: note, warn: note, info: (message) => lines.push(message) },
@@ -145,8 +148,54 @@ describe('the rule cache', () => {
   test('reports a row that is not valid once, not at every reading', async () => {
     const table = controlledTable()
     const { cache, lines } = cacheOf(table)
-    table.content = { rules: [], rejected: [{ name: 'bad', reason: 'rate: Invalid rate' }], source: 'bad' }
+    const rejected = { name: 'bad', reason: 'rate: Invalid rate' }
+    table.content = { rules: [], rejected: [rejected], rows: new Map([['bad', rejected]]) }
     for (let round = 0; round < 3; round++) await cache.reload(round)
     assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
+  })
+
+  test('answers with the last good rules, and never waits long, while very many are compiled', async () => {
+    const table = controlledTable()
+    let finish: () => void = () => undefined
+    const compiling: Promise<unknown>[] = []
+    const cache = new RuleCache({
+      empty: new RuleSet([], AS_WRITTEN),
+      load: async (_previous, onRows) => {
+        const loaded = await table.load()
+        onRows()
+        return loaded
+      },
+      compile: async (rules, previous) => {
+        if (compiling.length > 0) await compiling[0]
+        return RuleSet.compile(rules, AS_WRITTEN, previous)
+      },
+      ttlMs: 60_000,
+      timeoutMs: 20_000,
+      log: { error: assert.fail, warn: assert.fail, info: assert.fail },
+    })
+    const names = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
+    assert.deepEqual(await names(0), ['first'])
+    table.content = rulesNamed('second')
+    compiling.push(
+      new Promise((resolve) => {
+        finish = () => resolve(undefined)
+      }),
+    )
+    cache.invalidate()
+    assert.deepEqual(await names(1), ['first'])
+    assert.ok(cache.current(2) instanceof RuleSet)
+    finish()
+    await cache.reload(3)
+    assert.deepEqual(await names(3), ['second'])
+  })
+
+  test('knows the rules before the first request when it was warmed, which reads the table all the same', async () => {
+    const table = controlledTable()
+    const { cache, namesAt } = cacheOf(table)
+    await cache.warm()
+    table.content = rulesNamed('second')
+    assert.deepEqual(await namesAt(0), ['second'])
+    table.failure = new Error('away')
+    await cacheOf(table).cache.warm()
   })
 })

@@ -79,18 +79,18 @@ CREATE CONSTRAINT TRIGGER "rate_limit_revision_bump" AFTER INSERT ON "rate_limit
 DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION "rate_limit_revision_bump"();
 
-CREATE FUNCTION "rate_limit_rule_json"(entry "rate_limit_rule") RETURNS TEXT LANGUAGE sql STABLE AS $$
+CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
-        'name', entry."name",
-        'description', entry."description",
-        'pathPattern', entry."path_pattern",
-        'method', entry."method",
-        'rate', entry."rate",
-        'key', entry."key",
-        'algorithm', entry."algorithm",
-        'block', entry."block",
-        'isActive', entry."is_active",
-        'priority', entry."priority"
+        'name', entry -> 'name',
+        'description', entry -> 'description',
+        'pathPattern', entry -> 'path_pattern',
+        'method', entry -> 'method',
+        'rate', entry -> 'rate',
+        'key', entry -> 'key',
+        'algorithm', entry -> 'algorithm',
+        'block', entry -> 'block',
+        'isActive', entry -> 'is_active',
+        'priority', entry -> 'priority'
     )::text
 $$;
 
@@ -102,20 +102,20 @@ DECLARE
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
-        SELECT 'sql', 'rule', entry."id", entry."name", 'delete', "rate_limit_rule_json"(entry)
+        SELECT 'sql', 'rule', entry."id", entry."name", 'delete', "rate_limit_rule_json"(to_jsonb(entry))
         FROM "rate_limit_rule" AS entry ORDER BY entry."id";
         RETURN NULL;
     END IF;
     IF TG_OP = 'DELETE' THEN
         INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
-        VALUES ('sql', 'rule', OLD."id", OLD."name", 'delete', "rate_limit_rule_json"(OLD));
+        VALUES ('sql', 'rule', OLD."id", OLD."name", 'delete', "rate_limit_rule_json"(to_jsonb(OLD)));
         RETURN NULL;
     END IF;
-    after := "rate_limit_rule_json"(NEW);
+    after := "rate_limit_rule_json"(to_jsonb(NEW));
     IF TG_OP = 'INSERT' THEN
         by_client := NEW."changed_by" <> '';
     ELSE
-        before := "rate_limit_rule_json"(OLD);
+        before := "rate_limit_rule_json"(to_jsonb(OLD));
         IF before = after THEN
             RETURN NULL;
         END IF;
@@ -137,14 +137,14 @@ FOR EACH ROW EXECUTE FUNCTION "rate_limit_rule_record"();
 CREATE TRIGGER "rate_limit_rule_recorded_truncate" BEFORE TRUNCATE ON "rate_limit_rule"
 FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_rule_record"();
 
-CREATE FUNCTION "rate_limit_override_json"(entry "rate_limit_override") RETURNS TEXT LANGUAGE sql STABLE AS $$
+CREATE FUNCTION "rate_limit_override_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
-        'client', entry."client",
-        'effect', entry."effect",
-        'algorithm', entry."algorithm",
-        'pathPattern', entry."path_pattern",
-        'expiresAt', round(extract(epoch FROM entry."expires_at") * 1000)::bigint,
-        'note', entry."note"
+        'client', entry -> 'client',
+        'effect', entry -> 'effect',
+        'algorithm', entry -> 'algorithm',
+        'pathPattern', entry -> 'path_pattern',
+        'expiresAt', round(extract(epoch FROM (entry ->> 'expires_at')::timestamptz) * 1000)::bigint,
+        'note', entry -> 'note'
     )::text
 $$;
 
@@ -156,20 +156,20 @@ DECLARE
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
-        SELECT 'sql', 'override', entry."id", entry."client", 'delete', "rate_limit_override_json"(entry)
+        SELECT 'sql', 'override', entry."id", entry."client", 'delete', "rate_limit_override_json"(to_jsonb(entry))
         FROM "rate_limit_override" AS entry ORDER BY entry."id";
         RETURN NULL;
     END IF;
     IF TG_OP = 'DELETE' THEN
         INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
-        VALUES ('sql', 'override', OLD."id", OLD."client", 'delete', "rate_limit_override_json"(OLD));
+        VALUES ('sql', 'override', OLD."id", OLD."client", 'delete', "rate_limit_override_json"(to_jsonb(OLD)));
         RETURN NULL;
     END IF;
-    after := "rate_limit_override_json"(NEW);
+    after := "rate_limit_override_json"(to_jsonb(NEW));
     IF TG_OP = 'INSERT' THEN
         by_client := NEW."changed_by" <> '';
     ELSE
-        before := "rate_limit_override_json"(OLD);
+        before := "rate_limit_override_json"(to_jsonb(OLD));
         IF before = after THEN
             RETURN NULL;
         END IF;

@@ -1,0 +1,154 @@
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import { type FieldErrors, RuleValidationError } from '../errors.js'
+import type { Policy } from '../limiter/algorithm.js'
+import { parseRate } from '../limiter/rate.js'
+import { asText, checkAlgorithm, checkPattern, checkStorable, type Extent, fieldErrors } from './field-checks.js'
+
+/** Whom an override is for. */
+export type OverrideClient =
+  | { readonly kind: 'ip'; readonly family: 'ipv4' | 'ipv6'; readonly address: string; readonly bits: number }
+  | { readonly kind: 'user'; readonly id: string }
+
+/** A row of the override table, as the matching needs it. */
+export interface OverrideRow {
+  readonly client: string
+  readonly effect: string
+  readonly algorithm: string
+  /** Empty: every path. */
+  readonly pathPattern: string
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number | null
+}
+
+/** A row that was understood. */
+export interface Override {
+  readonly client: OverrideClient
+  /** A policy where the client has a rate of its own. */
+  readonly effect: 'deny' | 'allow' | Policy
+  readonly pathPattern: string
+  readonly expiresAtMs: number | null
+}
+
+const MAX_CLIENT_LENGTH = 255
+const MAX_EFFECT_LENGTH = 50
+const MAX_NOTE_LENGTH = 1_000
+
+const CHECKS = {
+  client: canonicalClient,
+  effect: parseEffect,
+  algorithm: checkAlgorithm,
+  pathPattern: (value: unknown) => value === '' || checkPattern(value),
+  expiresAt: checkExpiry,
+  note: checkNote,
+}
+const REQUIRED = ['client', 'effect']
+
+/**
+ * Checks the fields of an override: the only validation there is, whichever door an override comes through.
+ *
+ * @param nowMs a new override that has expired by then is refused
+ * @returns one message for every wrong field
+ */
+export function overrideErrors(fields: Readonly<Record<string, unknown>>, extent: Extent, nowMs: number): FieldErrors {
+  const errors = fieldErrors(CHECKS, REQUIRED, fields, extent)
+  const { expiresAt } = fields
+  if (extent !== 'new' || 'expiresAt' in errors || expiresAt === undefined || expiresAt === null) return errors
+  const expiresMs = new Date(String(expiresAt instanceof Date ? expiresAt.toISOString() : expiresAt)).getTime()
+  return expiresMs > nowMs ? errors : { ...errors, expiresAt: 'is past: give a moment to come, or none' }
+}
+
+/** What has to be written otherwise than given: the client in its one spelling. */
+export function normalOverride({ client }: Readonly<Record<string, unknown>>): { client?: string } {
+  return client === undefined ? {} : { client: canonicalClient(client) }
+}
+
+/**
+ * Reads a stored row.
+ *
+ * @throws RuleValidationError for a row that reached the table past the validation
+ */
+export function parseOverride({ client, effect, algorithm, pathPattern, expiresAt }: OverrideRow): Override {
+  const errors = fieldErrors(CHECKS, REQUIRED, { client, effect, algorithm, pathPattern }, 'stored')
+  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], 'override')
+  const kind = parseEffect(effect)
+  return {
+    client: parseOverrideClient(client),
+    effect: typeof kind === 'string' ? kind : { algorithm: checkAlgorithm(algorithm), ...kind },
+    pathPattern,
+    expiresAtMs: expiresAt,
+  }
+}
+
+/** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
+export function parseOverrideClient(value: unknown): OverrideClient {
+  const text = asText(value)
+  checkStorable(text)
+  if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
+  const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
+  if (kind === 'ip') return parseNetwork(name)
+  const id = name.trim()
+  if (kind === 'user' && id !== '') return { kind, id }
+  throw new Error(
+    `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
+  )
+}
+
+function canonicalClient(value: unknown): string {
+  const client = parseOverrideClient(value)
+  if (client.kind === 'user') return `user:${client.id}`
+  const isWhole = client.bits === (client.family === 'ipv4' ? 32 : 128)
+  return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
+}
+
+function parseNetwork(text: string): OverrideClient {
+  const [written = '', length, ...rest] = text.split('/')
+  if (isIP(written) === 0 || written.includes('%') || rest.length > 0) {
+    throw new Error(`${JSON.stringify(text)} is no address: give 203.0.113.7, or a network such as 10.0.0.0/8`)
+  }
+  const ip = ipaddr.process(written)
+  const family = ip.kind()
+  const most = family === 'ipv4' ? 32 : 128
+  // The bits of an IPv4-mapped network count from the front of the IPv6 spelling.
+  const before = family === 'ipv4' && written.includes(':') ? 96 : 0
+  const bits = length === undefined ? most : /^\d{1,3}$/.test(length) ? Number(length) - before : -1
+  if (bits < 0 || bits > most) {
+    throw new Error(`${JSON.stringify(text)} is no network: the bits after / are ${before} to ${most + before}`)
+  }
+  const address = ip.toString()
+  const network = networkOf(address, bits, family)
+  // Not cleared silently: whoever wrote 10.1.2.3/8 may have meant the one address.
+  if (network !== address)
+    throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
+  return { kind: 'ip', family, address, bits }
+}
+
+function networkOf(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
+  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
+  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
+}
+
+/** Reads `deny`, `allow` or a rate. */
+function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: number; readonly periodMs: number } {
+  const text = asText(value)
+  if (text === 'deny' || text === 'allow') return text
+  if (!/^\d/.test(text)) {
+    throw new Error(`${JSON.stringify(text)} is no effect: give deny, allow, or a rate such as 20/m`)
+  }
+  const { limit, periodMs } = parseRate(text)
+  if (text.length > MAX_EFFECT_LENGTH) throw new Error(`must be at most ${MAX_EFFECT_LENGTH} characters long`)
+  return { limit, periodMs }
+}
+
+function checkExpiry(value: unknown): void {
+  if (value === null) return
+  const isDate = value instanceof Date || (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value))
+  if (!isDate || Number.isNaN(new Date(value).getTime())) {
+    throw new Error('must be a Date, a text such as 2027-01-31T12:00:00Z, or null for never')
+  }
+}
+
+function checkNote(value: unknown): void {
+  checkStorable(value)
+  if (asText(value).length > MAX_NOTE_LENGTH) throw new Error(`must be at most ${MAX_NOTE_LENGTH} characters long`)
+}

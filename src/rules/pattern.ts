@@ -1,0 +1,232 @@
+import { RE2JS } from 're2js'
+import { messageOf } from '../errors.js'
+
+/**
+ * The most instructions a pattern may compile to. The longest path that Node.js takes has 16 kB, and the worst of such
+ * paths costs about 1 ms for every instruction: more than this is a counted repetition that should be a star.
+ */
+const MAX_PROGRAM_SIZE = 300
+/** Patterns that were checked before are not checked again; forgotten together when there are too many. */
+const REMEMBERED_AS_VALID = 20_000
+/** The same for compiled ones, of some 10 kB each: what follows a rule's literal beginning is often the same. */
+const REMEMBERED_COMPILED = 1_000
+
+/** What other engines have and RE2 has not: how the error's fragment begins, what that is, and what to write instead. */
+const UNSUPPORTED: readonly (readonly [fragment: string, name: string, remedy: string])[] = [
+  ['(?=', 'look-ahead', 'write what has to follow as part of the pattern: ^/api/.*admin for ^/api/(?=.*admin)'],
+  [
+    '(?!',
+    'negative look-ahead',
+    'write two rules: one that matches the exception, with a higher priority, and one that matches the rest as well',
+  ],
+  ['(?<=', 'look-behind', 'write what has to come before as part of the pattern: /v1/items for (?<=/v1)/items'],
+  [
+    '(?<!',
+    'negative look-behind',
+    'write two rules: one that matches the exception, with a higher priority, and one that matches the rest as well',
+  ],
+  ['(?>', 'atomic group', 'write (?:…): RE2 never backtracks'],
+  ['(?P', 'back-reference or recursion by name', 'spell out what may come twice: (?:a.*a|b.*b) for (a|b).*\\1'],
+  ['\\k', 'back-reference', 'spell out what may come twice: (?:a.*a|b.*b) for (a|b).*\\1'],
+  ['(?R', 'recursion', 'write the group out as often as it may be nested'],
+  ['(?&', 'recursion', 'write the group out as often as it may be nested'],
+  ['(?(', 'conditional', 'write the alternatives out: a|b'],
+  ['(?|', 'branch reset', 'write (?:a|b)'],
+  ['(?#', 'comment', "put it into the rule's description"],
+  ['(?x', 'free-spacing flag', 'write the pattern without blanks and comments'],
+  ['(?u', 'Unicode flag', 'leave it out: patterns are Unicode'],
+  ["(?'", 'named group in quotes', 'write (?<name>…)'],
+  ['\\Z', 'end before a newline', 'write $, which is the end of the path'],
+  ['\\G', 'end of the last match', 'write ^, which is the beginning of the path'],
+  ['\\K', 'reset of the match', 'leave it out: a pattern is only searched for'],
+  ['\\h', 'horizontal space', 'write [ \\t]'],
+  ['\\R', 'line break', 'write (?:\\r\\n|[\\n\\r])'],
+  ['\\N', 'anything but a newline', 'write [^\\n]'],
+  ['\\X', 'character with its marks', 'write \\PM\\pM*'],
+  ['\\u', 'code unit', 'write \\x{…}: \\x{e9} for \\u00e9'],
+  ['\\c', 'control character', 'write \\x and two digits: \\x01 for \\cA'],
+  ['\\e', 'escape character', 'write \\x1b'],
+]
+const BACK_REFERENCE = /^\\[1-9]/
+const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
+
+const valid = new Set<string>()
+const compiled = new Map<string, RE2JS>()
+
+/** @throws Error for what RE2 does not understand, or would match slowly on a long path */
+export function checkPatternSyntax(pattern: string): void {
+  if (valid.has(pattern)) return
+  const size = compile(pattern).programSize()
+  if (size > MAX_PROGRAM_SIZE) {
+    throw new Error(
+      `compiles to ${size} instructions, more than ${MAX_PROGRAM_SIZE}, and would be slow on a long path: repeat less, or write * or + instead of a large count`,
+    )
+  }
+  if (valid.size >= REMEMBERED_AS_VALID) valid.clear()
+  valid.add(pattern)
+}
+
+/** A valid pattern, compiled once for all rules that have it. */
+export function compiledPattern(pattern: string): RE2JS {
+  const known = compiled.get(pattern)
+  if (known !== undefined) return known
+  const fresh = compile(pattern)
+  if (compiled.size >= REMEMBERED_COMPILED) compiled.clear()
+  compiled.set(pattern, fresh)
+  return fresh
+}
+
+function compile(pattern: string): RE2JS {
+  try {
+    return RE2JS.compile(pattern)
+  } catch (error) {
+    throw new Error(explanationOf(messageOf(error).replace(/^error parsing regexp: /, '')))
+  }
+}
+
+function explanationOf(message: string): string {
+  const fragment = /`(.*)`$/s.exec(message)?.[1] ?? ''
+  const known = UNSUPPORTED.find(([beginning]) => fragment.startsWith(beginning))
+  if (known !== undefined) return unsupported(...known)
+  const reference = BACK_REFERENCE.exec(fragment)?.[0]
+  if (reference !== undefined) {
+    return unsupported(reference, 'back-reference', 'spell out what may come twice: (?:a.*a|b.*b) for (a|b).*\\1')
+  }
+  if (POSSESSIVE.test(fragment)) {
+    return unsupported(fragment, 'possessive quantifier', `write ${fragment.slice(0, -1)}: RE2 never backtracks`)
+  }
+  if (message.startsWith('invalid repeat count'))
+    return `has an ${message}: a count is at most 1000, nested ones together`
+  return `is no regular expression: ${message}`
+}
+
+function unsupported(fragment: string, name: string, remedy: string): string {
+  return `uses ${fragment} (${name}), which RE2 does not have, since it matches in linear time: ${remedy}`
+}
+
+/** What a path has to begin with for a pattern to match, as far as that can be told for certain. */
+export interface RequiredPrefix {
+  readonly prefix: string
+  /** In lower case, since the pattern does not tell cases apart. */
+  readonly folded: boolean
+  /** `prefix`: the pattern says nothing else; `whole`: nothing else but that the path ends there. */
+  readonly exactly: 'prefix' | 'whole' | null
+  /** A pattern for what comes after the prefix, where that can be matched alone: many rules have the same one. */
+  readonly rest: string | null
+}
+
+const BEGINNING = /^(?<flag>\(\?i\))?\^(?<literal>(?:[\w/ !"#%&',:;<=>@`~-]|\\[/._~-])+)(?<rest>.*)$/s
+/** Places that depend on the character before, where they can be told from a class; else what looks like them. */
+const LOOKS_BACK = /\\[bBA[]|(?<!\[)\^/
+/** Quoting and POSIX classes, which the search for alternatives does not read. */
+const UNREAD = /\\Q|\[:/
+
+/**
+ * What a path has to begin with, for patterns of the form `^/literal…`. Everything doubtful answers undefined: such a
+ * pattern is tried on every path.
+ *
+ * @param caseSensitive what the router says; a pattern may still say `(?i)`
+ */
+export function requiredPrefix(pattern: string, caseSensitive: boolean): RequiredPrefix | undefined {
+  const { flag, literal = '', rest = '' } = BEGINNING.exec(pattern)?.groups ?? {}
+  if (literal === '' || UNREAD.test(pattern) || hasAlternatives(rest)) return undefined
+  const folded = flag !== undefined || !caseSensitive
+  // After a flag, too, a quantifier is one of the last character: `^/a(?i)?`.
+  const quantified = /^(?:[*?{+]|\(\?[a-zA-Z-]*\))/.test(rest)
+  const certain = quantified ? literal.replace(/\\?.$/, '') : literal
+  const text = certain.replaceAll('\\', '')
+  if (text === '') return undefined
+  const exactly = folded || quantified ? null : rest === '' ? 'prefix' : rest === '$' ? 'whole' : null
+  const isApart = !folded && !quantified && !LOOKS_BACK.test(rest)
+  return { prefix: folded ? text.toLowerCase() : text, folded, exactly, rest: isApart ? `^(?:${rest})` : null }
+}
+
+/** A path in the spelling that folded prefixes are compared in: RE2 folds the long s and the Kelvin sign too. */
+export function foldedPath(path: string): string {
+  return path.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k')
+}
+
+/** Whether there is a `|` that belongs to no group, so that the pattern's beginning belongs to one alternative only. */
+function hasAlternatives(rest: string): boolean {
+  let depth = 0
+  for (let place = 0; place < rest.length; place++) {
+    const character = rest[place]
+    if (character === '\\') place++
+    else if (character === '[') place = endOfClass(rest, place)
+    else if (character === '(') depth++
+    else if (character === ')') depth--
+    else if (character === '|' && depth === 0) return true
+  }
+  return false
+}
+
+function endOfClass(text: string, start: number): number {
+  let place = start + 1
+  if (text[place] === '^') place++
+  // A bracket that comes first is one of the class.
+  if (text[place] === ']') place++
+  while (place < text.length && text[place] !== ']') place += text[place] === '\\' ? 2 : 1
+  return place
+}
+
+const LITERAL = /[\w/ !"#%&',:;<=>@`~-]/
+const ESCAPED_LITERAL = /[/._~-]/
+/** Escapes of one letter that stand for one character of a class, or for a place. */
+const SIMPLE_ESCAPE = /[dDwWsSbBAz]/
+const PLAIN_GROUP = /\((?!\?)|\(\?(?::|P?<)/y
+
+/**
+ * Texts that a path has to contain for a pattern to match, as far as that can be told for certain.
+ *
+ * @param caseSensitive what the router says
+ */
+export function requiredTexts(pattern: string, caseSensitive: boolean): string[] {
+  if (!caseSensitive || UNREAD.test(pattern) || hasAlternatives(pattern)) return []
+  const texts: string[] = []
+  let text = ''
+  const end = (kept: string) => {
+    if (kept !== '') texts.push(kept)
+    text = ''
+  }
+  for (let place = 0; place < pattern.length; place++) {
+    const character = pattern.charAt(place)
+    if (LITERAL.test(character)) {
+      text += character
+    } else if (character === '\\') {
+      const escaped = pattern.charAt(++place)
+      if (ESCAPED_LITERAL.test(escaped)) text += escaped
+      else if (SIMPLE_ESCAPE.test(escaped)) end(text)
+      else return []
+    } else if (character === '*' || character === '?') {
+      end(text.slice(0, -1))
+    } else if (character === '{') {
+      // The rest of the pattern may be a count, or not.
+      end(text.slice(0, -1))
+      return texts
+    } else if (character === '[') {
+      end(text)
+      place = endOfClass(pattern, place)
+    } else if (character === '(') {
+      PLAIN_GROUP.lastIndex = place
+      if (!PLAIN_GROUP.test(pattern)) return []
+      end(text)
+      place = endOfGroup(pattern, place)
+    } else {
+      end(text)
+    }
+  }
+  end(text)
+  return texts
+}
+
+function endOfGroup(text: string, start: number): number {
+  let depth = 0
+  for (let place = start; place < text.length; place++) {
+    const character = text[place]
+    if (character === '\\') place++
+    else if (character === '[') place = endOfClass(text, place)
+    else if (character === '(') depth++
+    else if (character === ')' && --depth === 0) return place
+  }
+  return text.length
+}

@@ -1,0 +1,153 @@
+import type { Database } from '../db/database.js'
+
+/** How often the revision is read while there is traffic: about once a second, not by all processes at once. */
+const INTERVAL_MS = 1_000
+const JITTER = 0.2
+/** How old what a request is answered by may be: less than the two seconds in which a change reaches all processes. */
+const FRESH_MS = 1_900
+/** How long a database that failed is left alone by requests. */
+const RETRY_MS = 1_000
+
+export interface RevisionPollOptions {
+  readonly read: () => Promise<number>
+  /** Called when the revision is another than before; and when it is read for the first time. */
+  readonly changed: () => void
+  /** The clock that requests are timed by. */
+  readonly now: () => number
+  /** How long a request waits for the revision, in milliseconds. */
+  readonly timeoutMs: number
+}
+
+/**
+ * Notices what other processes change. The revision is read about once a second, but only while there is traffic or
+ * somebody listens; the first request after a quiet time waits until it has been read. A failure is silent: what is
+ * cached expires anyway.
+ */
+export class RevisionPoll {
+  readonly #options: RevisionPollOptions
+  #revision: number | undefined
+  #freshFromMs = Number.NaN
+  #freshUntilMs = Number.NaN
+  #reading: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isFailing = false
+  #hasTraffic = false
+  #listeners = 0
+  #isClosed = false
+
+  constructor(options: RevisionPollOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Undefined, nearly always, when what is known is fresh enough. Otherwise resolves when it has been looked at, to
+   * false when the database did not answer in time. Never rejects.
+   */
+  fresh(nowMs: number): Promise<boolean> | undefined {
+    this.#hasTraffic = true
+    if (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs) return undefined
+    if (this.#isClosed) return undefined
+    const reading = this.#poll()
+    // While the database fails nobody waits for it.
+    return this.#isFailing ? undefined : this.#untilTimeout(reading, nowMs)
+  }
+
+  /** Polls without traffic too, until the answer is called. */
+  listen(): () => void {
+    this.#listeners++
+    this.#schedule()
+    let isListening = true
+    return () => {
+      if (isListening) this.#listeners--
+      isListening = false
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #poll(): Promise<void> {
+    this.#schedule()
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  async #read(): Promise<void> {
+    const startedMs = this.#options.now()
+    try {
+      const revision = await this.#options.read()
+      if (this.#isClosed) return
+      this.#isFailing = false
+      // As of when it was asked for: a change may have come while it was read.
+      this.#keepUntil(startedMs, FRESH_MS)
+      if (revision === this.#revision) return
+      this.#revision = revision
+      this.#options.changed()
+    } catch {
+      this.#failed(this.#options.now())
+    }
+  }
+
+  #failed(nowMs: number): void {
+    this.#isFailing = true
+    this.#keepUntil(nowMs, RETRY_MS)
+  }
+
+  #keepUntil(fromMs: number, forMs: number): void {
+    this.#freshFromMs = fromMs
+    this.#freshUntilMs = fromMs + forMs
+  }
+
+  #schedule(): void {
+    if (this.#isClosed || this.#timer !== undefined) return
+    const delayMs = INTERVAL_MS * (1 - JITTER + 2 * JITTER * Math.random())
+    this.#timer = setTimeout(() => this.#tick(), delayMs).unref()
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    if (!this.#hasTraffic && this.#listeners === 0) return
+    this.#hasTraffic = false
+    void this.#poll()
+  }
+
+  #untilTimeout(reading: Promise<void>, nowMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      // In two halves, as in the limiter: an event loop that was blocked is no outage.
+      let halves = 2
+      const timer = setTimeout(() => {
+        if (--halves > 0) {
+          timer.refresh()
+          return
+        }
+        this.#failed(nowMs)
+        resolve(false)
+      }, this.#options.timeoutMs / 2)
+      void reading.then(() => {
+        clearTimeout(timer)
+        resolve(true)
+      })
+    })
+  }
+}
+
+/** The revision of rules and overrides: every change of one counts it up, through database triggers. */
+export async function readRevision(database: Database): Promise<number> {
+  const [row] = await database.query<{ revision: number }>(
+    `SELECT revision FROM ${database.dialect.table('rate_limit_revision')} WHERE id = 1`,
+  )
+  return Number(row?.revision ?? 0)
+}
+
+/** Makes every process read afresh, within two seconds, what it has cached. */
+export async function bumpRevision(database: Database): Promise<void> {
+  await database.execute(
+    `INSERT INTO ${database.dialect.table('rate_limit_revision')} (id, revision) VALUES (1, 1)
+     ON CONFLICT (id) DO UPDATE SET revision = rate_limit_revision.revision + 1`,
+  )
+}

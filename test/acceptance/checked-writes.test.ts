@@ -1,0 +1,153 @@
+/** Whatever door a rule or an override comes through: all that is wrong is told at once, and nothing is written. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { RuleValidationError } from '../../src/index.js'
+import { openDatabase } from '../support/build-app.js'
+import { fakeClock } from '../support/clock.js'
+import { forEachDatabase, type Provider } from '../support/databases.js'
+
+const GOOD = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
+
+forEachDatabase((provider) => {
+  test('a batch with three wrong rows tells which they are, and writes none', async (t) => {
+    const { rules } = await openRules(t, provider)
+    const data = [
+      GOOD,
+      { ...GOOD, name: 'b', rate: 'x' },
+      { ...GOOD, name: 'c', pathPattern: '(', key: 'cookie' },
+      { ...GOOD, name: 'd' },
+      { ...GOOD, name: 'e:e' },
+    ]
+
+    for (const attempt of [() => rules.createMany({ data }), () => rules.createManyAndReturn({ data })]) {
+      const { rows, errors, message } = await refusalOf(attempt())
+      assert.deepEqual(
+        rows.map(({ index, name, errors: wrong }) => [index, name, Object.keys(wrong)]),
+        [
+          [1, 'b', ['rate']],
+          [2, 'c', ['pathPattern', 'key']],
+          [4, 'e:e', ['name']],
+        ],
+      )
+      assert.deepEqual(Object.keys(errors).sort(), ['key', 'name', 'pathPattern', 'rate'])
+      assert.match(message, /row 2 \("b"\): rate: .*row 3 \("c"\): pathPattern: .*row 5/)
+    }
+    assert.equal(await rules.count(), 0)
+  })
+
+  test('an update is checked together with the stored row: it may mend a broken one, not leave it broken', async (t) => {
+    const { rules, run } = await openRules(t, provider)
+    await rules.createMany({ data: [GOOD, { ...GOOD, name: 'whole' }] })
+    await run(`UPDATE rate_limit_rule SET rate = 'soon', key = 'cookie' WHERE name = 'api'`)
+    const where = { name: 'api' }
+
+    const attempts = [
+      () => rules.update({ where, data: { priority: 1 } }),
+      () => rules.update({ where, data: { rate: '3/m' } }),
+      () => rules.upsert({ where, create: GOOD, update: { priority: 1 } }),
+    ]
+    assert.deepEqual(
+      (await Promise.all(attempts.map((attempt) => refusalOf(attempt())))).map(({ errors }) => Object.keys(errors)),
+      [['rate', 'key'], ['key'], ['rate', 'key']],
+    )
+    for (const attempt of [
+      () => rules.updateMany({ data: { priority: 1, method: 'GRAB' } }),
+      () => rules.updateManyAndReturn({ data: { priority: 1, method: 'GRAB' } }),
+    ]) {
+      const { errors, rows } = await refusalOf(attempt())
+      assert.deepEqual(Object.keys(errors).sort(), ['key', 'method', 'rate'])
+      assert.deepEqual(
+        rows.map(({ name, errors: wrong }) => [name, Object.keys(wrong)]),
+        [['api', ['rate', 'key']]],
+      )
+    }
+    assert.deepEqual(await rules.findMany({ where: { priority: 1 } }), [])
+
+    await rules.update({ where, data: { rate: { set: '3/m' }, key: 'user', priority: { increment: 5 } } })
+    assert.equal((await rules.findUnique({ where }))?.priority, 5)
+    await assert.rejects(rules.update({ where: { name: 'nobody' }, data: { priority: 1 } }), { code: 'P2025' })
+    const overflow = await refusalOf(rules.update({ where, data: { priority: { increment: 2 ** 31 - 1 } } }))
+    assert.deepEqual(Object.keys(overflow.errors), ['priority'])
+  })
+
+  test('an update inside a transaction is checked with what the transaction wrote before', async (t) => {
+    const { rules, client } = await openRules(t, provider)
+
+    await client.$transaction(async (transaction) => {
+      await transaction.rateLimitRule.create({ data: GOOD })
+      await transaction.rateLimitRule.update({ where: { name: 'api' }, data: { priority: { increment: 3 } } })
+      await refusalOf(
+        transaction.rateLimitRule.update({
+          where: { name: 'api' },
+          data: { priority: { increment: 2_147_483_645 } },
+        }),
+      )
+    })
+    assert.equal((await rules.findUnique({ where: { name: 'api' } }))?.priority, 3)
+  })
+
+  test('an override is kept in its one spelling, and refused with all that is wrong with it', async (t) => {
+    const { overrides, clock } = await openRules(t, provider)
+    const future = new Date(clock.now() + 60_000)
+    const spellings = {
+      'ip:203.0.113.7': 'ip:203.0.113.7',
+      'ip:203.0.113.8/32': 'ip:203.0.113.8',
+      'ip:::ffff:203.0.113.9': 'ip:203.0.113.9',
+      'ip:::ffff:10.0.0.0/104': 'ip:10.0.0.0/8',
+      'ip:2001:DB8:0::/32': 'ip:2001:db8::/32',
+      'ip:2001:db8::1/128': 'ip:2001:db8::1',
+      'user: 7 ': 'user:7',
+    }
+    for (const [client, stored] of Object.entries(spellings)) {
+      assert.equal((await overrides.create({ data: { client, effect: 'deny', expiresAt: future } })).client, stored)
+    }
+    await assert.rejects(overrides.create({ data: { client: 'user:7', effect: '5/m' } }), { code: 'P2002' })
+    await overrides.create({ data: { client: 'user:7', effect: '5/m', pathPattern: '^/api/' } })
+    const { effect, algorithm, pathPattern, expiresAt, note } = await overrides.findFirstOrThrow({
+      where: { client: 'user:7', pathPattern: '^/api/' },
+    })
+    assert.deepEqual([effect, algorithm, pathPattern, expiresAt, note], ['5/m', 'fixed_window', '^/api/', null, ''])
+
+    const wrong = {
+      client: 'ip:10.1.2.3/8',
+      effect: 'ban',
+      algorithm: 'dice',
+      pathPattern: '(?!x)',
+      expiresAt: new Date(clock.now()),
+      note: 'a\0b',
+    }
+    const { errors, message } = await refusalOf(overrides.create({ data: wrong }))
+    assert.deepEqual(Object.keys(errors).sort(), Object.keys(wrong).sort())
+    assert.match(message, /^Invalid override: /)
+    assert.match(errors.client ?? '', /give 10\.0\.0\.0\/8 or 10\.1\.2\.3/)
+    for (const client of ['203.0.113.7', 'ip:', 'ip:300.1.1.1', 'ip:fe80::1%eth0', 'ip:10.0.0.0/33', 'user:', 'x:7']) {
+      assert.deepEqual(Object.keys((await refusalOf(overrides.create({ data: { client, effect: 'deny' } }))).errors), [
+        'client',
+      ])
+    }
+    await overrides.updateMany({ where: { client: 'user:7' }, data: { expiresAt: new Date(clock.now() - 1) } })
+    assert.equal(await overrides.count(), 8)
+  })
+})
+
+async function openRules(t: TestContext, provider: Provider) {
+  const clock = fakeClock()
+  const { client, database } = await openDatabase(t, provider, clock)
+  return {
+    clock,
+    client,
+    rules: client.rateLimitRule,
+    overrides: client.rateLimitOverride,
+    run: (sql: string) => database.execute(sql.replace('rate_limit_rule', database.dialect.table('rate_limit_rule'))),
+  }
+}
+
+async function refusalOf(attempt: PromiseLike<unknown>): Promise<RuleValidationError> {
+  try {
+    await attempt
+  } catch (error) {
+    if (error instanceof RuleValidationError) return error
+    throw error
+  }
+  throw new Error('It was not refused')
+}
