@@ -4,7 +4,8 @@ import { checkCost } from './http/cost.js'
 import type { RouteLimitOptions } from './http/route-limit.js'
 import { ALGORITHMS } from './limiter/algorithm.js'
 import { parseRate } from './limiter/rate.js'
-import { type ClientKind, checkAlgorithm, parseClientKind } from './rules/rule.js'
+import { checkAlgorithm } from './rules/field-checks.js'
+import { type ClientKind, parseClientKind } from './rules/rule.js'
 import { Callback, checkFields, explain, type Fields, Flag } from './settings-check.js'
 
 const FIELDS = {
