@@ -1,12 +1,13 @@
 /** Makes the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { OpenDatabase } from './client.js'
+import { readRevision } from './db/revision.js'
 import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
 import type { RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
-import { RevisionPoll, readRevision } from './rules/revision-poll.js'
+import { RevisionPoll } from './rules/revision-poll.js'
 import { RuleCache } from './rules/rule-cache.js'
 import { loadActiveRules } from './rules/rule-repository.js'
 import { RuleSet } from './rules/rule-set.js'
@@ -30,7 +31,20 @@ export function createLimiter(settings: Settings, store: Store, log: LimiterOpti
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
     reset: (key) => memory.reset(key),
   })
-  return new Limiter({ store, fallback, timeoutMs: settings.storeTimeoutMs, log })
+  const limiter: Limiter = new Limiter({
+    store,
+    fallback,
+    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetRefusals()),
+    timeoutMs: settings.storeTimeoutMs,
+    log,
+  })
+  return limiter
+}
+
+/** Makes a process notice that another one reset a counter. */
+function createRefusalsPoll(settings: Settings, store: Store, changed: () => void): RevisionPoll | undefined {
+  const { resets } = store
+  return resets && createPoll(settings, () => resets.call(store), changed)
 }
 
 /**
@@ -60,12 +74,11 @@ export function createRuleCache(
 
 /** Makes this process notice what others change. */
 export function createRevisionPoll(settings: Settings, { database }: OpenDatabase, changed: () => void): RevisionPoll {
-  return new RevisionPoll({
-    read: () => readRevision(database),
-    changed,
-    now: () => settings.clock.now(),
-    timeoutMs: settings.storeTimeoutMs,
-  })
+  return createPoll(settings, () => readRevision(database), changed)
+}
+
+function createPoll(settings: Settings, read: () => Promise<number>, changed: () => void): RevisionPoll {
+  return new RevisionPoll({ read, changed, now: () => settings.clock.now(), timeoutMs: settings.storeTimeoutMs })
 }
 
 /** The rules in force for a request: at once, unless this process has not looked at the database for too long. */

@@ -44,6 +44,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
   const limiter = createLimiter(settings, store, app.log)
+  const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const rules = createRuleCache(settings, opened, router, app.log)
   const poll = createRevisionPoll(settings, opened, () => rules.invalidate())
@@ -80,11 +81,15 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, {
     database: opened.database,
-    staffLimiter: createStaffLimiter(settings, store),
+    staffLimiter,
     clock: settings.clock,
     clientAddress: (request) => addresses.client(request).key,
   })
   connect(app, opened, rules, poll, events)
+  app.addHook('onClose', async () => {
+    limiter.close()
+    staffLimiter.close()
+  })
   // A store of the host's own is not ours to close.
   if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
   if (settings.enabled && settings.middleware.backend === 'database') {

@@ -1,4 +1,4 @@
-import { bumpRevision } from '../../src/rules/revision-poll.js'
+import { bumpRevision } from '../../src/db/revision.js'
 import { loadActiveRules } from '../../src/rules/rule-repository.js'
 import { defineCommand } from './support/command.js'
 import {

@@ -8,13 +8,25 @@ export interface RedisClient {
   connect(): Promise<unknown>
   evalsha(sha: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
+  get(key: string): Promise<unknown>
+  incr(key: string): Promise<unknown>
   del(key: string): Promise<unknown>
   pipeline(commands: unknown[][]): { exec(): Promise<[error: Error | null, result: unknown][] | null> }
   on(event: string, listener: (...values: unknown[]) => void): unknown
   off(event: string, listener: (...values: unknown[]) => void): unknown
 }
 
-const METHODS = ['connect', 'evalsha', 'eval', 'del', 'pipeline', 'on', 'off'] as const satisfies (keyof RedisClient)[]
+const METHODS = [
+  'connect',
+  'evalsha',
+  'eval',
+  'get',
+  'incr',
+  'del',
+  'pipeline',
+  'on',
+  'off',
+] as const satisfies (keyof RedisClient)[]
 
 /**
  * @param setting what it is called where it was given

@@ -9,10 +9,18 @@ interface BatchStore {
   reset(key: string): void | Promise<void>
 }
 
+interface RefusalsPoll {
+  /** Undefined when that was looked at lately; otherwise it is being looked at now. */
+  fresh(nowMs: number): Promise<boolean> | undefined
+  close(): void
+}
+
 export interface LimiterOptions {
   readonly store: BatchStore
   /** Decides when the store does not. */
   readonly fallback: Fallback
+  /** Tells whether refusals that are remembered still hold: that no other process has reset a counter. */
+  readonly refusalsPoll?: RefusalsPoll | undefined
   /** How long a check waits for the store, in milliseconds. */
   readonly timeoutMs: number
   readonly log: { error(details: object, message: string): void; info(message: string): void }
@@ -102,6 +110,11 @@ export class Limiter {
     this.#refusals.forgetAll()
   }
 
+  /** Stops looking at what other processes do. The store is not closed. */
+  close(): void {
+    this.#options.refusalsPoll?.close()
+  }
+
   /** Whether the fallback decides at the moment. */
   get storeIsDown(): boolean {
     return this.#outage !== undefined
@@ -131,7 +144,7 @@ export class Limiter {
   }
 
   #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {
-    const refusal = this.#refusals.answer(check, nowMs)
+    const refusal = this.#refused(check, nowMs)
     if (refusal !== undefined) return refusal
     if (this.#outage === undefined) {
       return new Promise((answer) => this.#gather(check, nowMs, answer))
@@ -145,6 +158,12 @@ export class Limiter {
       this.#gather(check, nowMs, () => undefined)
     }
     return this.#options.fallback.decide(check, nowMs)
+  }
+
+  #refused(check: Check, nowMs: number): Decision | undefined {
+    // While it is being looked at whether refusals still hold, the store decides.
+    if (this.#refusals.isEmpty || this.#options.refusalsPoll?.fresh(nowMs) !== undefined) return undefined
+    return this.#refusals.answer(check, nowMs)
   }
 
   #gather(check: Check, nowMs: number, answer: (decision: Decision) => void): void {

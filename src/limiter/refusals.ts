@@ -27,6 +27,10 @@ export class Refusals {
   readonly #oldest = new Rounds(this.#remembered)
   #forgotten = 0
 
+  get isEmpty(): boolean {
+    return this.#remembered.size === 0
+  }
+
   /** Changes whenever something is forgotten: an answer that was asked for before that is not to be remembered. */
   get generation(): number {
     return this.#forgotten

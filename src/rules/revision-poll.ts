@@ -1,5 +1,3 @@
-import type { Database } from '../db/database.js'
-
 /** How often the revision is read while there is traffic: about once a second, not by all processes at once. */
 const INTERVAL_MS = 1_000
 const JITTER = 0.2
@@ -134,20 +132,4 @@ export class RevisionPoll {
       })
     })
   }
-}
-
-/** The revision of rules and overrides: every change of one counts it up, through database triggers. */
-export async function readRevision(database: Database): Promise<number> {
-  const [row] = await database.query<{ revision: number }>(
-    `SELECT revision FROM ${database.dialect.table('rate_limit_revision')} WHERE id = 1`,
-  )
-  return Number(row?.revision ?? 0)
-}
-
-/** Makes every process read afresh, within two seconds, what it has cached. */
-export async function bumpRevision(database: Database): Promise<void> {
-  await database.execute(
-    `INSERT INTO ${database.dialect.table('rate_limit_revision')} (id, revision) VALUES (1, 1)
-     ON CONFLICT (id) DO UPDATE SET revision = rate_limit_revision.revision + 1`,
-  )
 }

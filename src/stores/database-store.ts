@@ -1,4 +1,5 @@
 import { Database, databaseOf } from '../db/database.js'
+import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 import { leakyBucketTable, tokenBucketTable } from './bucket-table.js'
@@ -57,6 +58,11 @@ export class DatabaseStore implements Store {
     for (const { name } of Object.values(this.#tables)) {
       await this.#database.execute(`DELETE FROM ${this.#database.dialect.table(name)} WHERE key = $1`, [stored])
     }
+    await bumpRevision(this.#database)
+  }
+
+  resets(): Promise<number> {
+    return readRevision(this.#database)
   }
 
   async close(): Promise<void> {

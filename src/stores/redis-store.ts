@@ -20,7 +20,7 @@ export interface RedisStoreOptions {
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
- * ends with its hash. Every run of the script names one key, so that a cluster can hold them, and every key expires.
+ * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. Every run of the script names one key, so that a cluster can hold them, and every key expires.
  */
 export class RedisStore implements Store {
   /**
@@ -30,10 +30,12 @@ export class RedisStore implements Store {
   readonly concurrency = 4
   readonly #connection: RedisConnection
   readonly #prefix: string
+  readonly #resetsKey: string
 
   constructor({ redis, namespace = '' }: RedisStoreOptions) {
     this.#connection = new RedisConnection(redis)
     this.#prefix = `fsr:${namespace}:`
+    this.#resetsKey = `${this.#prefix}resets`
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
@@ -60,6 +62,12 @@ export class RedisStore implements Store {
     const client = await this.#connection.client()
     const keys = Object.values(REDIS_COUNTERS).map((counter) => this.#keyOf(counter, counterKey(key)))
     await this.#connection.explained(() => Promise.all(keys.map((each) => client.del(each))))
+    await this.#connection.explained(() => client.incr(this.#resetsKey))
+  }
+
+  async resets(): Promise<number> {
+    const client = await this.#connection.client()
+    return Number(await this.#connection.explained(() => client.get(this.#resetsKey)))
   }
 
   /** @throws InvalidSettingError when the package ioredis is needed and not installed */

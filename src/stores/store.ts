@@ -27,6 +27,12 @@ export interface Store {
   /** Forgets a counter. An unknown key is no error. */
   reset(key: string): void | Promise<void>
 
+  /**
+   * A number that changes with every `reset`, whichever process asks for it, so that others forget within two seconds
+   * what they remember of the store's refusals. Without it they do when the refused client's wait is over.
+   */
+  resets?(): Promise<number>
+
   /** Releases what the store opened itself. */
   close(): void | Promise<void>
 }
