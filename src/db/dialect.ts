@@ -40,6 +40,11 @@ export interface Dialect {
   /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
+  /**
+   * A condition that is true, and lets the transaction that its statement is in end before it is safe on the disk: for
+   * counters and events, of which a database that crashes may lose the last moment.
+   */
+  readonly lazily: string
   /** Ends a sub-select of rows to delete: it passes over those that somebody else is just changing. */
   readonly skipLocked: string
   /** Creates Prisma's migration ledger where there is none. */

@@ -12,6 +12,8 @@ export const sqliteDialect: Dialect = {
   bytewise: (expression) => expression,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
+  // What `synchronous = NORMAL` says of every transaction.
+  lazily: 'true',
   skipLocked: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     "id"                    TEXT PRIMARY KEY NOT NULL,

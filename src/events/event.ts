@@ -63,5 +63,6 @@ export function insertEventsSql(dialect: Dialect): string {
     const field = dialect.jsonField(place, type)
     return name === '"timestamp"' ? dialect.fromMs(field) : field
   }).join(', ')
-  return `INSERT INTO ${dialect.table('rate_limit_event')} (${names}) SELECT ${values} FROM ${dialect.jsonRows()}`
+  return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})
+    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
 }

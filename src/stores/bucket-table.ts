@@ -62,7 +62,7 @@ function advanceSql(dialect: Dialect, name: string): string {
       (key, period_ms, drain_limit, used, fraction, checked_ms, asked, cost, admitted, expires_at, created_at, updated_at)
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(3)}, 0, ${dialect.whole('$2')}, ${field(4)},
       ${field(5)}, ${field(6)}, ${expires(dialect.whole('$2'), field(1))}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE true
+    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, drain_limit, used, fraction, checked_ms, asked, cost, admitted, expires_at, updated_at) =
       (SELECT period, CASE WHEN granted > 0 OR drain < excluded.drain_limit THEN excluded.drain_limit ELSE drain END,

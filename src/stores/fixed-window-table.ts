@@ -41,7 +41,7 @@ function advanceSql(dialect: Dialect): string {
   return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at)
     SELECT ${dialect.jsonField(0, 'text')}, ${dialect.jsonField(1, 'bigint')},
       ${dialect.fromMs(dialect.jsonField(2, 'bigint'))}, ${dialect.fromMs(dialect.jsonField(3, 'bigint'))}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE true
+    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
       count = CASE WHEN ${goesOn} THEN c.count + excluded.count ELSE excluded.count END,
       window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END,

@@ -51,7 +51,7 @@ function advanceSql(dialect: Dialect): string {
        expires_at, created_at, updated_at)
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, 0, ${field(3)}, ${dialect.whole('$2')}, ${field(4)},
       ${field(5)}, ${field(6)}, ${field(7)}, ${expires(field(2), field(1))}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE true
+    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, cell_start_ms, previous_count, current_count, checked_ms, "limit", asked, cost, admitted,
        expires_at, updated_at) =
