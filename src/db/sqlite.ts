@@ -1,7 +1,9 @@
 import { fileURLToPath } from 'node:url'
 import BetterSqlite3 from 'better-sqlite3'
 import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
-import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
+import { whileBusy } from './sqlite-busy.js'
+import { named, openSqlite, rows } from './sqlite-file.js'
+import { createSqliteStatements } from './sqlite-statements.js'
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
@@ -33,53 +35,13 @@ export function sqlitePath(url: string): string {
   return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
 }
 
-/** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
-function openSqlite(path: string): BetterSqlite3.Database {
-  const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
-  try {
-    if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
-    database.pragma('synchronous = NORMAL')
-  } catch (error) {
-    database.close()
-    throw error
-  }
-  return database
-}
-
 export function createSqliteConnection(path: string): SqlConnection {
-  const statements = new Map<string, BetterSqlite3.Statement>()
-  const line = new BusyLine()
-  let connection: Promise<BetterSqlite3.Database> | undefined
+  const statements = createSqliteStatements(path)
   let reports: BetterSqlite3.Database | undefined
 
-  // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
-  function open(): Promise<BetterSqlite3.Database> {
-    connection ??= whileBusy(() => openSqlite(path)).catch((error: unknown) => {
-      connection = undefined
-      throw error
-    })
-    return connection
-  }
-
-  function prepare(database: BetterSqlite3.Database, sql: string): BetterSqlite3.Statement {
-    let statement = statements.get(sql)
-    if (statement === undefined) {
-      statement = database.prepare(sql)
-      statements.set(sql, statement)
-    }
-    return statement
-  }
-
   return {
-    async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      const database = await open()
-      return line.run(database, () => rows<Row>(prepare(database, sql).all(named(parameters))))
-    },
-
-    async execute(sql, parameters = []) {
-      const database = await open()
-      return line.run(database, () => prepare(database, sql).run(named(parameters)).changes)
-    },
+    query: statements.query,
+    execute: statements.execute,
 
     // A connection of its own, since a transaction that waits between its queries would take other writes along.
     async snapshot(read) {
@@ -101,10 +63,7 @@ export function createSqliteConnection(path: string): SqlConnection {
     },
 
     async close() {
-      const opened = await connection?.catch(() => undefined)
-      statements.clear()
-      connection = undefined
-      opened?.close()
+      await statements.close()
       reports?.close()
       reports = undefined
     },
@@ -142,14 +101,4 @@ export function unusableFileRemedy(error: unknown): string | undefined {
     return 'give a file in a folder that exists and can be written to'
   }
   return undefined
-}
-
-/** The driver takes `$1` for a parameter named "1". */
-function named(parameters: readonly SqlValue[]): Record<string, SqlValue> {
-  return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))
-}
-
-// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
-function rows<Row>(answered: unknown[]): Row[] {
-  return answered as Row[]
 }

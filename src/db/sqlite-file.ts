@@ -1,0 +1,93 @@
+import { statSync } from 'node:fs'
+import BetterSqlite3 from 'better-sqlite3'
+import type { SqlConnection, SqlValue } from './dialect.js'
+import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
+
+/**
+ * How much the write-ahead log takes (of 4 KiB each, 32 MiB in all) before it is copied into the file. Eight times
+ * SQLite's own, since the event log writes the same pages of its indexes again and again, and each is copied once.
+ */
+const CHECKPOINT_PAGES = 8_000
+
+/** One connection to a file, opened by the first statement; on the thread that makes it. */
+export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'close'>
+
+/** What tells a file from another one that has taken its place. */
+export function identityOf(path: string): string {
+  const { dev, ino } = statSync(path, { bigint: true })
+  return `${dev}:${ino}`
+}
+
+export function createSqliteFile(path: string): SqliteFile & { identity(): string | undefined } {
+  const statements = new Map<string, BetterSqlite3.Statement>()
+  const line = new BusyLine()
+  let connection: Promise<BetterSqlite3.Database> | undefined
+  let identity: string | undefined
+
+  // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
+  function open(): Promise<BetterSqlite3.Database> {
+    connection ??= whileBusy(() => {
+      const database = openSqlite(path)
+      identity = identityOf(path)
+      return database
+    }).catch((error: unknown) => {
+      connection = undefined
+      throw error
+    })
+    return connection
+  }
+
+  function prepare(database: BetterSqlite3.Database, sql: string): BetterSqlite3.Statement {
+    let statement = statements.get(sql)
+    if (statement === undefined) {
+      statement = database.prepare(sql)
+      statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  return {
+    identity: () => identity,
+
+    async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
+      const database = await open()
+      return line.run(database, () => rows<Row>(prepare(database, sql).all(named(parameters))))
+    },
+
+    async execute(sql, parameters = []) {
+      const database = await open()
+      return line.run(database, () => prepare(database, sql).run(named(parameters)).changes)
+    },
+
+    async close() {
+      const opened = await connection?.catch(() => undefined)
+      statements.clear()
+      connection = undefined
+      opened?.close()
+    },
+  }
+}
+
+/** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
+export function openSqlite(path: string): BetterSqlite3.Database {
+  const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
+  try {
+    if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
+    database.pragma('synchronous = NORMAL')
+    database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+  } catch (error) {
+    database.close()
+    throw error
+  }
+  return database
+}
+
+/** The driver takes `$1` for a parameter named "1". */
+export function named(parameters: readonly SqlValue[]): Record<string, SqlValue> {
+  return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))
+}
+
+// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
+export function rows<Row>(answered: unknown[]): Row[] {
+  return answered as Row[]
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import BetterSqlite3 from 'better-sqlite3'
+import type { SqlValue } from './dialect.js'
+import type { SqliteFile } from './sqlite-file.js'
+import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
+
+export interface SqliteThread extends SqliteFile {
+  isOnline(): boolean
+}
+
+interface Waiting {
+  resolve(answer: string | number): void
+  reject(error: Error): void
+}
+
+/**
+ * A connection to a file on a thread of its own: the driver is synchronous, and the server has better things to do.
+ *
+ * It keeps no process alive but while statements are under way.
+ *
+ * @param ended is told when the thread is no more, and whether it was ever ready: it crashed, it could not start (the
+ * file is another one now, or the host's bundler left the worker out), or it was closed
+ */
+export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolean) => void): SqliteThread {
+  const worker = startWorker(file)
+  const waiting = new Map<number, Waiting>()
+  // The worker's own is 0.
+  let lastId = 0
+  let isOnline = false
+  let crash: unknown
+
+  worker.unref()
+  worker.on('error', (error) => {
+    crash = error
+  })
+  worker.once('exit', () => {
+    const wasOnline = isOnline
+    isOnline = false
+    const error = new Error('The thread of the rate limit database ended', { cause: crash })
+    for (const { reject } of waiting.values()) reject(error)
+    waiting.clear()
+    ended(wasOnline)
+  })
+  // Its first message says that it is ready.
+  worker.once('message', () => {
+    isOnline = true
+  })
+  worker.on('message', (answered: Answered) => {
+    const asked = waiting.get(answered.id)
+    waiting.delete(answered.id)
+    if (waiting.size === 0) worker.unref()
+    if ('answer' in answered) asked?.resolve(answered.answer)
+    else asked?.reject(errorOf(answered.message, answered.code))
+  })
+
+  function ask(sql: string, parameters: readonly SqlValue[], reads: boolean): Promise<string | number> {
+    return new Promise((resolve, reject) => {
+      const id = ++lastId
+      if (waiting.size === 0) worker.ref()
+      waiting.set(id, { resolve, reject })
+      post({ id, sql, parameters, reads })
+    })
+  }
+
+  function post(asked: Asked): void {
+    worker.postMessage(asked)
+  }
+
+  return {
+    isOnline: () => isOnline,
+
+    async query<Row>(sql: string, parameters: readonly SqlValue[] = []): Promise<Row[]> {
+      return JSON.parse(String(await ask(sql, parameters, true)))
+    },
+
+    async execute(sql, parameters = []) {
+      return Number(await ask(sql, parameters, false))
+    },
+
+    async close() {
+      if (!isOnline) {
+        await worker.terminate()
+        return
+      }
+      worker.ref()
+      post(null)
+      await once(worker, 'exit')
+    },
+  }
+}
+
+function startWorker(file: ThreadOptions): Worker {
+  // What the process was told to load first (tracing, say) has no business there.
+  const options = { workerData: file, name: 'fastify-smart-ratelimit', execArgv: [] }
+  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL('./sqlite-worker.js', import.meta.url), options)
+  // The sources, in this package's own tests: a worker does not take over the loader they run through.
+  const source = JSON.stringify(new URL('./sqlite-worker.ts', import.meta.url))
+  const load = `import('tsx/esm/api').then(({ register }) => { register(); return import(${source}) })`
+  return new Worker(load, { ...options, eval: true })
+}
+
+function errorOf(message: string, code: string | null): Error {
+  return code === null ? new Error(message) : new BetterSqlite3.SqliteError(message, code)
+}

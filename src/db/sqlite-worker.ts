@@ -1,0 +1,59 @@
+/** The other end of `sqlite-thread.ts`: a connection on a thread of its own. */
+import { parentPort, workerData } from 'node:worker_threads'
+import BetterSqlite3 from 'better-sqlite3'
+import type { SqlValue } from './dialect.js'
+import { createSqliteFile, identityOf } from './sqlite-file.js'
+
+/** The file, and what `identityOf` it was when the process opened it. */
+export interface ThreadOptions {
+  readonly path: string
+  readonly identity: string
+}
+
+/** A statement to run, or null to close. */
+export type Asked = Statement | null
+
+interface Statement {
+  readonly id: number
+  readonly sql: string
+  readonly parameters: readonly SqlValue[]
+  /** Whether its rows are wanted, or how many it changed. */
+  readonly reads: boolean
+}
+
+/** Texts and numbers only, which pass between threads fastest. */
+export type Answered =
+  /** The rows as JSON, or how many were changed. */
+  | { readonly id: number; readonly answer: string | number }
+  /** An error, whose class does not survive the way; `code` is SQLite's. */
+  | { readonly id: number; readonly message: string; readonly code: string | null }
+
+/** The id of an answer that nobody asked for: the thread is ready. */
+const READY = 0
+
+const port = parentPort
+if (port === null) throw new Error('This file is run as a worker')
+const { path, identity }: ThreadOptions = workerData
+// A file that was deleted or replaced meanwhile is used on by who has it open: the counters must not begin afresh.
+if (identityOf(path) !== identity) throw new Error(`${path} is another file now`)
+const file = createSqliteFile(path)
+
+async function answer({ id, sql, parameters, reads }: Statement): Promise<Answered> {
+  try {
+    const answered = reads ? JSON.stringify(await file.query(sql, parameters)) : await file.execute(sql, parameters)
+    return { id, answer: answered }
+  } catch (error) {
+    const code = error instanceof BetterSqlite3.SqliteError ? error.code : null
+    return { id, message: error instanceof Error ? error.message : String(error), code }
+  }
+}
+
+port.on('message', async (asked: Asked) => {
+  if (asked !== null) {
+    port.postMessage(await answer(asked))
+    return
+  }
+  await file.close()
+  port.close()
+})
+port.postMessage({ id: READY, answer: 0 } satisfies Answered)
