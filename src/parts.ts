@@ -7,9 +7,11 @@ import { EventLog } from './events/event-log.js'
 import type { RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
+import { type LoadedOverrides, OverrideReader } from './rules/override-repository.js'
+import { OverrideSet } from './rules/override-set.js'
 import { RevisionPoll } from './rules/revision-poll.js'
 import { RuleCache } from './rules/rule-cache.js'
-import { loadActiveRules } from './rules/rule-repository.js'
+import { type LoadedRules, loadActiveRules } from './rules/rule-repository.js'
 import { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { DatabaseStore } from './stores/database-store.js'
@@ -56,20 +58,45 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   return createLimiter({ ...settings, onStoreError: 'local' }, store, silent)
 }
 
+export type Rules = RuleCache<LoadedRules, RuleSet>
+export type Overrides = RuleCache<LoadedOverrides, OverrideSet>
+
 export function createRuleCache(
   settings: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
-): RuleCache {
-  return new RuleCache({
+): Rules {
+  return new RuleCache<LoadedRules, RuleSet>({
+    entity: 'rule',
     empty: new RuleSet([], router),
     load: (previous, onRows) => loadActiveRules(database, previous, onRows),
-    compile: (rules, previous) => RuleSet.compile(rules, router, previous),
+    compile: ({ rules }, previous) => RuleSet.compile(rules, router, previous),
     ttlMs: settings.ruleCacheTimeoutMs,
     timeoutMs: settings.storeTimeoutMs,
     log,
   })
+}
+
+export function createOverrideCache(
+  settings: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  log: FastifyBaseLogger,
+): { overrides: Overrides; reader: OverrideReader } {
+  const ttlMs = settings.ruleCacheTimeoutMs
+  const set = new OverrideSet(router)
+  const reader = new OverrideReader({ database, set, ttlMs, now: () => settings.clock.now() })
+  const overrides = new RuleCache<LoadedOverrides, OverrideSet>({
+    entity: 'override',
+    empty: set,
+    load: (_previous, onRows) => reader.load(onRows),
+    compile: async () => set,
+    ttlMs,
+    timeoutMs: settings.storeTimeoutMs,
+    log,
+  })
+  return { overrides, reader }
 }
 
 /** Makes this process notice what others change. */
@@ -81,18 +108,20 @@ function createPoll(settings: Settings, read: () => Promise<number>, changed: ()
   return new RevisionPoll({ read, changed, now: () => settings.clock.now(), timeoutMs: settings.storeTimeoutMs })
 }
 
-/** The rules in force for a request: at once, unless this process has not looked at the database for too long. */
-export function createCurrentRules(rules: RuleCache, poll: RevisionPoll): Pick<RuleCache, 'current'> {
-  function current(nowMs: number): RuleSet | Promise<RuleSet> {
+/** What is in force for a request: at once, unless this process has not looked at the database for too long. */
+export function createCurrent<Snapshot>(
+  cache: Pick<RuleCache<never, Snapshot>, 'current' | 'lastGood'>,
+  poll: RevisionPoll,
+): (nowMs: number) => Snapshot | Promise<Snapshot> {
+  return function current(nowMs) {
     const polled = poll.fresh(nowMs)
-    if (polled === undefined) return rules.current(nowMs)
+    if (polled === undefined) return cache.current(nowMs)
     return polled.then((inTime) => {
-      const set = rules.current(nowMs)
+      const set = cache.current(nowMs)
       // Whoever has waited for a database that hangs does not wait for it again.
-      return inTime ? set : rules.lastGood()
+      return inTime ? set : cache.lastGood()
     })
   }
-  return { current }
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {

@@ -6,16 +6,17 @@ import { type OpenDatabase, openDatabase } from './client.js'
 import { MissingTableError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
-import { CounterScopes } from './http/counter-scopes.js'
+import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
 import type { RateLimitOptions } from './options.js'
 import {
-  createCurrentRules,
+  createCurrent,
   createEventLog,
   createLimiter,
+  createOverrideCache,
   createRevisionPoll,
   createRuleCache,
   createStaffLimiter,
@@ -24,7 +25,6 @@ import {
 } from './parts.js'
 import { listChanges, revertChange } from './rules/history.js'
 import type { RevisionPoll } from './rules/revision-poll.js'
-import type { RuleCache } from './rules/rule-cache.js'
 import { resolveSettings, type Settings } from './settings.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
@@ -47,16 +47,21 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const rules = createRuleCache(settings, opened, router, app.log)
-  const poll = createRevisionPoll(settings, opened, () => rules.invalidate())
-  const currentRules = createCurrentRules(rules, poll)
+  const { overrides, reader } = createOverrideCache(settings, opened, router, app.log)
+  const caches = [rules, overrides]
+  const changed = () => invalidate(caches)
+  const poll = createRevisionPoll(settings, opened, changed)
+  const currentRules = createCurrent(rules, poll)
+  const currentOverrides = createCurrent(overrides, poll)
   const events = createEventLog(settings, opened, app.log)
   const scopes = new CounterScopes()
-  const steps = createSteps({ app, settings, router, addresses, limiter, rules: currentRules, events, scopes })
+  const inForce = { rules: currentRules, overrides: currentOverrides }
+  const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
-    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(rules))
+    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
   const decoration: SmartRateLimit = {
@@ -65,9 +70,17 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
-      invalidateCache: () => rules.invalidate(),
-      reload: async () => (await rules.reload(settings.clock.now())).rules.length,
-      active: async () => (await currentRules.current(settings.clock.now())).rules,
+      invalidateCache: () => {
+        reader.expire()
+        changed()
+      },
+      reload: async () => {
+        reader.expire()
+        const nowMs = settings.clock.now()
+        const [{ rules: active }] = await Promise.all([rules.reload(nowMs), overrides.reload(nowMs)])
+        return active.length
+      },
+      active: async () => (await currentRules(settings.clock.now())).rules,
       history: (name, options) => listChanges(opened.database, name, options),
       revert: (changeId) => revertChange(opened, changeId),
     },
@@ -76,6 +89,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     peek: (request) => steps.ask(request, 0),
     reset: async (key) => {
       for (const counter of scopes.countersOf(key)) await limiter.reset(counter)
+      for (const counter of countersOfOverrides(overrides.lastGood(), key)) await limiter.reset(counter)
     },
   }
   app.decorate('smartRateLimit', decoration)
@@ -85,7 +99,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     clock: settings.clock,
     clientAddress: (request) => addresses.client(request).key,
   })
-  connect(app, opened, rules, poll, events)
+  connect(app, opened, changed, poll, events)
   app.addHook('onClose', async () => {
     limiter.close()
     staffLimiter.close()
@@ -99,28 +113,32 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   }
 }
 
-/** Thousands of rules are compiled before the first request, unless the database is away. */
-async function warmUp(rules: RuleCache): Promise<void> {
-  await Promise.race([rules.warm(), delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
+function invalidate(caches: readonly { invalidate(): void }[]): void {
+  for (const cache of caches) cache.invalidate()
+}
+
+/** Thousands of rules and overrides are read before the first request, unless the database is away. */
+async function warmUp(caches: readonly { warm(): Promise<void> }[]): Promise<void> {
+  const warm = Promise.all(caches.map((cache) => cache.warm()))
+  await Promise.race([warm, delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
 }
 
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
 function connect(
   app: FastifyInstance,
   opened: OpenDatabase,
-  rules: RuleCache,
+  changed: () => void,
   poll: RevisionPoll,
   events: EventLog,
 ): void {
   const { ruleListeners, beforeReport } = opened.database
-  const invalidate = () => rules.invalidate()
   const flush = () => events.flush()
-  ruleListeners.add(invalidate)
+  ruleListeners.add(changed)
   beforeReport.add(flush)
   app.addHook('onClose', async () => {
     poll.close()
     await Promise.race([events.flush(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
-    ruleListeners.delete(invalidate)
+    ruleListeners.delete(changed)
     beforeReport.delete(flush)
     await opened.close()
   })

@@ -5,7 +5,7 @@ import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import { type CounterScopes, routeScope } from './http/counter-scopes.js'
-import { createDecide, type DecideSteps, type Outcome } from './http/decide.js'
+import { createDecide, type DecideSteps, NO_OVERRIDES, type Outcome } from './http/decide.js'
 import { createHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -15,6 +15,7 @@ import {
   keyOfFunction,
   keyOfKind,
   type Limit,
+  limitOfOverride,
   limitOfRule,
 } from './http/limits.js'
 import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
@@ -24,8 +25,9 @@ import { createRequestUser, integerUserId } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
+import type { ActiveOverride, OverrideSet } from './rules/override-set.js'
 import type { ClientKind, Rule } from './rules/rule.js'
-import type { RuleCache } from './rules/rule-cache.js'
+import type { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { resolveRouteLimit } from './settings-route-limit.js'
 
@@ -35,8 +37,9 @@ export interface StepParts {
   readonly router: RouterOptions
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
-  /** The rules in force. */
-  readonly rules: Pick<RuleCache, 'current'>
+  /** What is in force at a moment. */
+  readonly rules: (nowMs: number) => RuleSet | Promise<RuleSet>
+  readonly overrides: (nowMs: number) => OverrideSet | Promise<OverrideSet>
   readonly events: EventLog
   readonly scopes: CounterScopes
 }
@@ -61,7 +64,11 @@ export function createSteps(parts: StepParts) {
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
     check: (check: Check, nowMs: number) => limiter.check(check, nowMs),
   }
-  const decide = createDecide({ ...decideSteps, limit: createLimit(parts, warnOfUsers) })
+  const decide = createDecide({
+    ...decideSteps,
+    ...createOverrides(parts, warnOfUsers),
+    limit: createLimit(parts, warnOfUsers),
+  })
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
   const onRequest: OnRequestSteps = {
@@ -135,21 +142,41 @@ function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['li
   })
   if (!settings.useDynamicRules) return staticLimit
 
-  const limits = new WeakMap<Rule, Limit>()
-  function ruleLimit(rule: Rule): Limit {
-    let limit = limits.get(rule)
-    if (limit === undefined) {
-      if (rule.client.kind === 'user') warnOfUsers()
-      limit = limitOfRule(rule, options)
-      limits.set(rule, limit)
-    }
-    return limit
-  }
+  const ruleLimit = rememberLimits((rule: Rule) => {
+    if (rule.client.kind === 'user') warnOfUsers()
+    return limitOfRule(rule, options)
+  })
   return (request, path, nowMs) =>
-    after(rules.current(nowMs), (set) => {
+    after(rules(nowMs), (set) => {
       const rule = set.match(path, request.method)
       return rule === undefined ? staticLimit(request, path) : ruleLimit(rule)
     })
+}
+
+/** Which overrides are in force, and what they hold a request to. */
+function createOverrides(parts: StepParts, warnOfUsers: () => void): Pick<DecideSteps, 'overrides' | 'overrideLimit'> {
+  const { settings, overrides } = parts
+  const options = keyOptions(parts)
+  const overrideLimit = rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
+  if (!settings.useDynamicRules) return { overrides: () => NO_OVERRIDES, overrideLimit }
+  function checkUsers(set: OverrideSet): OverrideSet {
+    if (set.hasUsers) warnOfUsers()
+    return set
+  }
+  return { overrides: (nowMs) => after(overrides(nowMs), checkUsers), overrideLimit }
+}
+
+/** The limit of each rule or override, made when it is first needed. */
+function rememberLimits<Source extends object>(make: (source: Source) => Limit): (source: Source) => Limit {
+  const limits = new WeakMap<Source, Limit>()
+  return function limitOf(source) {
+    let limit = limits.get(source)
+    if (limit === undefined) {
+      limit = make(source)
+      limits.set(source, limit)
+    }
+    return limit
+  }
 }
 
 /** Says once that limits by user have nobody to tell them who that is. */

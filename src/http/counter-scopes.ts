@@ -1,3 +1,5 @@
+import { parseOverrideClient } from '../rules/override.js'
+import type { OverrideSet } from '../rules/override-set.js'
 import { countersOfKey } from './client-key.js'
 
 /** More are there only where a rate function answers with ever new periods. */
@@ -39,4 +41,26 @@ interface Route {
 export function routeScope(name: string, { method, url = '*' }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
   return `route:${name}:${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
+}
+
+/** The scope of an override, by the id of its row: an edit keeps what was counted. */
+export function overrideScope(id: number): string {
+  return `override:${id}`
+}
+
+/** The counters that overrides have for a client, by the key that the log has. */
+export function countersOfOverrides(overrides: OverrideSet, key: string): string[] {
+  const client = clientOf(key)
+  if (client === undefined) return []
+  return overrides
+    .ratesOf(client)
+    .flatMap(({ id }) => countersOfKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
+}
+
+function clientOf(key: string): ReturnType<typeof parseOverrideClient> | undefined {
+  try {
+    return parseOverrideClient(key)
+  } catch {
+    return undefined
+  }
 }

@@ -1,10 +1,11 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
+import type { ActiveOverride, OverrideSet } from '../rules/override-set.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
-import { addressKey, type ClientKey } from './client-key.js'
+import type { ClientKey } from './client-key.js'
 import { DENIED_LIMIT, type Limit } from './limits.js'
-import type { UserId } from './request-user.js'
+import { type UserId, userText } from './request-user.js'
 
 /** What became of one request: all that headers, the event log and a refusal need. */
 export interface Outcome {
@@ -22,12 +23,19 @@ export interface DecideSteps {
   now(): number
   address(request: FastifyRequest): ClientAddress
   user(request: FastifyRequest): UserId | Promise<UserId>
+  overrides(nowMs: number): Overrides | Promise<Overrides>
+  overrideLimit(override: ActiveOverride): Limit
   limit(request: FastifyRequest, path: string, nowMs: number): Limit | Promise<Limit>
   check(check: Check, nowMs: number): Decision | Promise<Decision>
 }
 
+type Overrides = Pick<OverrideSet, 'hasUsers' | 'find'>
+
+/** Where there are none. */
+export const NO_OVERRIDES: Overrides = { hasUsers: false, find: () => undefined }
+
 /**
- * Asks the limiter about a request; null where the allow list lets it through.
+ * Asks the limiter about a request; null where the allow list or an override lets it through.
  *
  * @param path as the router sees it
  * @param cost 0 only looks
@@ -38,7 +46,37 @@ const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, res
 
 /** Nothing in it waits unless a step does: a promise is passed on, any other value is used at once. */
 export function createDecide(steps: DecideSteps): Decide {
+  function checked(
+    limit: Limit,
+    request: FastifyRequest,
+    cost: number,
+    address: ClientAddress,
+    user: UserId,
+    nowMs: number,
+  ): Outcome | Promise<Outcome> {
+    return after(limit.clientKey(request, address, user), (client) =>
+      after(steps.check({ key: client.counter, policy: limit.policy, cost }, nowMs), (decision) => {
+        const refused = limit.block && !decision.allowed
+        return { decision, refused, limit, client, address, user, nowMs }
+      }),
+    )
+  }
+
+  function denied(
+    limit: Limit,
+    request: FastifyRequest,
+    address: ClientAddress,
+    user: UserId,
+    nowMs: number,
+  ): Outcome | Promise<Outcome> {
+    return after(limit.clientKey(request, address, user), (client) => {
+      return { decision: DENIED, refused: true, limit, client, address, user, nowMs }
+    })
+  }
+
+  /** For a client that is not exempt. */
   function limited(
+    override: ActiveOverride | undefined,
     request: FastifyRequest,
     path: string,
     cost: number,
@@ -46,26 +84,47 @@ export function createDecide(steps: DecideSteps): Decide {
     user: UserId,
     nowMs: number,
   ): Outcome | Promise<Outcome> {
-    return after(steps.limit(request, path, nowMs), (limit) =>
-      after(limit.clientKey(request, address, user), (client) =>
-        after(steps.check({ key: client.counter, policy: limit.policy, cost }, nowMs), (decision) => {
-          const refused = limit.block && !decision.allowed
-          return { decision, refused, limit, client, address, user, nowMs }
-        }),
-      ),
-    )
+    if (address.listed === 'deny') return denied(DENIED_LIMIT, request, address, user, nowMs)
+    if (override === undefined) {
+      return after(steps.limit(request, path, nowMs), (limit) => checked(limit, request, cost, address, user, nowMs))
+    }
+    const limit = steps.overrideLimit(override)
+    if (override.effect === 'deny') return denied(limit, request, address, user, nowMs)
+    return checked(limit, request, cost, address, user, nowMs)
+  }
+
+  function decideWith(
+    overrides: Overrides,
+    request: FastifyRequest,
+    path: string,
+    cost: number,
+    address: ClientAddress,
+    nowMs: number,
+  ): ReturnType<Decide> {
+    if (overrides.hasUsers) {
+      return after(steps.user(request), (user) => {
+        const override = overrides.find(address.plain, userText(user), path, nowMs)
+        if (isExempt(address, override)) return null
+        return limited(override, request, path, cost, address, user, nowMs)
+      })
+    }
+    const override = overrides.find(address.plain, null, path, nowMs)
+    if (isExempt(address, override)) return null
+    return after(steps.user(request), (user) => limited(override, request, path, cost, address, user, nowMs))
   }
 
   return function decide(request, path, cost) {
     const nowMs = steps.now()
     const address = steps.address(request)
-    if (address.listed === 'allow') return null
-    return after(steps.user(request), (user) =>
-      address.listed === 'deny' ? denied(address, user, nowMs) : limited(request, path, cost, address, user, nowMs),
-    )
+    const overrides = steps.overrides(nowMs)
+    return overrides instanceof Promise
+      ? overrides.then((loaded) => decideWith(loaded, request, path, cost, address, nowMs))
+      : decideWith(overrides, request, path, cost, address, nowMs)
   }
 }
 
-function denied(address: ClientAddress, user: UserId, nowMs: number): Outcome {
-  return { decision: DENIED, refused: true, limit: DENIED_LIMIT, client: addressKey(address), address, user, nowMs }
+/** Whoever refuses goes before whoever lets through: the deny list, then overrides, then the allow list. */
+function isExempt({ listed }: ClientAddress, override: ActiveOverride | undefined): boolean {
+  if (listed === 'deny' || override?.effect === 'deny') return false
+  return listed === 'allow' || override?.effect === 'allow'
 }

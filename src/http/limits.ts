@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { SECOND_MS } from '../clock.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
+import type { ActiveOverride } from '../rules/override-set.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
@@ -15,11 +16,11 @@ import {
   ruleKey,
   userKey,
 } from './client-key.js'
-import type { CounterScopes } from './counter-scopes.js'
+import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import { type Asked, guard } from './guard.js'
 import { policyField, quotedName } from './headers.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
-import type { UserId } from './request-user.js'
+import { type UserId, userText } from './request-user.js'
 
 /** What one request is held to. */
 export interface Limit {
@@ -45,9 +46,11 @@ function createLimit(policyName: string, limit: Pick<Limit, 'policy' | 'block' |
   }
 }
 
+const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
+
 /** What an address of the deny list is held to. */
 export const DENIED_LIMIT: Limit = createLimit('deny-list', {
-  policy: { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS },
+  policy: NOTHING,
   block: true,
   ruleName: '',
   clientKey: (_request, address) => addressKey(address),
@@ -72,8 +75,8 @@ export function keyOfKind(client: ClientKind, { hashHeader }: KeyOptions): KeyOf
   if (client.kind === 'ip') return (_request, address) => addressKey(address)
   if (client.kind === 'user') {
     return (_request, address, user) => {
-      const id = user === null ? '' : String(user).trim()
-      return id === '' ? addressKey(address) : userKey(id)
+      const id = userText(user)
+      return id === null ? addressKey(address) : userKey(id)
     }
   }
   const { name } = client
@@ -103,6 +106,18 @@ export function limitOfRule({ name, policy, block, client }: Rule, options: KeyO
     ruleName: name,
     clientKey: (request, address, user) =>
       after(keyOf(request, address, user), (key) => ruleKey(name, client.kind, key)),
+  })
+}
+
+/** The limit of an override. Each client that it is for has a counter of its own, apart from all its others. */
+export function limitOfOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
+  const keyOf = keyOfKind({ kind: client.kind }, options)
+  const scope = overrideScope(id)
+  return createLimit('override', {
+    policy: typeof effect === 'object' ? effect : NOTHING,
+    block: true,
+    ruleName: '',
+    clientKey: (request, address, user) => after(keyOf(request, address, user), (key) => inScope(scope, key)),
   })
 }
 

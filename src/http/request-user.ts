@@ -43,3 +43,8 @@ export function integerUserId(id: UserId): number | null {
   const integer = typeof id === 'bigint' ? Number(id) : id
   return typeof integer === 'number' && Number.isSafeInteger(integer) ? integer : null
 }
+
+/** The id as keys and overrides spell it; null for nobody. */
+export function userText(id: UserId): string | null {
+  return id === null ? null : String(id).trim() || null
+}

@@ -4,9 +4,9 @@ import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
-import { createDecide, type DecideSteps } from './decide.js'
+import { createDecide, type DecideSteps, NO_OVERRIDES } from './decide.js'
 import { createStricterHeaders, type HeaderVariant } from './headers.js'
-import { createStaticLimits, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
+import { createStaticLimits, DENIED_LIMIT, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
 import { createOnRequest } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
@@ -71,7 +71,7 @@ export function createRouteLimit(
   return createOnRequest({
     path: () => '/',
     cost: (request: FastifyRequest) => costOf(request),
-    decide: createDecide({ ...steps, limit }),
+    decide: createDecide({ ...steps, limit, overrides: () => NO_OVERRIDES, overrideLimit: () => DENIED_LIMIT }),
     headers: createStricterHeaders(headers),
     record: () => undefined,
     failed,

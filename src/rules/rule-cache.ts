@@ -1,15 +1,20 @@
-import type { LoadedRules } from './rule-repository.js'
-import type { RuleSet } from './rule-set.js'
+/** What a table was read into. */
+interface Loaded {
+  /** Rows that raw SQL wrote past the validation, and what is wrong with each. */
+  readonly rejected: readonly { readonly name: string; readonly reason: string }[]
+}
 
-export interface RuleCacheOptions {
+export interface RuleCacheOptions<Read extends Loaded, RuleSet> {
+  /** What the table holds. */
+  readonly entity: 'rule' | 'override'
   /** The rules in force before the table has been read. */
   readonly empty: RuleSet
   /**
    * @param previous what was loaded before, to be answered again where nothing changed
    * @param onRows to be called when the table has answered
    */
-  readonly load: (previous: LoadedRules | undefined, onRows: () => void) => Promise<LoadedRules>
-  readonly compile: (rules: LoadedRules['rules'], previous: RuleSet) => Promise<RuleSet>
+  readonly load: (previous: Read | undefined, onRows: () => void) => Promise<Read>
+  readonly compile: (loaded: Read, previous: RuleSet) => Promise<RuleSet>
   /** How long a set is used before it is read again, in milliseconds. */
   readonly ttlMs: number
   /** How long a request waits for the table, in milliseconds, before it goes on with the last good set. */
@@ -26,14 +31,17 @@ const RETRY_MS = 1_000
 /** How long a request waits for rules that have been read to be compiled; thousands of new ones take longer. */
 const COMPILING_MS = 25
 
+/** Of thousands of rows that are wrong the log need not have every one. */
+const MAX_COMPLAINTS = 100
+
 /**
- * The active rules in process memory. One load at a time; an invalidation during a load makes it read again, so that
+ * The active rules, or the overrides, in process memory. One load at a time; an invalidation during a load makes it read again, so that
  * whoever asks afterwards sees the change. A load that fails keeps the last good set, or none where there was none.
  */
-export class RuleCache {
-  readonly #options: RuleCacheOptions
+export class RuleCache<Read extends Loaded, RuleSet> {
+  readonly #options: RuleCacheOptions<Read, RuleSet>
   #set: RuleSet
-  #loaded: LoadedRules | undefined
+  #loaded: Read | undefined
   #freshFromMs = Number.NaN
   #freshUntilMs = Number.NaN
   #loading: Promise<RuleSet> | undefined
@@ -45,7 +53,7 @@ export class RuleCache {
   #compiling: NodeJS.Timeout | undefined
   #reported = new Set<string>()
 
-  constructor(options: RuleCacheOptions) {
+  constructor(options: RuleCacheOptions<Read, RuleSet>) {
     this.#options = options
     this.#set = options.empty
   }
@@ -68,7 +76,7 @@ export class RuleCache {
     const { load, compile } = this.#options
     try {
       const loaded = await load(this.#loaded, () => undefined)
-      const set = await compile(loaded.rules, this.#set)
+      const set = await compile(loaded, this.#set)
       if (this.#loaded !== undefined) return
       this.#set = set
       this.#loaded = loaded
@@ -108,7 +116,7 @@ export class RuleCache {
         // Changed while it was read: what was read may be older than the change.
         if (invalidations !== this.#invalidations) continue
         this.#report(loaded)
-        if (loaded !== this.#loaded) this.#set = await compile(loaded.rules, this.#set)
+        if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
         this.#loaded = loaded
         if (invalidations !== this.#invalidations) continue
         this.#keepUntil(nowMs, ttlMs)
@@ -168,22 +176,24 @@ export class RuleCache {
     })
   }
 
-  #report({ rejected }: LoadedRules): void {
-    const { log } = this.#options
-    if (this.#isFailing) log.info('Rate limit rules can be read again')
+  #report({ rejected }: Loaded): void {
+    const { log, entity } = this.#options
+    if (this.#isFailing) log.info(`Rate limit ${entity}s can be read again`)
     this.#isFailing = false
     const complaints = new Set<string>()
-    for (const { name, reason } of rejected) {
+    for (const { name, reason } of rejected.slice(0, MAX_COMPLAINTS)) {
       const complaint = `${name}: ${reason}`
       complaints.add(complaint)
-      if (!this.#reported.has(complaint)) log.warn({ rule: name, reason }, 'Rate limit rule skipped: it is not valid')
+      if (this.#reported.has(complaint)) continue
+      log.warn({ [entity]: name, reason }, `Rate limit ${entity} skipped: it is not valid`)
     }
     this.#reported = complaints
   }
 
   #reportFailure(error: unknown): void {
     if (!this.#isFailing) {
-      this.#options.log.error({ err: error }, 'Rate limit rules cannot be read: the last good ones stay in force')
+      const { log, entity } = this.#options
+      log.error({ err: error }, `Rate limit ${entity}s cannot be read: the last good ones stay in force`)
     }
     this.#isFailing = true
   }

@@ -49,10 +49,11 @@ function controlledTable() {
 function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000) {
   const lines: string[] = []
   const note = (_details: object, message: string) => lines.push(message)
-  const cache = new RuleCache({
+  const cache = new RuleCache<LoadedRules, RuleSet>({
+    entity: 'rule',
     load: table.load,
     empty: new RuleSet([], AS_WRITTEN),
-    compile: (rules, previous) => RuleSet.compile(rules, AS_WRITTEN, previous),
+    compile: ({ rules }, previous) => RuleSet.compile(rules, AS_WRITTEN, previous),
     ttlMs: 60_000,
     timeoutMs,
     log: { error: note, warn: note, info: (message) => lines.push(message) },
