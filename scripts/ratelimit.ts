@@ -3,27 +3,36 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../src/package-root.js'
 import { COMMANDS } from './commands/index.js'
+import type { Command } from './commands/support/command.js'
 import { overviewLines } from './commands/support/help.js'
 import { didYouMean } from './commands/support/suggest.js'
 import { describeError, printLine, warnLine } from './commands/support/terminal.js'
 import { UsageError } from './commands/support/usage-error.js'
 
-/** Runs `ratelimit <name> <args…>` and answers the exit status: 0 done, 1 something failed, 2 wrong usage. */
-async function dispatch(name: string | undefined, args: readonly string[]): Promise<number> {
+/** Runs `ratelimit <words…>` and answers the exit status: 0 done, 1 something failed, 2 wrong usage. */
+async function dispatch(words: readonly string[]): Promise<number> {
+  const [name, second] = words
+  const command = COMMANDS.find((candidate) => candidate.name === name || candidate.name === `${name} ${second}`)
   try {
     if (name === undefined) throw new UsageError('no command given')
-    if (name === '--help' || name === '-h') return printOverview()
     if (name === '--version') return printVersion()
-    const command = COMMANDS.find((candidate) => candidate.name === name)
-    if (command === undefined) throw unknownCommand(name)
-    return await command.execute(args)
+    if (command !== undefined) return await command.execute(words.slice(command.name.split(' ').length))
+    // "override" of "override add", where another word follows or none.
+    const family = COMMANDS.filter((candidate) => candidate.name.startsWith(`${name} `))
+    const isFamily = family.length > 0
+    if (isHelp(name) || (isFamily && isHelp(second))) return printOverview(isFamily ? family : COMMANDS)
+    throw isFamily ? incompleteCommand(name, second, family) : unknownCommand(name)
   } catch (error) {
-    return reportFailure(name, error)
+    return reportFailure(command, error)
   }
 }
 
-function printOverview(): number {
-  for (const line of overviewLines(COMMANDS)) printLine(line)
+function isHelp(word: string | undefined): boolean {
+  return word === '--help' || word === '-h'
+}
+
+function printOverview(commands: readonly Command[]): number {
+  for (const line of overviewLines(commands)) printLine(line)
   return 0
 }
 
@@ -39,9 +48,16 @@ function unknownCommand(name: string): UsageError {
   return new UsageError(`unknown ${kind} ${JSON.stringify(name)}${didYouMean(name, known)}`)
 }
 
-function reportFailure(name: string | undefined, error: unknown): number {
-  const known = COMMANDS.some((command) => command.name === name)
-  const program = known ? `ratelimit ${name}` : 'ratelimit'
+function incompleteCommand(name: string, second: string | undefined, family: readonly Command[]): UsageError {
+  const known = family.map((command) => command.name)
+  const given = second === undefined ? name : `${name} ${second}`
+  return new UsageError(
+    `unknown command ${JSON.stringify(given)}${didYouMean(given, known) || `: give ${known.join(' or ')}`}`,
+  )
+}
+
+function reportFailure(command: Command | undefined, error: unknown): number {
+  const program = command === undefined ? 'ratelimit' : `ratelimit ${command.name}`
   if (error instanceof UsageError) {
     warnLine(`${program}: ${error.message} (see ${program} --help)`)
     return 2
@@ -51,5 +67,4 @@ function reportFailure(name: string | undefined, error: unknown): number {
   return 1
 }
 
-const [name, ...args] = process.argv.slice(2)
-process.exitCode = await dispatch(name, args)
+process.exitCode = await dispatch(process.argv.slice(2))

@@ -2,9 +2,22 @@ import { alerts } from './alerts.js'
 import { cleanup } from './cleanup.js'
 import { hashPassword } from './hash-password.js'
 import { migrate } from './migrate.js'
+import { overrideAdd } from './override-add.js'
+import { overrideList } from './override-list.js'
+import { overrideRemove } from './override-remove.js'
 import { pruneEvents } from './prune-events.js'
 import { reloadRules } from './reload-rules.js'
 import type { Command } from './support/command.js'
 
 /** All there are, in the order the help lists them. */
-export const COMMANDS: readonly Command[] = [alerts, cleanup, hashPassword, migrate, pruneEvents, reloadRules]
+export const COMMANDS: readonly Command[] = [
+  alerts,
+  cleanup,
+  hashPassword,
+  migrate,
+  overrideAdd,
+  overrideList,
+  overrideRemove,
+  pruneEvents,
+  reloadRules,
+]

@@ -1,5 +1,5 @@
 import type { CommandDefinition } from './command.js'
-import { withCommonOptions } from './options.js'
+import { partsOf, withCommonOptions } from './options.js'
 
 /** The help of one command, line by line: enough by itself. */
 export function helpLines({
@@ -10,17 +10,20 @@ export function helpLines({
   environment,
   example,
 }: Omit<CommandDefinition, 'run'>): string[] {
-  const optionRows = Object.entries(withCommonOptions(options)).map(([option, spec]) => {
+  const { options: named, operands } = partsOf(withCommonOptions(options))
+  const operandRows = operands.map((operand) => [`<${operand}>`, options[operand]?.help ?? ''] as const)
+  const optionRows = Object.entries(named).map(([option, spec]) => {
     if (spec.type === 'flag') return [`--${option}`, spec.help] as const
     const default_ = spec.default === undefined ? '' : ` (${spec.default})`
     return [`--${option} <${spec.type === 'integer' ? 'int' : 'text'}>`, `${spec.help}${default_}`] as const
   })
   return [
-    `Usage: ratelimit ${name} [options]`,
+    ['Usage: ratelimit', name, '[options]', ...operandRows.map(([operand]) => operand)].join(' '),
     '',
     `${summary}.`,
     ...description.flatMap((paragraph) => ['', ...wrapped(paragraph)]),
     '',
+    ...(operandRows.length === 0 ? [] : ['Arguments:', ...columns(operandRows), '']),
     'Options:',
     ...columns(optionRows),
     ...environmentLines(environment),

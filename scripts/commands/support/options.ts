@@ -23,13 +23,24 @@ interface Integer {
   readonly default?: number
 }
 
-/** The options of a command by name, without the dashes. */
-export type Options = Readonly<Record<string, Flag | Text | Integer>>
+/** A word without dashes, which has to be given; several in the order in which they are defined. */
+interface Operand {
+  readonly type: 'operand'
+  readonly help: string
+}
 
-type ValueOf<Option extends Options[string]> = { flag: boolean; text: string; integer: number }[Option['type']]
+/** What a command takes by name: options, without the dashes, and operands. */
+export type Options = Readonly<Record<string, Flag | Text | Integer | Operand>>
+
+type ValueOf<Option extends Options[string]> = {
+  flag: boolean
+  text: string
+  integer: number
+  operand: string
+}[Option['type']]
 
 export type OptionValues<Given extends Options> = {
-  readonly [Name in keyof Given]: Given[Name] extends Flag | { readonly default: unknown }
+  readonly [Name in keyof Given]: Given[Name] extends Flag | Operand | { readonly default: unknown }
     ? ValueOf<Given[Name]>
     : ValueOf<Given[Name]> | undefined
 }
@@ -59,27 +70,45 @@ export const MAX_DAYS = 36_500
 /**
  * Reads the arguments of a command. With `help` among them nothing else is looked at.
  *
- * @throws UsageError for an unknown option, a wrong value or a stray word
+ * @throws UsageError for an unknown option, a wrong value, a stray word or a missing one
  */
 export function parseOptions<Given extends Options>(own: Given, args: readonly string[]): ParsedOptions<Given> {
-  const options = withCommonOptions(own)
+  const { options, operands } = partsOf(withCommonOptions(own))
   const tokens = tokenize(options, args)
   const values: Record<string, boolean | string | number | undefined> = {}
   for (const [name, option] of Object.entries(options)) values[name] = option.type === 'flag' ? false : option.default
   const help = tokens.some((token) => token.kind === 'option' && token.name === 'help')
   for (const token of help ? [] : tokens) {
-    if (token.kind === 'positional') throw new UsageError(`unexpected argument ${JSON.stringify(token.value)}`)
+    if (token.kind === 'positional') {
+      const operand = operands.shift()
+      if (operand === undefined) throw new UsageError(`unexpected argument ${JSON.stringify(token.value)}`)
+      values[operand] = token.value
+    }
     if (token.kind !== 'option') continue
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined
     if (option === undefined) throw unknownOption(token.rawName, Object.keys(options))
     values[token.name] = parseValue(token.name, option, token.value)
   }
+  if (operands.length > 0 && !help) throw new UsageError(`no ${operands.join(', no ')} given`)
   // Every name of `own` has a value of its type by now, which an index signature cannot express.
   return { values: values as OptionValues<Given>, json: values.json === true, help }
 }
 
+type NamedOptions = Readonly<Record<string, Exclude<Options[string], Operand>>>
+
+/** Parts what has dashes from the names of what has none. */
+export function partsOf(given: Options): { options: NamedOptions; operands: string[] } {
+  const options: Record<string, NamedOptions[string]> = {}
+  const operands: string[] = []
+  for (const [name, option] of Object.entries(given)) {
+    if (option.type === 'operand') operands.push(name)
+    else options[name] = option
+  }
+  return { options, operands }
+}
+
 /** Splits the arguments; their meaning is checked here rather than by Node, whose messages name no remedy. */
-function tokenize(options: Options, args: readonly string[]) {
+function tokenize(options: NamedOptions, args: readonly string[]) {
   const config: Record<string, { type: 'boolean' | 'string'; short?: string }> = {}
   for (const [name, { type }] of Object.entries(options))
     config[name] = { type: type === 'flag' ? 'boolean' : 'string' }
@@ -96,7 +125,7 @@ function unknownOption(rawName: string, known: readonly string[]): UsageError {
   return new UsageError(`unknown option ${JSON.stringify(rawName)}${hint}`)
 }
 
-function parseValue(name: string, option: Options[string], value: string | undefined): boolean | string | number {
+function parseValue(name: string, option: NamedOptions[string], value: string | undefined): boolean | string | number {
   if (option.type === 'flag') return parseFlag(name, value)
   if (option.type === 'integer') return parseInteger(name, option, value)
   if (value === undefined) throw new UsageError(`--${name} has no value: give a text`)
