@@ -24,14 +24,14 @@ export const overrideAdd = defineCommand({
   options: {
     client: {
       type: 'operand',
-      help: 'an address, a network such as 10.0.0.0/8, or user:<id>; keys of the log are clients too',
+      help: 'an address, a network such as 10.0.0.0/8, or user:<id>',
     },
     effect: { type: 'operand', help: 'deny, allow, or a rate such as 20/m' },
     path: { type: 'text', help: 'regular expression (RE2): only for paths that it is found in' },
     for: { type: 'text', help: 'how long it holds: 30m, 2h, 7d; at most 366d' },
     until: { type: 'text', help: 'until when it holds: 2027-01-31T12:00:00Z' },
     note: { type: 'text', help: 'why' },
-    algorithm: { type: 'text', help: 'how a rate counts: fixed_window, sliding_window, token_bucket, leaky_bucket' },
+    algorithm: { type: 'text', help: 'how a rate counts: fixed_window unless given' },
     ...DATABASE_OPTIONS,
   },
   environment: DATABASE_ENVIRONMENT,

@@ -43,7 +43,7 @@ describe('ratelimit', () => {
   for (const { name, help } of COMMANDS) {
     test(`the help of ${name} says what it takes, with an example`, () => {
       const text = help.join('\n')
-      assert.match(text, new RegExp(`^Usage: ratelimit ${name} \\[options\\]\n`))
+      assert.match(text, new RegExp(`^Usage: ratelimit ${name} \\[options\\](?: <\\w+>)*\n`))
       assert.match(text, /\nOptions:\n(?: {2}--.+\n)* {2}--json +\S/)
       assert.match(text, new RegExp(`\nExample:\n.*ratelimit ${name}`))
       assert.match(text, /\nExit status: 0 done, 1 something failed, 2 wrong usage\./)
