@@ -35,7 +35,7 @@ export interface RateLimitOptions {
   enabled?: boolean | undefined
   /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` unless given. */
   logEvents?: boolean | 'blocked' | undefined
-  /** Whether rules of the rule table apply; without it the table is never read. */
+  /** Whether the rules and overrides of the database apply; without it their tables are never read. */
   useDynamicRules?: boolean | undefined
   /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 unless given. */
   ruleCacheTimeout?: number | undefined

@@ -43,7 +43,7 @@ export interface SmartRateLimit {
   readonly store: Store
   /**
    * Makes a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a limit
-   * with a counter per route. It logs no event, and no rule changes it.
+   * with a counter per route. It logs no event, and no rule or override changes it.
    *
    * @throws InvalidSettingError for options that are wrong or unknown
    */
@@ -53,7 +53,8 @@ export interface SmartRateLimit {
    * cost, and for routes that opted out of the hook.
    *
    * @param options `cost`: an integer, 1 unless given
-   * @returns null where nothing limits the request: with `enabled: false`, on skipped paths, for the allow list
+   * @returns null where nothing limits the request: with `enabled: false`, on skipped paths, for the allow list,
+   * for an override that lets through
    */
   check(request: FastifyRequest, options?: { readonly cost?: number }): Promise<Decision | null>
   /**

@@ -116,7 +116,7 @@ function parseNetwork(text: string): OverrideClient {
     throw new Error(`${JSON.stringify(text)} is no network: the bits after / are ${before} to ${most + before}`)
   }
   const address = ip.toString()
-  const network = networkOf(address, bits, family)
+  const network = bits === most ? address : networkOf(address, bits, family)
   // Not cleared silently: whoever wrote 10.1.2.3/8 may have meant the one address.
   if (network !== address)
     throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)

@@ -159,14 +159,15 @@ describe('the rule cache', () => {
     const table = controlledTable()
     let finish: () => void = () => undefined
     const compiling: Promise<unknown>[] = []
-    const cache = new RuleCache({
+    const cache = new RuleCache<LoadedRules, RuleSet>({
+      entity: 'rule',
       empty: new RuleSet([], AS_WRITTEN),
       load: async (_previous, onRows) => {
         const loaded = await table.load()
         onRows()
         return loaded
       },
-      compile: async (rules, previous) => {
+      compile: async ({ rules }, previous) => {
         if (compiling.length > 0) await compiling[0]
         return RuleSet.compile(rules, AS_WRITTEN, previous)
       },
