@@ -74,6 +74,23 @@ export class RuleValidationError extends InvalidRuleError {
   }
 }
 
+const InvalidDocumentError: MessageErrorConstructor = createError('FST_RATE_LIMIT_INVALID_DOCUMENT', '%s', 400)
+
+/** How many of its complaints the message of a document repeats. */
+const SHOWN_ERRORS = 10
+
+/** A file of rules that cannot be imported. `errors` holds one message for every wrong place, `{ "rules[3].rate": "…" }`. */
+export class RuleDocumentError extends InvalidDocumentError {
+  readonly errors: FieldErrors
+
+  constructor(errors: FieldErrors) {
+    const shown = Object.entries(errors).slice(0, SHOWN_ERRORS)
+    const others = Object.keys(errors).length - shown.length
+    super(`Invalid rule document: ${listed(Object.fromEntries(shown))}${others > 0 ? `; and ${others} more` : ''}`)
+    this.errors = errors
+  }
+}
+
 function listed(errors: FieldErrors): string {
   return Object.entries(errors)
     .map(([field, message]) => `${field}: ${message}`)

@@ -15,6 +15,7 @@ export {
   MissingTableError,
   RateLimitExceededError,
   RevertError,
+  RuleDocumentError,
   RuleValidationError,
   StoreUnavailableError,
   type WrongRow,
@@ -30,8 +31,11 @@ export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type { MiddlewareOptions, RateLimitOptions } from './options.js'
 export { asActor } from './rules/actor.js'
+export type { Difference, FieldChanges } from './rules/difference.js'
+export type { ImportOptions, ImportResult } from './rules/exchange.js'
 export type { Change, ChangedFields, HistoryOptions } from './rules/history.js'
 export type { ClientKind, Rule } from './rules/rule.js'
+export type { OverrideEntry, RuleDocument, RuleEntry } from './rules/rule-document.js'
 export type { SmartRateLimit } from './smart-rate-limit.js'
 export { type DashboardOptions, dashboardPlugin } from './staff/dashboard-plugin.js'
 export { hashPassword } from './staff/passwords.js'

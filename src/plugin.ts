@@ -23,6 +23,7 @@ import {
   createStateSweep,
   createStore,
 } from './parts.js'
+import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
 import type { RevisionPoll } from './rules/revision-poll.js'
 import { resolveSettings, type Settings } from './settings.js'
@@ -81,6 +82,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
         return active.length
       },
       active: async () => (await currentRules(settings.clock.now())).rules,
+      export: () => exportRules(opened.database, settings.clock),
+      import: (document, options) => importRules(opened.database, settings.clock, document, options),
       history: (name, options) => listChanges(opened.database, name, options),
       revert: (changeId) => revertChange(opened, changeId),
     },

@@ -6,8 +6,10 @@ import type { RouteConfig } from './http/cost.js'
 import type { createOnRequest } from './http/on-request.js'
 import type { RouteLimitOptions } from './http/route-limit.js'
 import type { Decision } from './limiter/algorithm.js'
+import type { ImportOptions, ImportResult } from './rules/exchange.js'
 import type { Change, HistoryOptions } from './rules/history.js'
 import type { Rule } from './rules/rule.js'
+import type { RuleDocument } from './rules/rule-document.js'
 import type { Store } from './stores/store.js'
 
 /** What `rateLimitPlugin` decorates an app with. */
@@ -33,6 +35,15 @@ export interface SmartRateLimit {
      * @throws RevertError when there is no such change, or what it wrote was changed again
      */
     revert(changeId: number): Promise<void>
+    /** All rules and overrides as a document, to be kept as JSON and imported elsewhere. */
+    export(): Promise<RuleDocument>
+    /**
+     * Makes the rules and overrides equal to those of a document, all or nothing, and answers what that changed.
+     *
+     * @param options `dryRun` only tells the difference; `keep` deletes nothing
+     * @throws RuleDocumentError with a message for every wrong place
+     */
+    import(document: unknown, options?: ImportOptions): Promise<ImportResult>
   }
   readonly analytics: Analytics
   readonly events: {

@@ -7,6 +7,8 @@ import { overrideList } from './override-list.js'
 import { overrideRemove } from './override-remove.js'
 import { pruneEvents } from './prune-events.js'
 import { reloadRules } from './reload-rules.js'
+import { rulesExport } from './rules-export.js'
+import { rulesImport } from './rules-import.js'
 import type { Command } from './support/command.js'
 
 /** All there are, in the order the help lists them. */
@@ -20,4 +22,6 @@ export const COMMANDS: readonly Command[] = [
   overrideRemove,
   pruneEvents,
   reloadRules,
+  rulesExport,
+  rulesImport,
 ]

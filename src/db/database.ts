@@ -105,6 +105,15 @@ export class Database {
     return report
   }
 
+  /** Runs `work` in one transaction, during which nobody else writes to `tables`. */
+  locked<T>(tables: readonly string[], work: (query: Query) => Promise<T>): Promise<T> {
+    return this.explained(async () => {
+      await this.ready()
+      const qualified = tables.map((table) => this.dialect.table(table))
+      return this.#connection.locked(qualified, work)
+    })
+  }
+
   /** Runs `work`, and says what to do when it fails because a table is missing. */
   async explained<T>(work: () => Promise<T>): Promise<T> {
     try {

@@ -16,6 +16,11 @@ export interface SqlConnection {
   /** Runs queries that all see the database as it was at one moment. Not to be called while another one runs. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
+   * Runs `work` in one transaction, on a connection that no other statement joins. Until its end nobody else writes to
+   * `tables`: what `work` reads of them stays as it is. It should not wait for anything but its queries.
+   */
+  locked<T>(tables: readonly string[], work: (query: Query) => Promise<T>): Promise<T>
+  /**
    * Runs `migrate` alone, whatever other processes do, in one transaction.
    *
    * @param migrate is given the means to query, and to run a script of several statements

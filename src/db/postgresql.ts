@@ -11,6 +11,8 @@ const CONNECT_TIMEOUT_MS = 5_000
 const STATEMENT_TIMEOUT_MS = 5_000
 /** The same for a statement of a report, which may have a long log to read. */
 const REPORT_TIMEOUT_MS = 60_000
+/** How long a transaction of somebody else that wrote to a table is waited for before that table cannot be locked. */
+const LOCK_TIMEOUT_MS = 10_000
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
@@ -85,6 +87,15 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', (client) =>
         read(queryOf(client, REPORT_TIMEOUT_MS)),
       )
+    },
+
+    locked(tables, work) {
+      return inTransaction(pool, 'BEGIN', async (client) => {
+        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
+        await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
+        return work(query)
+      })
     },
 
     exclusively(migrate) {

@@ -49,24 +49,33 @@ export function createSqliteConnection(path: string): SqlConnection {
       return inTransaction(reports, 'BEGIN', read)
     },
 
-    async exclusively(migrate) {
-      const database = await whileBusy(() => openSqlite(path))
-      try {
-        return await inTransaction(database, 'BEGIN IMMEDIATE', (query) =>
-          migrate(query, async (sql) => {
-            database.exec(sql)
-          }),
-        )
-      } finally {
-        database.close()
-      }
-    },
+    // There is one writer of the file at a time.
+    locked: (_tables, work) => asOnlyWriter(path, (query) => work(query)),
+
+    exclusively: (migrate) =>
+      asOnlyWriter(path, (query, database) =>
+        migrate(query, async (sql) => {
+          database.exec(sql)
+        }),
+      ),
 
     async close() {
       await statements.close()
       reports?.close()
       reports = undefined
     },
+  }
+}
+
+async function asOnlyWriter<T>(
+  path: string,
+  work: (query: Query, database: BetterSqlite3.Database) => Promise<T>,
+): Promise<T> {
+  const database = await whileBusy(() => openSqlite(path))
+  try {
+    return await inTransaction(database, 'BEGIN IMMEDIATE', (query) => work(query, database))
+  } finally {
+    database.close()
   }
 }
 

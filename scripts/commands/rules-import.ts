@@ -1,0 +1,68 @@
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { messageOf, RuleDocumentError } from '../../src/errors.js'
+import { asActor } from '../../src/rules/actor.js'
+import { importRules } from '../../src/rules/exchange.js'
+import { type CommandResult, defineCommand } from './support/command.js'
+import { commandActor } from './support/command-actor.js'
+import { importLines } from './support/import-lines.js'
+import {
+  commandSettings,
+  DATABASE_ENVIRONMENT,
+  DATABASE_OPTIONS,
+  withExistingDatabase,
+} from './support/open-database.js'
+
+export const rulesImport = defineCommand({
+  name: 'rules import',
+  summary: 'Make the rules and overrides those of a JSON file',
+  description: [
+    'Creates, updates and deletes rules and overrides until they are those of the file, which rules export made; all of them or, when anything is wrong, none. Servers follow within two seconds. Look first with --dry-run: rules that the file does not name are deleted. With --keep they stay.',
+    'A file without "rules" leaves the rules alone, one without "overrides" the overrides. Overrides of the file that have expired are left out. Another name is another rule: a rename is a deletion and a creation.',
+    'Every wrong place of the file is told on stderr; the exit status is then 1, and nothing was written.',
+  ],
+  options: {
+    file: { type: 'operand', help: 'the file; - reads it from standard input' },
+    'dry-run': { type: 'flag', help: 'say what would change, write nothing' },
+    keep: { type: 'flag', help: 'delete nothing' },
+    ...DATABASE_OPTIONS,
+  },
+  environment: DATABASE_ENVIRONMENT,
+  example: 'ratelimit rules import rules.json --dry-run',
+
+  async run({ file, 'dry-run': dryRun, keep, schema }) {
+    const settings = commandSettings(schema)
+    const document = await readDocument(file)
+    return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
+      try {
+        const result = await asActor(commandActor('rules import'), () =>
+          importRules(database, settings.clock, document, { dryRun, keep }),
+        )
+        return { json: result, lines: importLines(result) }
+      } catch (error) {
+        if (error instanceof RuleDocumentError) return refusal(error)
+        throw error
+      }
+    })
+  },
+})
+
+/** @throws Error for a file that cannot be read, or is no JSON */
+async function readDocument(file: string): Promise<unknown> {
+  const json = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
+  try {
+    // Editors of some systems begin a file with a byte order mark.
+    return JSON.parse(json.replace(/^\uFEFF/, ''))
+  } catch (error) {
+    throw new Error(`${file === '-' ? 'standard input' : file} is no JSON: ${messageOf(error)}`)
+  }
+}
+
+function refusal({ errors }: RuleDocumentError): CommandResult {
+  const complaints = Object.entries(errors).map(([place, message]) => `${place}: ${message}`)
+  return {
+    json: { applied: false, errors },
+    lines: [],
+    failures: [...complaints, `nothing was imported: ${complaints.length} place(s) of the file are wrong`],
+  }
+}

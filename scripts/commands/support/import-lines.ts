@@ -1,0 +1,63 @@
+import type { Difference, FieldChanges } from '../../../src/rules/difference.js'
+import type { ImportResult } from '../../../src/rules/exchange.js'
+import type { OverrideEntry, RuleEntry } from '../../../src/rules/rule-document.js'
+
+/** How much of a long text is shown, in characters. */
+const SHOWN_LENGTH = 60
+
+/** What an import changes, line by line, and then how much of it was done. */
+export function importLines({ rules, overrides, expired, applied }: ImportResult): string[] {
+  const ruleLines = differenceLines(rules, ruleLine, ({ name }) => `rule ${shown(name)}`)
+  const overrideLines = differenceLines(overrides, overrideLine, overrideName)
+  const created = rules.created.length + overrides.created.length
+  const updated = rules.updated.length + overrides.updated.length
+  const deleted = rules.deleted.length + overrides.deleted.length
+  const counts = `${created} created, ${updated} updated, ${deleted} deleted, ${rules.unchanged + overrides.unchanged} unchanged.`
+  return [
+    ...ruleLines,
+    ...overrideLines,
+    ...(expired === 0 ? [] : [`Left out: ${expired} override(s) of the file that have expired.`]),
+    `${applied ? 'Imported' : 'Would be imported'}: ${counts}`,
+    ...(applied ? [] : ['Nothing was written (dry run).']),
+  ]
+}
+
+function differenceLines<Entry, Identity extends keyof Entry>(
+  { created, updated, deleted }: Difference<Entry, Identity>,
+  line: (entry: Entry) => string,
+  name: (entry: Readonly<Pick<Entry, Identity>>) => string,
+): string[] {
+  return [
+    ...created.map((entry) => `+ ${line(entry)}`),
+    ...updated.map((entry) => `~ ${name(entry)}: ${changesText(entry.changes)}`),
+    ...deleted.map((entry) => `- ${line(entry)}`),
+  ]
+}
+
+function ruleLine({ name, rate, pathPattern, method, isActive }: RuleEntry): string {
+  const methods = method === 'ALL' ? [] : [method]
+  return [`rule ${shown(name)}`, rate, ...methods, pathPattern, ...(isActive ? [] : ['(not active)'])].join('  ')
+}
+
+function overrideLine({ client, effect, pathPattern, expiresAt }: OverrideEntry): string {
+  const until = expiresAt === null ? [] : [`until ${expiresAt}`]
+  return [overrideName({ client, pathPattern }), effect, ...until].join('  ')
+}
+
+function overrideName({ client, pathPattern }: Pick<OverrideEntry, 'client' | 'pathPattern'>): string {
+  return `override ${shown(client)}${pathPattern === '' ? '' : ` ${pathPattern}`}`
+}
+
+function changesText<Entry>(changes: FieldChanges<Entry>): string {
+  const pairs = Object.entries<readonly [unknown, unknown] | undefined>(changes)
+  return pairs
+    .flatMap(([field, pair]) => (pair === undefined ? [] : [`${field} ${shown(pair[0])} → ${shown(pair[1])}`]))
+    .join(', ')
+}
+
+/** A value; in quotes where it is a text that would otherwise blur into the line. */
+function shown(value: unknown): string {
+  if (typeof value !== 'string') return value === null ? 'never' : String(value)
+  const text = value.length > SHOWN_LENGTH ? `${value.slice(0, SHOWN_LENGTH)}…` : value
+  return /^[\x21\x23-\x7e]+$/.test(text) ? text : JSON.stringify(text)
+}

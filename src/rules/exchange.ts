@@ -1,0 +1,112 @@
+import type { Clock } from '../clock.js'
+import type { Database } from '../db/database.js'
+import type { Dialect, Query } from '../db/dialect.js'
+import { type Comparison, compareEntries, type Difference } from './difference.js'
+import { checkDocument } from './document-check.js'
+import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
+import {
+  DOCUMENT_VERSION,
+  type OverrideEntry,
+  type RuleDocument,
+  type RuleEntry,
+  SCHEMA_PATH,
+} from './rule-document.js'
+import { OVERRIDES, RULES, type Section } from './sections.js'
+
+export interface ImportOptions {
+  /** Only tells the difference: false unless given. */
+  readonly dryRun?: boolean | undefined
+  /** Leaves what the document does not name, instead of deleting it: false unless given. */
+  readonly keep?: boolean | undefined
+}
+
+export interface ImportResult {
+  readonly rules: Difference<RuleEntry, 'name'>
+  readonly overrides: Difference<OverrideEntry, 'client' | 'pathPattern'>
+  /** How many overrides of the document have expired and were left out. */
+  readonly expired: number
+  /** Whether the database is now as the document says; false for a dry run. */
+  readonly applied: boolean
+}
+
+/**
+ * All rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the same
+ * document, whatever the order in which they were written.
+ */
+export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
+  return database.report(async (query) => {
+    const nowMs = clock.now()
+    const rules = await readEntries(RULES, database.dialect, query)
+    const overrides = await readEntries(OVERRIDES, database.dialect, query)
+    return {
+      $schema: SCHEMA_PATH,
+      version: DOCUMENT_VERSION,
+      rules: rules.sort(RULES.order),
+      overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)).sort(OVERRIDES.order),
+    }
+  })
+}
+
+/**
+ * Makes the rules and overrides of the database equal to those of a document: all or nothing, in one transaction in
+ * which nobody else changes them. A list that the document does not have is left alone. What is right already is not
+ * written: a second import does nothing.
+ *
+ * @param document what an export answered, or was parsed from such a file
+ * @throws RuleDocumentError with a message for every wrong place; then nothing was written
+ */
+export async function importRules(
+  database: Database,
+  clock: Clock,
+  document: unknown,
+  { dryRun = false, keep = false }: ImportOptions = {},
+): Promise<ImportResult> {
+  const wanted = await checkDocument(document)
+  const { dialect } = database
+  const nowMs = clock.now()
+  const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
+  const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
+
+  async function compare(query: Query): Promise<Comparisons> {
+    return {
+      rules: compareEntries(RULES, await readEntries(RULES, dialect, query), wanted.rules, { keep, nowMs }),
+      overrides: compareEntries(OVERRIDES, await readEntries(OVERRIDES, dialect, query), overrides, { keep, nowMs }),
+    }
+  }
+
+  if (dryRun) return resultOf(await database.report(compare), expired, false)
+  const compared = await database.locked([RULES.table, OVERRIDES.table], async (query) => {
+    const comparisons = await compare(query)
+    await writeComparison(RULES, dialect, query, comparisons.rules, nowMs)
+    await writeComparison(OVERRIDES, dialect, query, comparisons.overrides, nowMs)
+    return comparisons
+  })
+  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) {
+    for (const listener of database.ruleListeners) listener()
+  }
+  return resultOf(compared, expired, true)
+}
+
+interface Comparisons {
+  readonly rules: Comparison<RuleEntry, 'name'>
+  readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
+}
+
+async function writeComparison<Entry, Identity extends keyof Entry>(
+  section: Section<Entry, Identity>,
+  dialect: Dialect,
+  query: Query,
+  { difference, written }: Comparison<Entry, Identity>,
+  nowMs: number,
+): Promise<void> {
+  await deleteEntries(section, dialect, query, difference.deleted)
+  await writeEntries(section, dialect, query, written, nowMs)
+}
+
+function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {
+  return written.length + difference.deleted.length > 0
+}
+
+function resultOf({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
+  return { rules: rules.difference, overrides: overrides.difference, expired, applied }
+}
