@@ -1,5 +1,5 @@
 import { InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
-import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
@@ -106,7 +106,7 @@ export class Database {
   }
 
   /** Runs `work` in one transaction, during which nobody else writes to `tables`. */
-  locked<T>(tables: readonly string[], work: (query: Query) => Promise<T>): Promise<T> {
+  locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T> {
     return this.explained(async () => {
       await this.ready()
       const qualified = tables.map((table) => this.dialect.table(table))

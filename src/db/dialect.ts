@@ -5,6 +5,31 @@ export type SqlValue = string | number | null
 /** One statement, `$1`, `$2`, … standing for the parameters. Timestamps come back as milliseconds. */
 export type Query = <Row>(sql: string, parameters?: readonly SqlValue[]) => Promise<Row[]>
 
+export interface Step {
+  readonly sql: string
+  readonly parameters: readonly SqlValue[]
+}
+
+/**
+ * Work that yields one statement after the other, and is given the rows of each. SQLite's driver is synchronous, and
+ * Prisma's connection blocks the process while it waits for a lock: whoever holds that lock must not wait meanwhile,
+ * not even for a promise.
+ */
+export type Steps<T> = Generator<Step, T, unknown[]>
+
+/** Yields one statement: `const rows = yield* ask<Row>('SELECT …')`. */
+export function* ask<Row>(sql: string, parameters: readonly SqlValue[] = []): Steps<Row[]> {
+  // Nobody can know what a statement's rows look like but the caller, who wrote the statement.
+  return (yield { sql, parameters }) as Row[]
+}
+
+/** Takes the steps where waiting does no harm. */
+export async function takeSteps<T>(query: Query, steps: Steps<T>): Promise<T> {
+  let next = steps.next()
+  while (!next.done) next = steps.next(await query(next.value.sql, next.value.parameters))
+  return next.value
+}
+
 /**
  * The package's own connection, beside Prisma's: single statements only, so that a host's transaction can neither
  * take them along when it rolls back nor make them wait for it.
@@ -17,9 +42,9 @@ export interface SqlConnection {
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
    * Runs `work` in one transaction, on a connection that no other statement joins. Until its end nobody else writes to
-   * `tables`: what `work` reads of them stays as it is. It should not wait for anything but its queries.
+   * `tables`: what `work` reads of them stays as it is.
    */
-  locked<T>(tables: readonly string[], work: (query: Query) => Promise<T>): Promise<T>
+  locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T>
   /**
    * Runs `migrate` alone, whatever other processes do, in one transaction.
    *

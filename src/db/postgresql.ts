@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+import { type Dialect, type Query, type SqlConnection, type SqlValue, takeSteps } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's own migration lock, so that `prisma migrate deploy` and `migrate()` keep out of each other's way. */
@@ -94,7 +94,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const query = queryOf(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
-        return work(query)
+        return takeSteps(query, work())
       })
     },
 

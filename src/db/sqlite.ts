@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import BetterSqlite3 from 'better-sqlite3'
-import type { Dialect, Query, SqlConnection, SqlValue } from './dialect.js'
+import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
 import { named, openSqlite, rows } from './sqlite-file.js'
 import { createSqliteStatements } from './sqlite-statements.js'
@@ -49,33 +49,35 @@ export function createSqliteConnection(path: string): SqlConnection {
       return inTransaction(reports, 'BEGIN', read)
     },
 
-    // There is one writer of the file at a time.
-    locked: (_tables, work) => asOnlyWriter(path, (query) => work(query)),
+    // There is one writer of the file at a time, so this locks all tables.
+    async locked(_tables, work) {
+      const database = await whileBusy(() => openSqlite(path))
+      try {
+        const transaction = database.transaction(() => takeStepsNow(database, work()))
+        return await whileBusy(() => transaction.immediate())
+      } finally {
+        database.close()
+      }
+    },
 
-    exclusively: (migrate) =>
-      asOnlyWriter(path, (query, database) =>
-        migrate(query, async (sql) => {
-          database.exec(sql)
-        }),
-      ),
+    async exclusively(migrate) {
+      const database = await whileBusy(() => openSqlite(path))
+      try {
+        return await inTransaction(database, 'BEGIN IMMEDIATE', (query) =>
+          migrate(query, async (sql) => {
+            database.exec(sql)
+          }),
+        )
+      } finally {
+        database.close()
+      }
+    },
 
     async close() {
       await statements.close()
       reports?.close()
       reports = undefined
     },
-  }
-}
-
-async function asOnlyWriter<T>(
-  path: string,
-  work: (query: Query, database: BetterSqlite3.Database) => Promise<T>,
-): Promise<T> {
-  const database = await whileBusy(() => openSqlite(path))
-  try {
-    return await inTransaction(database, 'BEGIN IMMEDIATE', (query) => work(query, database))
-  } finally {
-    database.close()
   }
 }
 
@@ -86,18 +88,29 @@ async function inTransaction<T>(
 ): Promise<T> {
   await whileBusy(() => database.exec(begin))
   try {
-    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
-      const statement = database.prepare(sql)
-      if (statement.reader) return rows<Row>(statement.all(named(parameters)))
-      statement.run(named(parameters))
-      return []
-    })
+    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
+      rows<Row>(runOnce(database, sql, parameters)),
+    )
     database.exec('COMMIT')
     return result
   } catch (error) {
     if (database.inTransaction) database.exec('ROLLBACK')
     throw error
   }
+}
+
+/** Takes the steps at once, so that nothing else of this process runs in between. */
+function takeStepsNow<T>(database: BetterSqlite3.Database, steps: Steps<T>): T {
+  let next = steps.next()
+  while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
+  return next.value
+}
+
+function runOnce(database: BetterSqlite3.Database, sql: string, parameters: readonly SqlValue[]): unknown[] {
+  const statement = database.prepare(sql)
+  if (statement.reader) return statement.all(named(parameters))
+  statement.run(named(parameters))
+  return []
 }
 
 /** What to do about a file that cannot be used; undefined for any other error. */

@@ -1,15 +1,14 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
-import type { Dialect, Query, SqlValue } from '../db/dialect.js'
+import { ask, type Dialect, type SqlValue, type Steps } from '../db/dialect.js'
 import { changeToken, currentActor } from './actor.js'
 import type { Section } from './sections.js'
 
-export async function readEntries<Entry, Identity extends keyof Entry>(
+export function* readEntries<Entry, Identity extends keyof Entry>(
   section: Section<Entry, Identity>,
   dialect: Dialect,
-  query: Query,
-): Promise<Entry[]> {
+): Steps<Entry[]> {
   const columns = section.columns.map(([field, column]) => `${column} AS "${field}"`).join(', ')
-  const rows = await query<{ [Field in keyof Entry]: SqlValue | boolean }>(
+  const rows = yield* ask<{ [Field in keyof Entry]: SqlValue | boolean }>(
     `SELECT ${columns} FROM ${dialect.table(section.table)}`,
   )
   return rows.map((row) => {
@@ -24,13 +23,12 @@ export async function readEntries<Entry, Identity extends keyof Entry>(
 }
 
 /** Creates or replaces entries by one statement. The triggers of the tables keep their history. */
-export async function writeEntries<Entry, Identity extends keyof Entry>(
+export function* writeEntries<Entry, Identity extends keyof Entry>(
   { table, columns, identity }: Section<Entry, Identity>,
   dialect: Dialect,
-  query: Query,
   entries: readonly Entry[],
   nowMs: number,
-): Promise<void> {
+): Steps<void> {
   if (entries.length === 0) return
   const rows = entries.map((entry) => columns.map(([field, , kind]) => storedValue(entry[field], kind)))
   const values = columns.map(([, , kind], place) =>
@@ -40,7 +38,7 @@ export async function writeEntries<Entry, Identity extends keyof Entry>(
   const keys = columns.flatMap(([field, column]) => (identity.includes(field) ? [column] : []))
   const replaced = [...names, 'updated_at', 'changed_by'].map((name) => `${name} = excluded.${name}`)
   // "WHERE true" is for SQLite, which would take ON for the condition of a join.
-  await query(
+  yield* ask(
     `INSERT INTO ${dialect.table(table)} (${names.join(', ')}, updated_at, changed_by)
      SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
      ON CONFLICT (${keys.join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
@@ -52,23 +50,22 @@ export async function writeEntries<Entry, Identity extends keyof Entry>(
  * Deletes entries by one statement, and says who did it: a deleted row cannot carry that, so it goes into the changes
  * that the triggers recorded. Nobody else may write to the table meanwhile.
  */
-export async function deleteEntries<Entry, Identity extends keyof Entry>(
+export function* deleteEntries<Entry, Identity extends keyof Entry>(
   { table, entity, columns, identity }: Section<Entry, Identity>,
   dialect: Dialect,
-  query: Query,
   entries: readonly Entry[],
-): Promise<void> {
+): Steps<void> {
   if (entries.length === 0) return
   const changes = dialect.table('rate_limit_change')
-  const [newest] = await query<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
+  const [newest] = yield* ask<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
   const keys = columns.filter(([field]) => identity.includes(field))
   const rows = entries.map((entry) => keys.map(([field]) => entry[field]))
-  await query(
+  yield* ask(
     `DELETE FROM ${dialect.table(table)} WHERE (${keys.map(([, column]) => column).join(', ')}) IN
      (SELECT ${keys.map((_, place) => dialect.jsonField(place, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
     [JSON.stringify(rows)],
   )
-  await query(
+  yield* ask(
     `UPDATE ${changes} SET source = 'client', actor = $1
      WHERE id > ${dialect.whole('$2')} AND entity = $3 AND action = 'delete'`,
     [currentActor(), newest?.id ?? 0, entity],

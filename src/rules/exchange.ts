@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js'
 import type { Database } from '../db/database.js'
-import type { Dialect, Query } from '../db/dialect.js'
+import { type Dialect, type Steps, takeSteps } from '../db/dialect.js'
+import { InvalidSettingError } from '../errors.js'
 import { type Comparison, compareEntries, type Difference } from './difference.js'
 import { checkDocument } from './document-check.js'
 import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
@@ -34,17 +35,18 @@ export interface ImportResult {
  * document, whatever the order in which they were written.
  */
 export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
-  return database.report(async (query) => {
-    const nowMs = clock.now()
-    const rules = await readEntries(RULES, database.dialect, query)
-    const overrides = await readEntries(OVERRIDES, database.dialect, query)
-    return {
-      $schema: SCHEMA_PATH,
-      version: DOCUMENT_VERSION,
-      rules: rules.sort(RULES.order),
-      overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)).sort(OVERRIDES.order),
-    }
-  })
+  return database.report((query) => takeSteps(query, readDocument(database.dialect, clock.now())))
+}
+
+function* readDocument(dialect: Dialect, nowMs: number): Steps<RuleDocument> {
+  const rules = yield* readEntries(RULES, dialect)
+  const overrides = yield* readEntries(OVERRIDES, dialect)
+  return {
+    $schema: SCHEMA_PATH,
+    version: DOCUMENT_VERSION,
+    rules: rules.sort(RULES.order),
+    overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)).sort(OVERRIDES.order),
+  }
 }
 
 /**
@@ -53,34 +55,43 @@ export function exportRules(database: Database, clock: Clock): Promise<RuleDocum
  * written: a second import does nothing.
  *
  * @param document what an export answered, or was parsed from such a file
- * @throws RuleDocumentError with a message for every wrong place; then nothing was written
+ * @throws RuleDocumentError with a message for every wrong place, InvalidSettingError for an unknown option; then
+ * nothing was written
  */
 export async function importRules(
   database: Database,
   clock: Clock,
   document: unknown,
-  { dryRun = false, keep = false }: ImportOptions = {},
+  options: ImportOptions = {},
 ): Promise<ImportResult> {
+  const { dryRun = false, keep = false, ...unknown } = options
+  // A mistyped "dryRun" must not delete rules.
+  for (const name of Object.keys(unknown)) {
+    throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
+  }
   const wanted = await checkDocument(document)
   const { dialect } = database
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
 
-  async function compare(query: Query): Promise<Comparisons> {
+  function* compare(): Steps<Comparisons> {
+    const given = { keep, nowMs }
     return {
-      rules: compareEntries(RULES, await readEntries(RULES, dialect, query), wanted.rules, { keep, nowMs }),
-      overrides: compareEntries(OVERRIDES, await readEntries(OVERRIDES, dialect, query), overrides, { keep, nowMs }),
+      rules: compareEntries(RULES, yield* readEntries(RULES, dialect), wanted.rules, given),
+      overrides: compareEntries(OVERRIDES, yield* readEntries(OVERRIDES, dialect), overrides, given),
     }
   }
 
-  if (dryRun) return resultOf(await database.report(compare), expired, false)
-  const compared = await database.locked([RULES.table, OVERRIDES.table], async (query) => {
-    const comparisons = await compare(query)
-    await writeComparison(RULES, dialect, query, comparisons.rules, nowMs)
-    await writeComparison(OVERRIDES, dialect, query, comparisons.overrides, nowMs)
+  function* apply(): Steps<Comparisons> {
+    const comparisons = yield* compare()
+    yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
+    yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
     return comparisons
-  })
+  }
+
+  if (dryRun) return resultOf(await database.report((query) => takeSteps(query, compare())), expired, false)
+  const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
   if (changesAnything(compared.rules) || changesAnything(compared.overrides)) {
     for (const listener of database.ruleListeners) listener()
   }
@@ -92,15 +103,14 @@ interface Comparisons {
   readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
 }
 
-async function writeComparison<Entry, Identity extends keyof Entry>(
+function* writeComparison<Entry, Identity extends keyof Entry>(
   section: Section<Entry, Identity>,
   dialect: Dialect,
-  query: Query,
   { difference, written }: Comparison<Entry, Identity>,
   nowMs: number,
-): Promise<void> {
-  await deleteEntries(section, dialect, query, difference.deleted)
-  await writeEntries(section, dialect, query, written, nowMs)
+): Steps<void> {
+  yield* deleteEntries(section, dialect, difference.deleted)
+  yield* writeEntries(section, dialect, written, nowMs)
 }
 
 function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {

@@ -34,6 +34,16 @@ describe('the options of a command', () => {
     assert.deepEqual([values.days, values.schema, values['dry-run'], json], [365, 's', true, true])
   })
 
+  test('operands are taken in their order, between the options, and have to be there', () => {
+    const options = { ...OPTIONS, from: { type: 'operand', help: 'a' }, to: { type: 'operand', help: 'b' } } as const
+    const { values } = parseOptions(options, ['-', '--dry-run', '--', '--days'])
+    assert.deepEqual([values.from, values.to, values['dry-run']], ['-', '--days', true])
+    assert.throws(() => parseOptions(options, ['a']), { message: 'no to given' })
+    assert.throws(() => parseOptions(options, ['a', 'b', 'c']), { message: 'unexpected argument "c"' })
+    assert.throws(() => parseOptions(options, ['--from=a', 'b']), { message: 'unknown option "--from"' })
+    assert.equal(parseOptions(options, ['--help']).help, true)
+  })
+
   for (const [args, complaint] of [
     [['--days', '0'], `--days is "0": ${RANGE}`],
     [['--days', '-1'], `--days is "-1": ${RANGE}`],
