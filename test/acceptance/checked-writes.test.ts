@@ -6,6 +6,9 @@ import { openDatabase } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 
+/** A busy machine is no reason to give a transaction up. */
+const PATIENT = { timeout: 60_000, maxWait: 60_000 }
+
 const GOOD = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
 forEachDatabase((provider) => {
@@ -82,7 +85,7 @@ forEachDatabase((provider) => {
           data: { priority: { increment: 2_147_483_645 } },
         }),
       )
-    })
+    }, PATIENT)
     assert.equal((await rules.findUnique({ where: { name: 'api' } }))?.priority, 3)
   })
 

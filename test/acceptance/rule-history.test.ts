@@ -5,6 +5,9 @@ import { asActor, RevertError } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 
+/** A busy machine is no reason to give a transaction up. */
+const PATIENT = { timeout: 60_000, maxWait: 60_000 }
+
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
 forEachDatabase((provider) => {
@@ -50,7 +53,7 @@ forEachDatabase((provider) => {
         await transaction.rateLimitRule.create({ data: RULE })
         await transaction.rateLimitRule.create({ data: { ...RULE, name: 'b' } })
         await transaction.rateLimitRule.delete({ where: { name: 'b' } })
-      }),
+      }, PATIENT),
     )
     await asActor('bob', () =>
       client.$transaction([

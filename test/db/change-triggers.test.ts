@@ -3,6 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 
+/** A busy machine is no reason to give a transaction up. */
+const PATIENT = { timeout: 60_000, maxWait: 60_000 }
+
 interface ChangeRow {
   readonly actor: string
   readonly source: string
@@ -103,14 +106,14 @@ forEachDatabase((provider, open) => {
           for (const name of ['a', 'b']) {
             await transaction.rateLimitRule.create({ data: { name, pathPattern: '^/', rate: '1/m' } })
           }
-        })
+        }, PATIENT)
         const afterwards = await revision()
         assert.ok(afterwards >= 1)
         await assert.rejects(
           client.$transaction(async (transaction) => {
             await transaction.rateLimitRule.deleteMany()
             throw new Error('changed my mind')
-          }),
+          }, PATIENT),
         )
         assert.equal(await revision(), afterwards)
         await run('DELETE FROM rate_limit_rule')
@@ -148,7 +151,7 @@ forEachDatabase((provider, open) => {
                 if (++started === names.length) allStarted()
                 await everybody
                 await transaction.rateLimitRule.update({ where: { name }, data: { rate: '3/m' } })
-              }),
+              }, PATIENT),
             ),
           )
           assert.equal(await rules.count({ where: { rate: '3/m' } }), names.length)
