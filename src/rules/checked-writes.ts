@@ -30,8 +30,8 @@ interface Write {
   query(args: never): Promise<unknown>
 }
 
-/** Deletions that one statement ascribes, at most. */
-const ASCRIBED = 1_000
+/** Deletions that one statement ascribes, at most: SQLite takes 999 parameters. */
+const ASCRIBED = 500
 
 /**
  * The query extension of a model: all that is wrong with a write is told at once, and nothing is written then; what is

@@ -68,13 +68,24 @@ export function normalOverride({ client }: Readonly<Record<string, unknown>>): {
  *
  * @throws RuleValidationError for a row that reached the table past the validation
  */
-export function parseOverride({ client, effect, algorithm, pathPattern, expiresAt }: OverrideRow): Override {
-  const errors = fieldErrors(CHECKS, REQUIRED, { client, effect, algorithm, pathPattern }, 'stored')
-  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], 'override')
-  const kind = parseEffect(effect)
+export function parseOverride(row: OverrideRow): Override {
+  try {
+    return understood(row)
+  } catch {
+    const { client, effect, algorithm, pathPattern } = row
+    const errors = fieldErrors(CHECKS, REQUIRED, { client, effect, algorithm, pathPattern }, 'stored')
+    throw new RuleValidationError(errors, [], 'override')
+  }
+}
+
+/** Reads each field once: there may be a hundred thousand rows. */
+function understood({ client, effect, algorithm, pathPattern, expiresAt }: OverrideRow): Override {
+  const counting = checkAlgorithm(algorithm)
+  const parsed = parseEffect(effect)
+  CHECKS.pathPattern(pathPattern)
   return {
     client: parseOverrideClient(client),
-    effect: typeof kind === 'string' ? kind : { algorithm: checkAlgorithm(algorithm), ...kind },
+    effect: typeof parsed === 'string' ? parsed : { algorithm: counting, ...parsed },
     pathPattern,
     expiresAtMs: expiresAt,
   }
