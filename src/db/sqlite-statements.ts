@@ -2,7 +2,7 @@ import { createSqliteFile, type SqliteFile } from './sqlite-file.js'
 import { type SqliteThread, startSqliteThread } from './sqlite-thread.js'
 
 /** After so many statements a thread pays: a short command, or a server that few visit, starts none. */
-const STATEMENTS_BEFORE_THREAD = 1_000
+const STATEMENTS_BEFORE_THREAD = 300
 
 /**
  * Runs the statements of this process on a file: on this thread at first, and on a thread of their own as soon as that

@@ -79,7 +79,9 @@ test('a file that was replaced meanwhile is used on, by no new thread', async (t
   await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
   renameSync(path, `${path}.old`)
   const worker = await useUntilStarted(database, once(process, 'worker'))
-  await new Promise((resolve) => worker.once('exit', resolve))
+  const ended = new Promise((resolve) => worker.once('exit', resolve))
+  worker.ref()
+  await ended
 
   assert.deepEqual(await database.query('SELECT id_hash FROM rate_limit_staff_session'), [{ id_hash: 'a' }])
 })
