@@ -140,7 +140,7 @@ export class Limiter {
 
   #instead(check: Check, nowMs: number, error: unknown): Decision {
     this.#failed(error, nowMs)
-    return this.#options.fallback.decide(check, nowMs)
+    return this.#withoutStore(check, nowMs)
   }
 
   #checkBatched(check: Check, nowMs: number): Decision | Promise<Decision> {
@@ -157,13 +157,18 @@ export class Limiter {
       // The request does not wait for it.
       this.#gather(check, nowMs, () => undefined)
     }
-    return this.#options.fallback.decide(check, nowMs)
+    return this.#withoutStore(check, nowMs)
   }
 
   #refused(check: Check, nowMs: number): Decision | undefined {
     // While it is being looked at whether refusals still hold, the store decides.
     if (this.#refusals.isEmpty || this.#options.refusalsPoll?.fresh(nowMs) !== undefined) return undefined
     return this.#refusals.answer(check, nowMs)
+  }
+
+  /** A client that the store had refused stays refused while the store fails. */
+  #withoutStore(check: Check, nowMs: number): Decision {
+    return this.#refusals.answer(check, nowMs) ?? this.#options.fallback.decide(check, nowMs)
   }
 
   #gather(check: Check, nowMs: number, answer: (decision: Decision) => void): void {
@@ -224,7 +229,7 @@ export class Limiter {
       const check = checkAt(batch, place)
       const decision = decisions[place]
       if (decision !== undefined) this.#refusals.note(check, decision, batch.nowMs, batch.generation)
-      answer(decision ?? this.#options.fallback.decide(check, batch.nowMs))
+      answer(decision ?? this.#withoutStore(check, batch.nowMs))
     }
   }
 
@@ -248,7 +253,7 @@ export class Limiter {
     }
     batch.abandoned = true
     for (const [place, answer] of batch.answers.entries()) {
-      answer(this.#options.fallback.decide(checkAt(batch, place), batch.nowMs))
+      answer(this.#withoutStore(checkAt(batch, place), batch.nowMs))
     }
   }
 

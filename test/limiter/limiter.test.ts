@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { decideWithoutStore, fallbackOf } from '../../src/limiter/fallback.js'
 import { Limiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -212,6 +212,28 @@ describe('the limiter', () => {
     assert.equal((await limiter.check(checkOf('b'), NOW_MS + 4_000)).count, 1)
     assert.deepEqual(store.batches, [['a'], ['a'], ['b']])
     assert.equal(lines.length, 2)
+  })
+
+  test('refuses whom the store had refused while it fails, also when nobody can look whether that still holds', async () => {
+    const store = controlledStore(1)
+    const poll = { canLook: true }
+    const limiter = new Limiter({
+      store,
+      fallback: fallbackOf('allow', { decide: () => assert.fail(), reset: () => undefined }),
+      refusalsPoll: {
+        fresh: () => (poll.canLook ? undefined : new Promise(() => undefined)),
+        close: () => undefined,
+      },
+      timeoutMs: 1_000,
+      log: { error: () => undefined, info: () => undefined },
+    })
+    for (let count = 1; count <= 6; count++) await limiter.check(checkOf('blocked'), NOW_MS)
+
+    poll.canLook = false
+    store.failure = new Error('connection refused')
+    assert.equal((await limiter.check(checkOf('blocked'), NOW_MS)).allowed, false, 'when the failure is noticed')
+    assert.equal((await limiter.check(checkOf('blocked'), NOW_MS)).allowed, false, 'and afterwards')
+    assert.equal((await limiter.check(checkOf('stranger'), NOW_MS)).allowed, true)
   })
 
   test('takes an event loop that was blocked for no outage of the store', async () => {

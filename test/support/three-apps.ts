@@ -14,10 +14,12 @@ const STORE_TIMEOUT_MS = 3_000
 /** Far above what answering takes: it says that nobody waits for the database, not how fast the machine is. */
 const MARGIN_MS = 2_000
 /** So many requests of every server are always under way: hundreds altogether. */
-const CLIENTS = 50
+const CLIENTS = 40
 /** As many for each of those whose limit is soon used up. */
 const TIGHT_CLIENTS = 10
 const TIGHT_LIMIT = 5
+/** So many, one after the other, until a server remembers a refusal and has looked whether it still holds. */
+const REFUSALS = 4
 
 /** Far from its limit. */
 const FREE = { path: '/free' }
@@ -26,7 +28,7 @@ const BLOCKED = { path: '/tight/', from: '203.0.113.1' }
 /** Comes when the store has failed. */
 const NEWCOMER = { path: '/tight/', from: '203.0.113.2' }
 /** Answers of every server before, during and after the fault. */
-const ANSWERS = 180
+const ANSWERS = 120
 /** How often a server in trouble is led to try the store again before the fault ends. */
 const PROBES = 2
 /** Longer than a driver takes to give up a dead connection. */
@@ -133,7 +135,7 @@ async function startLoaded(
     },
   })
   // One after the other, so that the load meets connections that are open and counters that are there.
-  await started.statuses(TIGHT_LIMIT + 1, BLOCKED.path, BLOCKED)
+  await started.statuses(TIGHT_LIMIT + REFUSALS, BLOCKED.path, BLOCKED)
   await started.statuses(1, FREE.path)
   const stream = startRequestStream(started.port, [...times(CLIENTS, FREE), ...times(TIGHT_CLIENTS, BLOCKED)])
   atEnd(t, () => stream.stop().catch(() => undefined))
