@@ -31,7 +31,7 @@ export function createLimiter(settings: Settings, store: Store, log: LimiterOpti
   const memory = new MemoryStore()
   const fallback = fallbackOf(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
-    reset: (key) => memory.reset(key),
+    reset: (key) => memory.reset([key]),
   })
   const limiter: Limiter = new Limiter({
     store,
@@ -101,7 +101,7 @@ export function createOverrideCache(
 
 /** Makes this process notice what others change. */
 export function createRevisionPoll(settings: Settings, { database }: OpenDatabase, changed: () => void): RevisionPoll {
-  return createPoll(settings, () => readRevision(database), changed)
+  return createPoll(settings, () => readRevision(database, 'rules'), changed)
 }
 
 function createPoll(settings: Settings, read: () => Promise<number>, changed: () => void): RevisionPoll {

@@ -90,10 +90,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     limit: steps.routeLimit,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
-    reset: async (key) => {
-      for (const counter of scopes.countersOf(key)) await limiter.reset(counter)
-      for (const counter of countersOfOverrides(overrides.lastGood(), key)) await limiter.reset(counter)
-    },
+    reset: (key) => limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(overrides.lastGood(), key)]),
   }
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, {

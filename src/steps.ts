@@ -4,7 +4,7 @@ import { after } from './http/after.js'
 import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
-import { type CounterScopes, routeScope } from './http/counter-scopes.js'
+import type { CounterScopes } from './http/counter-scopes.js'
 import { createDecide, type DecideSteps, NO_OVERRIDES, type Outcome } from './http/decide.js'
 import { createHeaders } from './http/headers.js'
 import {
@@ -80,8 +80,6 @@ export function createSteps(parts: StepParts) {
     failed,
   }
 
-  /** What each hook for single routes is called. */
-  const routeLimits = new WeakMap<object, string>()
   function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
     const { key, ...resolved } = resolveRouteLimit(options)
     const isByUser = typeof key === 'object' && key.kind === 'user'
@@ -96,17 +94,13 @@ export function createSteps(parts: StepParts) {
       log,
       failed,
     })
-    routeLimits.set(hook, resolved.name)
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
 
-  /** Checks a route's config when it is declared, and takes note of its counters. */
-  function noteRoute({ method, url, config, onRequest, preParsing, preValidation, preHandler }: RouteOptions): void {
+  /** Checks a route's config when it is declared, and takes note of the route. */
+  function noteRoute({ method, url, config }: RouteOptions): void {
     routeCost.check(config?.smartRateLimit)
-    for (const hook of [onRequest, preParsing, preValidation, preHandler].flat()) {
-      const name = hook === undefined ? undefined : routeLimits.get(hook)
-      if (name !== undefined) scopes.addRoute(routeScope(name, { method, url }))
-    }
+    scopes.addRoute({ method, url })
   }
 
   return { onRequest, ask: createAsk({ path, isSkipped, decide }), routeLimit, noteRoute }

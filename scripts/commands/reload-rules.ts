@@ -22,7 +22,7 @@ export const reloadRules = defineCommand({
 
   run: async ({ schema }) =>
     withExistingDatabase(commandSettings(schema), async ({ database }) => {
-      await bumpRevision(database)
+      await bumpRevision(database, 'rules')
       const { rules, rejected } = await loadActiveRules(database)
       for (const { name, reason } of rejected) warnLine(`ratelimit reload-rules: rule "${name}" is left out: ${reason}`)
       return {

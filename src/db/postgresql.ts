@@ -4,7 +4,7 @@ import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's own migration lock, so that `prisma migrate deploy` and `migrate()` keep out of each other's way. */
 const MIGRATION_LOCK = 72_707_369
-/** Two statements of the limiter, one of the event log, one report; and one to spare. */
+/** Two statements of the limiter, one of the event log, one report; and one for what is rare: polls, rules, staff. */
 const POOL_SIZE = 5
 const CONNECT_TIMEOUT_MS = 5_000
 /** A statement of the limiter or the event log that takes longer is on a connection that went dead: it is given up. */

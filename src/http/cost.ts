@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { InvalidSettingError } from '../errors.js'
+import { InvalidSettingError, messageOf } from '../errors.js'
 import { guard } from './guard.js'
 
 /** How much of a limit a request uses: an integer, 1 to 2147483647, or a function that answers one. */
@@ -34,12 +34,21 @@ export function createRouteCost(log: FastifyBaseLogger) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
 
   function resolve(config: Exclude<RouteConfig, false>) {
-    let cost = costs.get(config)
-    if (cost === undefined) {
-      cost = createCost('config.smartRateLimit.cost', config.cost, log)
-      costs.set(config, cost)
-    }
+    const cost = createCost('config.smartRateLimit.cost', config.cost, log)
+    costs.set(config, cost)
     return cost
+  }
+
+  /** A route that was declared before the plugin is seen with its first request, too late to refuse its config. */
+  function resolveLate(config: Exclude<RouteConfig, false>) {
+    try {
+      return resolve(config)
+    } catch (error) {
+      log.error({ err: error }, `Rate limit: ${messageOf(error)}. Requests of the route cost 1`)
+      const one = () => 1
+      costs.set(config, one)
+      return one
+    }
   }
 
   return {
@@ -50,7 +59,7 @@ export function createRouteCost(log: FastifyBaseLogger) {
     of(request: FastifyRequest): number {
       const config = request.routeOptions.config.smartRateLimit
       if (config === undefined) return 1
-      return config === false ? 0 : resolve(config)(request)
+      return config === false ? 0 : (costs.get(config) ?? resolveLate(config))(request)
     },
   }
 }

@@ -3,44 +3,60 @@ import type { OverrideSet } from '../rules/override-set.js'
 import { countersOfKey } from './client-key.js'
 
 /** More are there only where a rate function answers with ever new periods. */
-const MAX_SCOPES = 1_000
+const MAX_PERIODS = 1_000
 
-/** What parts the counters of one client: the prefix, the period or the route that they belong to. */
-export class CounterScopes {
-  readonly #scopes = new Set<string>()
-  readonly #routes = new Set<string>()
-
-  add(scope: string): void {
-    if (this.#scopes.size < MAX_SCOPES) this.#scopes.add(scope)
-  }
-
-  addRoute(scope: string): void {
-    this.#routes.add(scope)
-  }
-
-  /** All counters of a client, by the key that the log has; also the counter of that very name. */
-  countersOf(key: string): ReadonlySet<string> {
-    const counters = new Set([key])
-    for (const counter of countersOfKey(key)) {
-      for (const route of ['', ...this.#routes]) {
-        const counted = route === '' ? counter : `${route}|${counter}`
-        counters.add(counted)
-        for (const scope of this.#scopes) counters.add(`${scope}|${counted}`)
-      }
-    }
-    return counters
-  }
-}
-
-interface Route {
+export interface Route {
   readonly method?: string | readonly string[] | undefined
   readonly url?: string | undefined
 }
 
-/** The scope of a route. Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */
-export function routeScope(name: string, { method, url = '*' }: Route): string {
+/** What parts the counters of one client: the prefix, the period or the route that they belong to. */
+export class CounterScopes {
+  readonly #prefixes = new Set<string>()
+  readonly #periods = new Set<string>()
+  readonly #routes = new Set<string>()
+  /** Of the limits for single routes. */
+  readonly #limitNames = new Set<string>()
+
+  addPrefix(prefix: string): string {
+    this.#prefixes.add(prefix)
+    return prefix
+  }
+
+  addPeriod(periodMs: number): string {
+    const scope = `per:${periodMs}`
+    if (this.#periods.size < MAX_PERIODS) this.#periods.add(scope)
+    return scope
+  }
+
+  addRoute(route: Route): void {
+    this.#routes.add(spelling(route))
+  }
+
+  addLimit(name: string): void {
+    this.#limitNames.add(name)
+  }
+
+  /** All counters of a client, by the key that the log has; also the counter of that very name. */
+  countersOf(key: string): readonly string[] {
+    const ofRoutes = [...this.#limitNames].flatMap((name) =>
+      [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|route:${name}:${route}`)),
+    )
+    const scopes = [...this.#prefixes, ...this.#periods, ...ofRoutes]
+    const counters = countersOfKey(key).flatMap((counter) => [counter, ...scopes.map((scope) => `${scope}|${counter}`)])
+    return [...new Set([key, ...counters])]
+  }
+}
+
+/** The scope of a route. */
+export function routeScope(name: string, route: Route): string {
+  return `route:${name}:${spelling(route)}`
+}
+
+/** Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */
+function spelling({ method, url = '*' }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
-  return `route:${name}:${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
+  return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
 }
 
 /** The scope of an override, by the id of its row: an edit keeps what was counted. */

@@ -145,7 +145,8 @@ export function createStaticLimits(options: StaticLimitOptions) {
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
-      ([prefix, rate]) => [prefix, limitOf(prefix, parseRate(rate), countedApart(prefix, scopes, keyOf))] as const,
+      ([prefix, rate]) =>
+        [prefix, limitOf(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
     ),
     options.router,
   )
@@ -157,7 +158,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
   const limitOfRate = remember((text: string) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would start it afresh each time.
-    return limitOf(policyName, rate, countedApart(`per:${rate.periodMs}`, scopes, keyOf))
+    return limitOf(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
   })
   const limitOfAnswer = guard(limitOfRate, setting, options.log)
   return (request: FastifyRequest, path: string): Limit | Promise<Limit> =>
@@ -168,8 +169,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
 }
 
 /** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
-function countedApart(scope: string, scopes: CounterScopes, keyOf: KeyOf): KeyOf {
-  scopes.add(scope)
+function countedApart(scope: string, keyOf: KeyOf): KeyOf {
   return (request, address, user) => after(keyOf(request, address, user), (key) => inScope(scope, key))
 }
 

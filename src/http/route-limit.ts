@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Algorithm } from '../limiter/algorithm.js'
+import { parseRate } from '../limiter/rate.js'
 import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
@@ -49,11 +50,12 @@ export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
   { keyOf, scopes, router, log, headers, failed, ...steps }: RouteLimitParts,
 ) {
+  const scopeOf = createRouteScope(name)
   function keyOfRoute(...[request, address, user]: Parameters<KeyOf>): ReturnType<KeyOf> {
-    const scope = routeScope(name, request.routeOptions)
-    scopes.addRoute(scope)
-    return after(keyOf(request, address, user), (client) => inScope(scope, client))
+    return after(keyOf(request, address, user), (client) => inScope(scopeOf(request), client))
   }
+  scopes.addLimit(name)
+  if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
   const limit = createStaticLimits({
     rateLimits: {},
     // A function even where the rate is known: so it is a scope of its own that names the period.
@@ -76,4 +78,17 @@ export function createRouteLimit(
     record: () => undefined,
     failed,
   })
+}
+
+/** The scope of a request's route, made once per route. */
+function createRouteScope(name: string) {
+  const scopes = new WeakMap<object, string>()
+  return function scopeOf({ routeOptions: { config, method, url } }: FastifyRequest): string {
+    let scope = scopes.get(config)
+    if (scope === undefined) {
+      scope = routeScope(name, { method, url })
+      scopes.set(config, scope)
+    }
+    return scope
+  }
 }

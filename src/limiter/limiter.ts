@@ -6,12 +6,12 @@ import { Refusals } from './refusals.js'
 interface BatchStore {
   readonly concurrency: number
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
-  reset(key: string): void | Promise<void>
+  reset(keys: readonly string[]): void | Promise<void>
 }
 
 interface RefusalsPoll {
-  /** Undefined when that was looked at lately; otherwise it is being looked at now. */
-  fresh(nowMs: number): Promise<boolean> | undefined
+  /** Whether that was looked at lately; otherwise it is being looked at now. */
+  isFresh(nowMs: number): boolean
   close(): void
 }
 
@@ -90,18 +90,24 @@ export class Limiter {
   }
 
   /**
-   * Forgets a counter: in the store, in this process's memory of refusals, and in what counts while the store fails.
+   * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *
-   * @throws what the store throws when it cannot be reached; this process has forgotten the counter all the same
+   * @throws what the store throws when it cannot be reached; this process has forgotten the counters all the same
    */
-  async reset(key: string): Promise<void> {
-    this.#refusals.forget(key)
-    this.#options.fallback.reset(key)
+  async reset(keys: readonly string[]): Promise<void> {
+    this.#forgetHere(keys)
     try {
-      await this.#options.store.reset(key)
+      await this.#options.store.reset(keys)
     } finally {
       // Once more: what was asked before the store forgot may have been answered meanwhile.
+      this.#forgetHere(keys)
+    }
+  }
+
+  #forgetHere(keys: readonly string[]): void {
+    for (const key of keys) {
       this.#refusals.forget(key)
+      this.#options.fallback.reset(key)
     }
   }
 
@@ -162,7 +168,7 @@ export class Limiter {
 
   #refused(check: Check, nowMs: number): Decision | undefined {
     // While it is being looked at whether refusals still hold, the store decides.
-    if (this.#refusals.isEmpty || this.#options.refusalsPoll?.fresh(nowMs) !== undefined) return undefined
+    if (this.#refusals.isEmpty || this.#options.refusalsPoll?.isFresh(nowMs) === false) return undefined
     return this.#refusals.answer(check, nowMs)
   }
 
@@ -228,8 +234,11 @@ export class Limiter {
     for (const [place, answer] of batch.answers.entries()) {
       const check = checkAt(batch, place)
       const decision = decisions[place]
-      if (decision !== undefined) this.#refusals.note(check, decision, batch.nowMs, batch.generation)
-      answer(decision ?? this.#withoutStore(check, batch.nowMs))
+      answer(
+        decision === undefined
+          ? this.#withoutStore(check, batch.nowMs)
+          : this.#refusals.note(check, decision, batch.nowMs, batch.generation),
+      )
     }
   }
 

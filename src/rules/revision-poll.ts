@@ -42,12 +42,22 @@ export class RevisionPoll {
    * false when the database did not answer in time. Never rejects.
    */
   fresh(nowMs: number): Promise<boolean> | undefined {
-    this.#hasTraffic = true
-    if (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs) return undefined
-    if (this.#isClosed) return undefined
+    if (this.#isKnown(nowMs)) return undefined
     const reading = this.#poll()
     // While the database fails nobody waits for it.
     return this.#isFailing ? undefined : this.#untilTimeout(reading, nowMs)
+  }
+
+  /** The same for those who do not wait: whether what is known is fresh enough. Otherwise it is being looked at. */
+  isFresh(nowMs: number): boolean {
+    if (this.#isKnown(nowMs)) return true
+    void this.#poll()
+    return this.#isFailing
+  }
+
+  #isKnown(nowMs: number): boolean {
+    this.#hasTraffic = true
+    return this.#isClosed || (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs)
   }
 
   /** Polls without traffic too, until the answer is called. */

@@ -34,6 +34,13 @@ export const KEY_CASES: Cases = {
     for (const key of long) assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 2)
   },
 
+  'lets other processes see that counters were reset, where it can': async (store) => {
+    if (store.resets === undefined) return
+    const before = await store.resets()
+    await store.reset([freshKey()])
+    assert.notEqual(await store.resets(), before)
+  },
+
   'answers an empty batch': async (store) => {
     assert.deepEqual(await ask(store, NOW_MS), [])
   },

@@ -53,16 +53,21 @@ export class DatabaseStore implements Store {
     return decisions
   }
 
-  async reset(key: string): Promise<void> {
-    const stored = this.#storedKey(key)
+  async reset(keys: readonly string[]): Promise<void> {
+    const { dialect } = this.#database
+    const stored = JSON.stringify(keys.map((key) => [this.#storedKey(key)]))
     for (const { name } of Object.values(this.#tables)) {
-      await this.#database.execute(`DELETE FROM ${this.#database.dialect.table(name)} WHERE key = $1`, [stored])
+      await this.#database.execute(
+        `DELETE FROM ${dialect.table(name)}
+         WHERE key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`,
+        [stored],
+      )
     }
-    await bumpRevision(this.#database)
+    await bumpRevision(this.#database, 'resets')
   }
 
   resets(): Promise<number> {
-    return readRevision(this.#database)
+    return readRevision(this.#database, 'resets')
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
+import type { Algorithm, Check, Decision, Policy } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { type Entry, newEntry } from './memory-entry.js'
 import type { Store } from './store.js'
@@ -12,6 +12,8 @@ export interface MemoryStoreOptions {
 const EVICTION_LOOKS = 32
 /** How many keys each new one makes the store look at for counters that have run out: more than one, so that it wins. */
 const EXPIRY_LOOKS = 2
+/** More periods than this have no rules in practice. */
+const MAX_OVERFLOWS = 100
 /** Fewer keys than this are not worth looking at. */
 const FEW_KEYS = 1_000
 
@@ -30,7 +32,7 @@ export class MemoryStore implements Store {
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
   /** Count newcomers together when the store is full of blocked clients. */
-  readonly #overflow = newEntry('fixed_window')
+  readonly #overflow = new Map<number, Entry>()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -47,7 +49,7 @@ export class MemoryStore implements Store {
 
   /** Answers one check without the detour of a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
-    const entry = this.#counters.get(key) ?? this.#create(key, policy.algorithm, nowMs)
+    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     const counter = entryOf(entry, policy.algorithm)
     const decision = counter.check(policy, cost, nowMs)
     counter.resetAtMs = nowMs + decision.resetMs
@@ -55,19 +57,30 @@ export class MemoryStore implements Store {
     return decision
   }
 
-  reset(key: string): void {
-    this.#counters.delete(key)
+  reset(keys: readonly string[]): void {
+    for (const key of keys) this.#counters.delete(key)
   }
 
   close(): void {
     this.#counters.clear()
   }
 
-  #create(key: string, algorithm: Algorithm, nowMs: number): Entry {
+  #create(key: string, { algorithm, periodMs }: Policy, nowMs: number): Entry {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
-    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflow
+    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflowOf(periodMs)
     const entry = newEntry(algorithm)
     this.#counters.set(key, entry)
+    return entry
+  }
+
+  /** One for each period: another period would start it afresh. */
+  #overflowOf(periodMs: number): Entry {
+    let entry = this.#overflow.get(periodMs)
+    if (entry === undefined) {
+      if (this.#overflow.size >= MAX_OVERFLOWS) this.#overflow.clear()
+      entry = newEntry('fixed_window')
+      this.#overflow.set(periodMs, entry)
+    }
     return entry
   }
 

@@ -20,7 +20,7 @@ export interface RedisStoreOptions {
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
- * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. Every run of the script names one key, so that a cluster can hold them, and every key expires.
+ * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. Every run of the script names one key, so that a cluster can hold them, and every counter expires.
  */
 export class RedisStore implements Store {
   /**
@@ -58,10 +58,12 @@ export class RedisStore implements Store {
     return decisions
   }
 
-  async reset(key: string): Promise<void> {
+  async reset(keys: readonly string[]): Promise<void> {
     const client = await this.#connection.client()
-    const keys = Object.values(REDIS_COUNTERS).map((counter) => this.#keyOf(counter, counterKey(key)))
-    await this.#connection.explained(() => Promise.all(keys.map((each) => client.del(each))))
+    const stored = keys.flatMap((key) =>
+      Object.values(REDIS_COUNTERS).map((counter) => this.#keyOf(counter, counterKey(key))),
+    )
+    await this.#connection.explained(() => Promise.all(stored.map((key) => client.del(key))))
     await this.#connection.explained(() => client.incr(this.#resetsKey))
   }
 

@@ -24,8 +24,8 @@ export interface Store {
   /** Advances the counters. Answers one decision per check, in the order of `checks`. */
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
 
-  /** Forgets a counter. An unknown key is no error. */
-  reset(key: string): void | Promise<void>
+  /** Forgets counters. An unknown key is no error. */
+  reset(keys: readonly string[]): void | Promise<void>
 
   /**
    * A number that changes with every `reset`, whichever process asks for it, so that others forget within two seconds

@@ -51,11 +51,13 @@ forEachDatabase((provider) => {
       routes(app: FastifyInstance) {
         app.get('/', ok)
         app.get('/auth/x', ok)
-        const onRequest = app.smartRateLimit.limit({ rate: '1/m' })
-        app.get('/route', { onRequest, config: { smartRateLimit: false } }, ok)
+        void app.register(async (scope) => {
+          scope.addHook('onRequest', app.smartRateLimit.limit({ rate: '1/m' }))
+          scope.get('/route', { config: { smartRateLimit: false } }, ok)
+        })
       },
     }
-    const { app, statuses, clock } = await startApp(t, options)
+    const { statuses, clock } = await startApp(t, options)
     const first = async () => [
       await statuses(3, '/'),
       await statuses(2, '/auth/x'),
@@ -68,7 +70,7 @@ forEachDatabase((provider) => {
     // Another process knows the counters of routes that nobody asked it for.
     const other = await startApp(t, { ...options, clock })
     await other.app.smartRateLimit.reset('ip:127.0.0.1')
-    await app.smartRateLimit.reset('ip:127.0.0.1')
+    clock.advance(2_000)
 
     assert.deepEqual(await first(), [[200, 200, 429], [200, 429], [200, 429], [429]])
   })
@@ -243,4 +245,16 @@ test('a route says what its requests cost; a wrong cost is refused when the rout
   assert.deepEqual(await statuses(2, '/search'), [200, 200])
   assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
   assert.deepEqual(await statuses(1, '/early'), [429])
+})
+
+test('a wrong cost of a route that was declared before the plugin is told about once, and costs 1', async (t) => {
+  const { request, log } = await startApp(t, {
+    database: null,
+    before(app) {
+      app.get('/early', { config: { smartRateLimit: { cost: 0 } } }, ok)
+    },
+  })
+  for (const left of ['99', '98']) assert.equal((await request('/early')).headers['x-ratelimit-remaining'], left)
+  assert.equal(log.length, 1)
+  assert.match(log[0]?.msg ?? '', /"config.smartRateLimit.cost" is 0: give an integer/)
 })

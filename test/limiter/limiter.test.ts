@@ -29,7 +29,7 @@ function controlledStore(concurrency: number) {
       if (store.failure !== undefined) throw store.failure
       return memory.check(checks, nowMs)
     },
-    reset: (key: string) => memory.reset(key),
+    reset: (keys: readonly string[]) => memory.reset(keys),
     letGo() {
       store.held = false
       for (const resolve of waiting.splice(0)) resolve()
@@ -221,7 +221,7 @@ describe('the limiter', () => {
       store,
       fallback: fallbackOf('allow', { decide: () => assert.fail(), reset: () => undefined }),
       refusalsPoll: {
-        fresh: () => (poll.canLook ? undefined : new Promise(() => undefined)),
+        isFresh: () => poll.canLook,
         close: () => undefined,
       },
       timeoutMs: 1_000,

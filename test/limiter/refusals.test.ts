@@ -22,14 +22,24 @@ function setUp() {
       await held
       return decisions
     },
-    reset: (key: string) => memory.reset(key),
+    reset: (keys: readonly string[]) => memory.reset(keys),
   }
   const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
   const log = { error: () => assert.fail(), info: () => assert.fail() }
-  const limiter = new Limiter({ store, fallback, timeoutMs: 10_000, log })
+  let looks = 0
+  const refusalsPoll = {
+    isFresh() {
+      looks++
+      return true
+    },
+    close: () => undefined,
+  }
+  const limiter = new Limiter({ store, fallback, refusalsPoll, timeoutMs: 10_000, log })
   return {
     limiter,
     asked,
+    /** How often it was asked whether refusals still hold. */
+    looks: () => looks,
     /** Keeps back the store's answers until the promise resolves. */
     hold(until: Promise<void>) {
       held = until
@@ -68,7 +78,7 @@ describe('a limiter that was refused', () => {
     test(`obeys a reset at once: ${algorithm}`, async () => {
       const { limiter } = setUp()
       for (let times = 0; times < 4; times++) await limiter.check(checkOf({ algorithm }), NOW_MS)
-      await limiter.reset('a')
+      await limiter.reset(['a'])
       assert.equal((await limiter.check(checkOf({ algorithm }), NOW_MS)).allowed, true)
     })
   }
@@ -81,7 +91,7 @@ describe('a limiter that was refused', () => {
     const refused = limiter.check(checkOf(), NOW_MS)
     await new Promise((resolve) => setImmediate(resolve))
     assert.equal(asked.length, 3)
-    await limiter.reset('a')
+    await limiter.reset(['a'])
     letGo()
     assert.equal((await refused).allowed, false)
     assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, true)
@@ -105,6 +115,44 @@ describe('a limiter that was refused', () => {
     assert.deepEqual([count, retryAfterMs], [5, 45_000])
     assert.equal((await limiter.check(checkOf({}, 3), NOW_MS)).retryAfterMs, null)
     assert.equal(asked.length, 3)
+  })
+
+  test('goes on counting where it left off when the store has to be asked again in the same window', async () => {
+    const { limiter } = setUp()
+    const counts: number[] = []
+    for (let times = 0; times < 8; times++) {
+      if (times === 6) limiter.forgetRefusals()
+      counts.push((await limiter.check(checkOf(), NOW_MS)).count)
+    }
+    assert.deepEqual(counts, [1, 2, 3, 4, 5, 6, 7, 8])
+  })
+
+  for (const algorithm of ALGORITHMS) {
+    test(`remembers a limit of 0, which no wait ends: ${algorithm}`, async () => {
+      const { limiter, asked } = setUp()
+      const reference = createReference()
+      const check = checkOf({ algorithm, limit: 0 })
+      for (let times = 0; times < 5; times++) {
+        assert.deepEqual(await limiter.check(check, NOW_MS + times), reference(check, NOW_MS + times))
+      }
+      assert.equal(asked.length, 1)
+      assert.equal((await limiter.check(checkOf({ algorithm, limit: 9 }), NOW_MS)).allowed, true)
+    })
+  }
+
+  test('asks nobody whether refusals still hold when all of them are over', async () => {
+    const { limiter, looks } = setUp()
+    const refuse = async (key: string, nowMs: number) => {
+      for (let times = 0; times < 3; times++) await limiter.check(checkOf({}, 1, key), nowMs)
+    }
+    await refuse('a', NOW_MS)
+    await refuse('b', NOW_MS + 60_000)
+    const before = looks()
+    await limiter.check(checkOf({}, 1, 'b'), NOW_MS + 60_001)
+    assert.equal(looks(), before + 1)
+    await limiter.check(checkOf({}, 1, 'b'), NOW_MS + 180_000)
+    await limiter.check(checkOf({}, 1, 'c'), NOW_MS + 180_000)
+    assert.equal(looks(), before + 2, 'once for b, which came back, and then for nobody')
   })
 
   test('keeps no more than 10,000 refusals, and forgets all of them when told to', async () => {

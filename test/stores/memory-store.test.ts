@@ -34,6 +34,16 @@ describe('the memory store, bounded', () => {
     assert.equal(store.size, 3)
   })
 
+  test('counts newcomers of every period together, whatever periods others have', () => {
+    const store = new MemoryStore({ maxKeys: 1 })
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'blocked')
+    const newcomers = Array.from({ length: 6 }, (_, place) => {
+      const periodMs = place % 2 === 0 ? 60_000 : 3_600_000
+      return store.checkOne({ key: `k${place}`, policy: { ...POLICY, periodMs }, cost: 1 }, NOW_MS).allowed
+    })
+    assert.deepEqual(newcomers, [true, true, false, false, false, false])
+  })
+
   test('makes room with the counters of blocked clients once their window is over', () => {
     const store = new MemoryStore({ maxKeys: 3 })
     for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
