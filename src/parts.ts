@@ -4,17 +4,19 @@ import type { OpenDatabase } from './client.js'
 import { readRevision } from './db/revision.js'
 import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
-import type { RouterOptions } from './http/request-path.js'
+import { createRequestPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
 import { type LoadedOverrides, OverrideReader } from './rules/override-repository.js'
 import { OverrideSet } from './rules/override-set.js'
+import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
 import { RevisionPoll } from './rules/revision-poll.js'
 import { RuleCache } from './rules/rule-cache.js'
 import { type LoadedRules, loadActiveRules } from './rules/rule-repository.js'
 import { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { DatabaseStore } from './stores/database-store.js'
+import { newEntry } from './stores/memory-entry.js'
 import { MemoryStore } from './stores/memory-store.js'
 import { RedisStore } from './stores/redis-store.js'
 import { StateSweep } from './stores/state-sweep.js'
@@ -136,4 +138,43 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
 
 export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
   return new StateSweep({ database, clock, log })
+}
+
+/** @param known what this process knows about the log and the rules */
+export function createRulePreview(
+  { clock }: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  known: Pick<PreviewParts, 'gaps' | 'notes'>,
+): Preview {
+  return createPreview({
+    database,
+    clock,
+    compile: (rules) => new RuleSet(rules, router),
+    requestPath: createRequestPath(router),
+    newCounter: newEntry,
+    ...known,
+  })
+}
+
+/** Why the log may lack requests. What other processes lost, and what this one was told before it started, is not known. */
+export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] {
+  const gaps: string[] = []
+  if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
+  if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
+  const { dropped = 0 } = events?.stats() ?? {}
+  if (dropped > 0) gaps.push(`This process lost ${dropped} event(s) since it started.`)
+  return gaps
+}
+
+/** @param pricedRoutes how many routes of the app have a cost of their own */
+export function previewNotesOf({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
+  const notes: string[] = []
+  if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')
+  if (pricedRoutes > 0) {
+    notes.push(
+      `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at 1.`,
+    )
+  }
+  return notes
 }

@@ -19,9 +19,12 @@ import {
   createOverrideCache,
   createRevisionPoll,
   createRuleCache,
+  createRulePreview,
   createStaffLimiter,
   createStateSweep,
   createStore,
+  logGapsOf,
+  previewNotesOf,
 } from './parts.js'
 import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
@@ -86,6 +89,10 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       import: (document, options) => importRules(opened.database, settings.clock, document, options),
       history: (name, options) => listChanges(opened.database, name, options),
       revert: (changeId) => revertChange(opened, changeId),
+      preview: createRulePreview(settings, opened, router, {
+        gaps: () => logGapsOf(settings, events),
+        notes: () => previewNotesOf(settings, steps.pricedRoutes()),
+      }),
     },
     limit: steps.routeLimit,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),

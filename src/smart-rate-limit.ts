@@ -8,6 +8,7 @@ import type { RouteLimitOptions } from './http/route-limit.js'
 import type { Decision } from './limiter/algorithm.js'
 import type { ImportOptions, ImportResult } from './rules/exchange.js'
 import type { Change, HistoryOptions } from './rules/history.js'
+import type { Preview } from './rules/preview.js'
 import type { Rule } from './rules/rule.js'
 import type { RuleDocument } from './rules/rule-document.js'
 import type { Store } from './stores/store.js'
@@ -44,6 +45,11 @@ export interface SmartRateLimit {
      * @throws RuleDocumentError with a message for every wrong place
      */
     import(document: unknown, options?: ImportOptions): Promise<ImportResult>
+    /**
+     * What a rule that is not saved, or not so, would have done to the requests that the event log recorded in the last
+     * `hours` (24 unless given).
+     */
+    readonly preview: Preview
   }
   readonly analytics: Analytics
   readonly events: {

@@ -97,13 +97,22 @@ export function createSteps(parts: StepParts) {
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
 
+  let pricedRoutes = 0
   /** Checks a route's config when it is declared, and takes note of the route. */
   function noteRoute({ method, url, config }: RouteOptions): void {
     routeCost.check(config?.smartRateLimit)
+    if (typeof config?.smartRateLimit === 'object') pricedRoutes++
     scopes.addRoute({ method, url })
   }
 
-  return { onRequest, ask: createAsk({ path, isSkipped, decide }), routeLimit, noteRoute }
+  return {
+    onRequest,
+    ask: createAsk({ path, isSkipped, decide }),
+    routeLimit,
+    noteRoute,
+    /** How many routes have a cost of their own. */
+    pricedRoutes: () => pricedRoutes,
+  }
 }
 
 function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {

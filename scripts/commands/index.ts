@@ -5,6 +5,7 @@ import { migrate } from './migrate.js'
 import { overrideAdd } from './override-add.js'
 import { overrideList } from './override-list.js'
 import { overrideRemove } from './override-remove.js'
+import { preview } from './preview.js'
 import { pruneEvents } from './prune-events.js'
 import { reloadRules } from './reload-rules.js'
 import { rulesExport } from './rules-export.js'
@@ -20,6 +21,7 @@ export const COMMANDS: readonly Command[] = [
   overrideAdd,
   overrideList,
   overrideRemove,
+  preview,
   pruneEvents,
   reloadRules,
   rulesExport,

@@ -63,6 +63,8 @@ export interface Dialect {
   table(name: string): string
   /** A timestamp from an expression that is milliseconds since the epoch. */
   fromMs(expression: string): string
+  /** A timestamp as milliseconds since the epoch, where it is not read as a column of its own. */
+  toMs(expression: string): string
   /** An expression, a parameter above all, taken for a whole number. */
   whole(expression: string): string
   /** A text that sorts by its bytes, as every list of a report does. */
@@ -75,6 +77,11 @@ export interface Dialect {
    * counters and events, of which a database that crashes may lose the last moment.
    */
   readonly lazily: string
+  /**
+   * All rows as one text: a JSON array of arrays, in the order of the rows; null where there are none. Long lists are
+   * read in less than half the time that way.
+   */
+  rowsAsJson(columns: string): string
   /** Ends a sub-select of rows to delete: it passes over those that somebody else is just changing. */
   readonly skipLocked: string
   /** Creates Prisma's migration ledger where there is none. */

@@ -23,6 +23,7 @@ export function postgresqlDialect(schema: string): Dialect {
     table: (name) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`,
     // Not in `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
+    toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
     // Not `json`, which reads an element's text again for each of its fields.
@@ -30,6 +31,7 @@ export function postgresqlDialect(schema: string): Dialect {
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
     // In the statement itself, since a setting of the session would, behind a pooler, meet other people's transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
+    rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
     createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     id                      VARCHAR(36) PRIMARY KEY NOT NULL,

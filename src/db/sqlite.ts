@@ -10,12 +10,14 @@ export const sqliteDialect: Dialect = {
   writeConcurrency: 1,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
+  toMs: (expression) => expression,
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
   // What `synchronous = NORMAL` says of every transaction.
   lazily: 'true',
+  rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
   skipLocked: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     "id"                    TEXT PRIMARY KEY NOT NULL,

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 
 /** The length of the columns that hold keys, in characters. */
 export const MAX_KEY_LENGTH = 255
+/** The length of the column that holds paths. */
+export const MAX_PATH_LENGTH = 500
 /** How much `withHash` adds to the visible part. */
 const HASH_LENGTH = 65
 

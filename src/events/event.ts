@@ -1,5 +1,5 @@
 import type { Dialect } from '../db/dialect.js'
-import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
+import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
 
 /** One row of the event log, as it is written. */
 export interface RateLimitEvent {
@@ -22,7 +22,6 @@ export interface RateLimitEvent {
 
 /** The other columns' lengths, in characters. What is longer is cut, never an error. */
 const MAX_RULE_NAME_LENGTH = 100
-const MAX_PATH_LENGTH = 500
 const MAX_METHOD_LENGTH = 10
 
 const COLUMNS = [

@@ -1,0 +1,85 @@
+import type { PreviewHour, PreviewKey, RulePreview } from '../../../src/rules/preview-report.js'
+import { formatBar, formatCount, formatRate } from '../../../src/staff/format.js'
+
+const BAR_WIDTH = 30
+const COUNTS = ['matched', 'over limit', 'refused then']
+
+/** What an operator reads. */
+export function previewLines(preview: RulePreview): string[] {
+  return [
+    `Rule ${JSON.stringify(preview.rule)}, ${minute(preview.since)} to ${minute(preview.until)} UTC, ${formatCount(preview.events)} request(s) in the log.`,
+    verdict(preview),
+    ...comparison(preview),
+    ...section('By hour (UTC):', hourLines(preview)),
+    ...section('Keys hit most:', keyLines(preview)),
+    ...section('Mind:', [...completeness(preview), ...preview.notes.map((note) => `  ${note}`)]),
+  ]
+}
+
+function verdict({ matched, over_limit, would_refuse, top_keys, uncovered }: RulePreview): string {
+  if (matched === 0) return 'It would have decided none of them.'
+  const blocks = would_refuse > 0 || over_limit === 0
+  const hits = blocks ? would_refuse : over_limit
+  const [most] = top_keys
+  const mostly =
+    most === undefined || most.over_limit === 0 ? '' : `, mostly ${most.key} (${formatCount(most.over_limit)})`
+  const part = uncovered.count === 0 ? '' : `; ${formatRate(uncovered.share)} could not be replayed`
+  const done = blocks ? 'refused' : 'counted as over its limit'
+  return `It would have ${done} ${formatCount(hits)} of ${formatCount(matched)} requests (${formatRate(hits / matched)})${mostly}${part}.`
+}
+
+function comparison({ matched, refused_then, newly_refused, newly_allowed }: RulePreview): string[] {
+  if (matched === 0) return []
+  return [
+    `Really refused then: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; let through only by this rule: ${formatCount(newly_allowed)}.`,
+  ]
+}
+
+function completeness({ complete, gaps }: RulePreview): string[] {
+  return complete ? [] : ['  The log is not complete:', ...gaps.map((gap) => `    ${gap}`)]
+}
+
+/** Hours in which nothing was the rule's are left out. */
+function hourLines({ by_hour }: RulePreview): string[] {
+  const hours = by_hour.filter(({ matched }) => matched > 0)
+  const most = Math.max(...hours.map(({ over_limit }) => over_limit))
+  const bar = ({ over_limit }: PreviewHour) => '#'.repeat(Math.ceil((formatBar(over_limit, most) * BAR_WIDTH) / 100))
+  return table(
+    ['hour', ...COUNTS, ''],
+    hours.map((hour) => [minute(hour.hour), ...counts(hour), bar(hour)]),
+  )
+}
+
+function keyLines({ top_keys }: RulePreview): string[] {
+  return table(
+    [...COUNTS, 'key'],
+    top_keys.map((its) => [...counts(its), its.key]),
+  )
+}
+
+function counts({ matched, over_limit, refused_then }: PreviewHour | PreviewKey): string[] {
+  return [matched, over_limit, refused_then].map(formatCount)
+}
+
+/** Columns set to the right, but the last one, which may be long. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  if (rows.length === 0) return []
+  const all = [head, ...rows]
+  const widths = head.slice(0, -1).map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)))
+  return all.map(
+    (row) =>
+      `  ${row
+        .map((cell, column) => cell.padStart(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd()}`,
+  )
+}
+
+function section(title: string, lines: readonly string[]): string[] {
+  return lines.length === 0 ? [] : ['', title, ...lines]
+}
+
+/** `2026-01-15 12:00` of an ISO time. */
+function minute(iso: string): string {
+  return iso.slice(0, 16).replace('T', ' ')
+}

@@ -1,0 +1,136 @@
+import { type Clock, HOUR_MS } from '../clock.js'
+import type { Database } from '../db/database.js'
+import type { Query } from '../db/dialect.js'
+import { InvalidSettingError } from '../errors.js'
+import type { Algorithm } from '../limiter/algorithm.js'
+import { windowStartMs } from '../limiter/fixed-window.js'
+import { parseCandidate, type RuleCandidate } from './preview-candidate.js'
+import { createClientReader, readKinds } from './preview-clients.js'
+import { eventPages, oldestEventMs } from './preview-events.js'
+import { Replay, type ReplayCounter } from './preview-replay.js'
+import { describePreview, type RulePreview } from './preview-report.js'
+import type { Rule } from './rule.js'
+import { loadActiveRules } from './rule-repository.js'
+import type { RuleSet } from './rule-set.js'
+
+export interface PreviewOptions {
+  /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
+  readonly hours?: number | undefined
+}
+
+export interface PreviewParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly compile: (rules: readonly Rule[]) => RuleSet
+  /** The path that rules see, from the one that was received. */
+  readonly requestPath: (received: string) => string
+  readonly newCounter: (algorithm: Algorithm) => ReplayCounter
+  /** Why the log may lack requests, as far as this process knows. */
+  readonly gaps: () => readonly string[]
+  /** What else this process knows that the log does not. */
+  readonly notes: () => readonly string[]
+}
+
+const MAX_HOURS = 720
+
+/**
+ * Replays the event log through a rule that is not in force, and tells what it would have done.
+ *
+ * The candidate takes the place of the stored rule of its name, is active, and stands among the rules that are active
+ * now: it decides the requests for which it is the first. Every client's requests run through its algorithm in the
+ * order of time. Nothing is guessed: where the log does not say whose a request was it is counted as uncovered.
+ *
+ * Exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as servers agree
+ * about the time. The database holds still meanwhile: one snapshot, read in pages, among other work.
+ *
+ * @throws RuleValidationError with a message for every wrong field, InvalidSettingError for other hours than 1 to 720
+ */
+export type Preview = (candidate: RuleCandidate, options?: PreviewOptions) => Promise<RulePreview>
+
+export function createPreview(parts: PreviewParts): Preview {
+  const { database, clock } = parts
+
+  return async function preview(candidate, { hours = 24 } = {}) {
+    const rule = parseCandidate(candidate)
+    checkHours(hours)
+    const { rules, rejected } = await loadActiveRules(database)
+    const decides = createDecides(parts, rule, rules)
+
+    return database.report(async (query) => {
+      const untilMs = Math.floor(clock.now())
+      const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
+      const fromMs = warmUpStartMs(rule, sinceMs)
+      const run = (noIdIsNobody: boolean) =>
+        replay(parts, query, { rule, decides, sinceMs, untilMs, fromMs, noIdIsNobody })
+      const first = await run(true)
+      const { replayed } = first.hasTextualUsers ? await run(false) : first
+      return describePreview({
+        rule,
+        hours,
+        sinceMs,
+        untilMs,
+        fromMs,
+        oldestMs: await oldestEventMs(query, database.dialect),
+        replayed,
+        gaps: parts.gaps(),
+        notes: [
+          ...parts.notes(),
+          ...rejected.map(({ name, reason }) => `Rule ${JSON.stringify(name)} is left out: ${reason}.`),
+        ],
+      })
+    })
+  }
+}
+
+interface Run {
+  readonly rule: Rule
+  readonly decides: (path: string, method: string) => boolean
+  readonly sinceMs: number
+  readonly untilMs: number
+  readonly fromMs: number
+  readonly noIdIsNobody: boolean
+}
+
+async function replay({ database, clock, newCounter }: PreviewParts, query: Query, run: Run) {
+  const { dialect } = database
+  const kindAt = await readKinds(query, dialect.table('rate_limit_rule'), clock.now())
+  const findings = { hasTextualUsers: false }
+  const clientOf = createClientReader(run.rule.client, kindAt, run.noIdIsNobody, findings)
+  const replayed = new Replay({ ...run, newCounter, clientOf })
+  for await (const page of eventPages(query, dialect, run.fromMs, run.untilMs)) {
+    for (const event of page) replayed.add(event)
+  }
+  return { replayed, hasTextualUsers: findings.hasTextualUsers }
+}
+
+/** Whether the rule is the first of the active ones, itself put in, for a request. */
+function createDecides({ compile, requestPath }: PreviewParts, rule: Rule, active: readonly Rule[]): Run['decides'] {
+  // What comes after the candidate cannot keep a request from it, and need not be compiled.
+  const before = compile(active.filter((other) => other.name !== rule.name && precedes(other, rule)))
+  const own = compile([rule])
+  return function decides(received, method) {
+    const path = requestPath(received)
+    return own.match(path, method) !== undefined && before.match(path, method) === undefined
+  }
+}
+
+/** The order of a rule set. */
+function precedes(a: Rule, b: Rule): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
+}
+
+/**
+ * From when on events are replayed, so that the counters are warm when the window begins. A fixed window needs its own
+ * beginning, and is exact. The others remember longer: two periods are replayed, and an hour where periods are short.
+ * They are exact for every client that has meanwhile been away for a period, for two with the sliding window; for
+ * others all but exact.
+ */
+function warmUpStartMs({ policy: { algorithm, periodMs } }: Rule, sinceMs: number): number {
+  const windowMs = windowStartMs(periodMs, sinceMs)
+  return algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
+}
+
+function checkHours(hours: number): void {
+  if (Number.isFinite(hours) && hours >= 1 && hours <= MAX_HOURS) return
+  throw new InvalidSettingError(`Option "hours" is ${String(hours)}: give a number of hours, 1 to ${MAX_HOURS}`)
+}
