@@ -150,7 +150,7 @@ export function createRulePreview(
   return createPreview({
     database,
     clock,
-    compile: (rules) => new RuleSet(rules, router),
+    router,
     requestPath: createRequestPath(router),
     newCounter: newEntry,
     ...known,

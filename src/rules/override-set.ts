@@ -41,6 +41,10 @@ export class OverrideSet {
     return this.#byUser.size > 0
   }
 
+  all(): Iterable<ActiveOverride> {
+    return this.#byId.values()
+  }
+
   /** Takes a row in, in place of what was there before. */
   put(override: ActiveOverride): void {
     this.remove(override.id)

@@ -1,5 +1,5 @@
 import { type FieldErrors, RuleValidationError } from '../errors.js'
-import { parseRule, type Rule, validateRule } from './rule.js'
+import { parseRule, type Rule, ruleErrors } from './rule.js'
 
 /** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
 export interface RuleCandidate {
@@ -19,8 +19,18 @@ export interface RuleCandidate {
   readonly updatedAt?: unknown
 }
 
-const FLAGS = ['block', 'isActive']
-const FIELDS = ['name', 'description', 'pathPattern', 'method', 'rate', 'key', 'algorithm', 'priority', ...FLAGS]
+const FIELDS = [
+  'name',
+  'description',
+  'pathPattern',
+  'method',
+  'rate',
+  'key',
+  'algorithm',
+  'priority',
+  'block',
+  'isActive',
+]
 const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
 
 /**
@@ -31,7 +41,7 @@ const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
  */
 export function parseCandidate(candidate: RuleCandidate): Rule {
   const fields = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
-  const errors: FieldErrors = { ...strangeFields(fields), ...wrongFlags(fields), ...invalidFields(fields) }
+  const errors: FieldErrors = { ...strangeFields(fields), ...ruleErrors(fields, 'new') }
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
   return parseRule({
     name: candidate.name,
@@ -48,19 +58,4 @@ export function parseCandidate(candidate: RuleCandidate): Rule {
 function strangeFields(fields: Readonly<Record<string, unknown>>): FieldErrors {
   const strange = Object.keys(fields).filter((field) => !FIELDS.includes(field) && !OF_A_ROW.includes(field))
   return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${FIELDS.join(', ')}`]))
-}
-
-function wrongFlags(fields: Readonly<Record<string, unknown>>): FieldErrors {
-  const wrong = FLAGS.filter((field) => field in fields && typeof fields[field] !== 'boolean')
-  return Object.fromEntries(wrong.map((field) => [field, 'must be true or false']))
-}
-
-function invalidFields(fields: Readonly<Record<string, unknown>>): FieldErrors {
-  try {
-    validateRule(fields, true)
-    return {}
-  } catch (error) {
-    if (error instanceof RuleValidationError) return error.errors
-    throw error
-  }
 }

@@ -1,25 +1,24 @@
 import { isIP } from 'node:net'
-import type { Query } from '../db/dialect.js'
 import { MAX_KEY_LENGTH } from '../db/storable.js'
 import type { LoggedRequest } from './preview-events.js'
-import { type ClientKind, parseClientKind } from './rule.js'
+import type { KindAt } from './preview-kinds.js'
+import type { ClientKind } from './rule.js'
 
 /** Why a request cannot be replayed, and how that is said to operators. */
 export const UNCOVERED = {
   address_not_logged: 'were counted by something else than their address, which the log then leaves out',
   user_not_logged: 'have no user in the log',
   header_not_logged: 'were not counted by this header, and the log keeps no other headers',
-  rule_changed: 'were counted by a rule that was edited or deleted since, and may have told clients apart otherwise',
+  rule_changed:
+    'were counted by a rule that was just edited, or is not known any more, and may have told clients apart otherwise',
   key_cut: 'have a key that was too long for the log',
   path_cut: 'have a path that was too long for the log',
-  deny_list: 'were refused by the deny list, which goes before rules, or by a static limit of 0',
+  deny_list: 'were refused by the deny list, by an override that is no more, or by a static limit of 0',
+  override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const
 
 export type UncoveredReason = keyof typeof UNCOVERED
-
-/** Answers how a rule told clients apart when it recorded an event; undefined where nobody knows any more. */
-export type KindAt = (ruleName: string, timestampMs: number) => ClientKind | undefined
 
 /** How the client of a recorded request is called, or why it cannot be told. */
 export type Recovered = Recognised | { readonly reason: UncoveredReason }
@@ -59,24 +58,31 @@ export function createClientReader(
   return (event: LoggedRequest) => byHeader(event, name, kindAt)
 
   function byUser(event: LoggedRequest): Recovered {
-    if (event.userId !== null) return { client: `${USER}${event.userId}` }
-    const recordedBy = kindAt(event.ruleName, event.timestampMs)?.kind
-    const shown = event.ruleName === '' ? event.key : recordedBy === 'user' ? shownClient(event) : ''
-    if (shown.startsWith(USER)) {
+    const client = loggedUser(event, kindAt)
+    if (client !== undefined) {
+      if (event.userId !== null) return { client }
       findings.hasTextualUsers = true
-      return isCut(event) ? { reason: 'key_cut' } : { client: shown }
+      return isCut(event) ? { reason: 'key_cut' } : { client }
     }
     const anonymous = byAddress(event, kindAt)
     if ('reason' in anonymous) return { reason: 'user_not_logged' }
     // A rule by user counts addresses for nobody but the anonymous.
-    if (recordedBy === 'user') return anonymous
+    if (kindAt(event.ruleName, event.timestampMs)?.kind === 'user') return anonymous
     if (!noIdIsNobody) return { reason: 'user_not_logged' }
     return { client: anonymous.client, assumed: true }
   }
 }
 
+/** The user, as `user:7`; undefined where the log names none. */
+export function loggedUser(event: LoggedRequest, kindAt: KindAt): string | undefined {
+  const { userId, key, ruleName, timestampMs } = event
+  if (userId !== null) return `${USER}${userId}`
+  const shown = ruleName === '' ? key : kindAt(ruleName, timestampMs)?.kind === 'user' ? shownClient(event) : ''
+  return shown.startsWith(USER) ? shown : undefined
+}
+
 /** The address as it was counted: an IPv6 one by its network, as the server was told then. */
-function byAddress(event: LoggedRequest, kindAt: KindAt): Recovered {
+export function byAddress(event: LoggedRequest, kindAt: KindAt): Recovered {
   if (event.clientIp !== null) return { client: event.clientIp }
   if (event.ruleName === '') {
     const address = event.key.startsWith('ip:') ? event.key.slice('ip:'.length) : ''
@@ -120,36 +126,4 @@ function isAddress(text: string): boolean {
   if (text === UNKNOWN_ADDRESS) return true
   const slash = text.indexOf('/')
   return isIP(slash === -1 ? text : text.slice(0, slash)) !== 0
-}
-
-interface KindRow {
-  readonly name: string
-  readonly key: string
-  readonly updated: number
-}
-
-/**
- * How the rules that are in the table now told clients apart. The table knows only how a rule is now: from before its
- * last edit nothing is known. An edit that lies in the future belongs to another clock, and says nothing.
- */
-export async function readKinds(query: Query, ruleTable: string, nowMs: number): Promise<KindAt> {
-  const rows = await query<KindRow>(`SELECT name, key, updated_at AS updated FROM ${ruleTable}`)
-  const kinds = new Map<string, { kind: ClientKind; sinceMs: number }>()
-  for (const { name, key, updated } of rows) {
-    const kind = understood(key)
-    if (kind !== undefined) kinds.set(name, { kind, sinceMs: updated <= nowMs ? updated : 0 })
-  }
-  return (ruleName, timestampMs) => {
-    const known = kinds.get(ruleName)
-    return known === undefined || timestampMs < known.sinceMs ? undefined : known.kind
-  }
-}
-
-/** Undefined for a key that raw SQL made wrong: no server counted by it. */
-function understood(key: string): ClientKind | undefined {
-  try {
-    return parseClientKind(key)
-  } catch {
-    return undefined
-  }
 }

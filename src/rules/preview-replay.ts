@@ -4,6 +4,7 @@ import { MAX_PATH_LENGTH } from '../db/storable.js'
 import type { Algorithm, Decision, Policy } from '../limiter/algorithm.js'
 import type { Recovered, UncoveredReason } from './preview-clients.js'
 import type { LoggedRequest } from './preview-events.js'
+import type { OverrideVerdict } from './preview-overrides.js'
 import type { Rule } from './rule.js'
 
 /** One client's counter, as a store in process memory keeps it. */
@@ -14,8 +15,12 @@ export interface ReplayCounter {
 export interface ReplayParts {
   readonly rule: Rule
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
-  /** Whether the rule would have decided a request, given its path as received. */
+  /** The path that rules see, from the one that was received. */
+  readonly requestPath: (received: string) => string
+  /** Whether the rule would have decided a request. */
   readonly decides: (path: string, method: string) => boolean
+  /** What overrides mean for a request that would be the rule's. */
+  readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
   readonly clientOf: (event: LoggedRequest) => Recovered
   readonly sinceMs: number
   readonly untilMs: number
@@ -49,6 +54,9 @@ export class Replay {
   newlyRefused = 0
   newlyAllowed = 0
   assumedAnonymous = 0
+  /** What would be the rule's, were there no override. */
+  overridden = 0
+  assumedFree = 0
   readonly uncovered = new Map<UncoveredReason, number>()
   /** From the hour that the window begins in, to the one it ends in. */
   readonly hours: readonly Tally[]
@@ -70,16 +78,25 @@ export class Replay {
       if (isCounted) this.#miss('path_cut')
       return
     }
-    if (!this.#parts.decides(event.path, wholeMethod(event.method))) return
+    const path = this.#parts.requestPath(event.path)
+    if (!this.#parts.decides(path, wholeMethod(event.method))) return
+    const override = this.#parts.override(event, path)
+    if (override === 'decides') {
+      if (isCounted) this.overridden++
+      return
+    }
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
     if (hour !== undefined) this.#match(hour, event)
-    const recovered = event.denied ? DENIED : this.#parts.clientOf(event)
+    const recovered = event.denied ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
     const client = 'client' in recovered ? this.#client(recovered.client) : undefined
     if (client !== undefined) this.#check(client, event, hour)
     if (hour === undefined) return
     if ('reason' in recovered) this.#miss(recovered.reason)
     else if (client === undefined) this.#miss('too_many_clients')
-    else if (recovered.assumed) this.assumedAnonymous++
+    else {
+      if (recovered.assumed) this.assumedAnonymous++
+      if (override === 'assumed_none') this.assumedFree++
+    }
   }
 
   #see({ timestampMs, within }: LoggedRequest): void {
@@ -130,6 +147,7 @@ export class Replay {
 }
 
 const DENIED = { reason: 'deny_list' } as const
+const UNCLEAR = { reason: 'override_unclear' } as const
 
 function wholeMethod(method: string): string {
   if (method.length < MAX_METHOD_LENGTH) return method

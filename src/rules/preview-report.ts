@@ -15,7 +15,10 @@ export interface RulePreview {
   readonly events: number
   readonly first_event: string | null
   readonly last_event: string | null
-  /** Requests that the rule would have decided: the first active one by priority, then name, that covers them. */
+  /**
+   * Requests that the rule would have decided: the first active one by priority, then name, that covers them, where no
+   * override does.
+   */
   readonly matched: number
   /** Those of them over its limit, whether it blocks or not. */
   readonly over_limit: number
@@ -156,6 +159,14 @@ function describeNotes({ rule, replayed }: Findings): string[] {
   if (replayed.assumedAnonymous > 0) {
     notes.push(
       `${replayed.assumedAnonymous} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
+    )
+  }
+  if (replayed.overridden > 0) {
+    notes.push(`${replayed.overridden} request(s) are decided by overrides in force now instead of any rule: left out.`)
+  }
+  if (replayed.assumedFree > 0) {
+    notes.push(
+      `${replayed.assumedFree} request(s) have no address or no user in the log, and are taken for none that an override is for.`,
     )
   }
   for (const [reason, times] of replayed.uncovered)

@@ -5,13 +5,15 @@ import { InvalidSettingError } from '../errors.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
 import { parseCandidate, type RuleCandidate } from './preview-candidate.js'
-import { createClientReader, readKinds } from './preview-clients.js'
+import { createClientReader } from './preview-clients.js'
 import { eventPages, oldestEventMs } from './preview-events.js'
+import { readKinds } from './preview-kinds.js'
+import { type PreviewOverrides, readOverrides } from './preview-overrides.js'
 import { Replay, type ReplayCounter } from './preview-replay.js'
 import { describePreview, type RulePreview } from './preview-report.js'
 import type { Rule } from './rule.js'
 import { loadActiveRules } from './rule-repository.js'
-import type { RuleSet } from './rule-set.js'
+import { type PathOptions, RuleSet } from './rule-set.js'
 
 export interface PreviewOptions {
   /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
@@ -21,7 +23,7 @@ export interface PreviewOptions {
 export interface PreviewParts {
   readonly database: Database
   readonly clock: Clock
-  readonly compile: (rules: readonly Rule[]) => RuleSet
+  readonly router: PathOptions
   /** The path that rules see, from the one that was received. */
   readonly requestPath: (received: string) => string
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
@@ -37,7 +39,7 @@ const MAX_HOURS = 720
  * Replays the event log through a rule that is not in force, and tells what it would have done.
  *
  * The candidate takes the place of the stored rule of its name, is active, and stands among the rules that are active
- * now: it decides the requests for which it is the first. Every client's requests run through its algorithm in the
+ * now: it decides the requests for which it is the first, unless an override that is in force now does. Every client's requests run through its algorithm in the
  * order of time. Nothing is guessed: where the log does not say whose a request was it is counted as uncovered.
  *
  * Exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as servers agree
@@ -54,14 +56,15 @@ export function createPreview(parts: PreviewParts): Preview {
     const rule = parseCandidate(candidate)
     checkHours(hours)
     const { rules, rejected } = await loadActiveRules(database)
-    const decides = createDecides(parts, rule, rules)
+    const decides = await createDecides(parts.router, rule, rules)
+    const overrides = await readOverrides(database, parts.router, clock.now())
 
     return database.report(async (query) => {
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
       const run = (noIdIsNobody: boolean) =>
-        replay(parts, query, { rule, decides, sinceMs, untilMs, fromMs, noIdIsNobody })
+        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsNobody })
       const first = await run(true)
       const { replayed } = first.hasTextualUsers ? await run(false) : first
       return describePreview({
@@ -76,6 +79,9 @@ export function createPreview(parts: PreviewParts): Preview {
         notes: [
           ...parts.notes(),
           ...rejected.map(({ name, reason }) => `Rule ${JSON.stringify(name)} is left out: ${reason}.`),
+          ...overrides.rejected.map(
+            ({ name, reason }) => `The override of ${JSON.stringify(name)} is left out: ${reason}.`,
+          ),
         ],
       })
     })
@@ -85,31 +91,39 @@ export function createPreview(parts: PreviewParts): Preview {
 interface Run {
   readonly rule: Rule
   readonly decides: (path: string, method: string) => boolean
+  readonly overrides: PreviewOverrides
   readonly sinceMs: number
   readonly untilMs: number
   readonly fromMs: number
   readonly noIdIsNobody: boolean
 }
 
-async function replay({ database, clock, newCounter }: PreviewParts, query: Query, run: Run) {
+async function replay({ database, requestPath, newCounter }: PreviewParts, query: Query, run: Run) {
   const { dialect } = database
-  const kindAt = await readKinds(query, dialect.table('rate_limit_rule'), clock.now())
+  const { overrides, fromMs, untilMs } = run
+  const kindAt = await readKinds(query, dialect, fromMs, untilMs)
   const findings = { hasTextualUsers: false }
   const clientOf = createClientReader(run.rule.client, kindAt, run.noIdIsNobody, findings)
-  const replayed = new Replay({ ...run, newCounter, clientOf })
-  for await (const page of eventPages(query, dialect, run.fromMs, run.untilMs)) {
+  const replayed = new Replay({
+    ...run,
+    requestPath,
+    newCounter,
+    clientOf,
+    override: (event, path) => overrides.verdict(event, path, kindAt),
+  })
+  for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
     for (const event of page) replayed.add(event)
   }
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
 }
 
 /** Whether the rule is the first of the active ones, itself put in, for a request. */
-function createDecides({ compile, requestPath }: PreviewParts, rule: Rule, active: readonly Rule[]): Run['decides'] {
+async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Run['decides']> {
   // What comes after the candidate cannot keep a request from it, and need not be compiled.
-  const before = compile(active.filter((other) => other.name !== rule.name && precedes(other, rule)))
-  const own = compile([rule])
-  return function decides(received, method) {
-    const path = requestPath(received)
+  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
+  const before = await RuleSet.compile(others, router)
+  const own = new RuleSet([rule], router)
+  return function decides(path, method) {
     return own.match(path, method) !== undefined && before.match(path, method) === undefined
   }
 }

@@ -207,6 +207,46 @@ forEachDatabase((provider) => {
       assert.deepEqual([result.events, result.would_refuse], [3_500, 2_800])
     })
 
+    test('knows by the history how a rule counted when it recorded a request', async (t) => {
+      const app = await start(t, provider)
+      const { database } = app.database
+      const changes = database.dialect.table('rate_limit_change')
+      const atMs = NOW_MS - HOUR_MS
+      const { rateLimitRule } = app.database.client
+      const event = { key: 'rule:old:secret', ruleName: 'old', clientIp: null }
+      const datedTo = (ms: number) =>
+        database.execute(
+          `UPDATE ${changes} SET changed_at = ${database.dialect.fromMs(String(ms))} WHERE id = (SELECT MAX(id) FROM ${changes})`,
+        )
+      await rateLimitRule.create({ data: { ...RULE, name: 'old', key: 'header:X-Key' } })
+      await datedTo(atMs - DAY_MS)
+      await rateLimitRule.update({ where: { name: 'old' }, data: { rate: '9/m' } })
+      await datedTo(atMs - 3 * MINUTE_MS)
+      await rateLimitRule.update({ where: { name: 'old' }, data: { key: 'header:X-Other' } })
+      await datedTo(atMs - 2 * MINUTE_MS)
+      await rateLimitRule.update({ where: { name: 'old' }, data: { key: 'header:X-Key', name: 'new' } })
+      await datedTo(atMs - MINUTE_MS)
+      await rateLimitRule.delete({ where: { name: 'new' } })
+      await datedTo(atMs)
+      await record(app.database, [
+        { ...event, atMs: atMs - 5 * MINUTE_MS },
+        { ...event, atMs: atMs - 3 * MINUTE_MS },
+        { ...event, atMs: atMs - 2 * MINUTE_MS - 1 },
+        // Another process may have obeyed the rule of before.
+        { ...event, atMs: atMs - 2 * MINUTE_MS + 1_999 },
+        { ...event, atMs: atMs - 2 * MINUTE_MS + 2_000 },
+        { ...event, atMs: atMs - MINUTE_MS },
+        { ...event, key: 'rule:new:secret', ruleName: 'new', atMs: atMs - 1 },
+        { ...event, key: 'rule:new:secret', ruleName: 'new', atMs: atMs + 2_000 },
+      ])
+      const result = await app.preview({ ...RULE, key: 'header:X-Key', rate: '1/m' })
+      assert.deepEqual(result.uncovered.reasons, { header_not_logged: 1, rule_changed: 3 })
+      assert.deepEqual(
+        result.top_keys.map(({ key, matched }) => [key, matched]),
+        [['rule:api:secret', 4]],
+      )
+    })
+
     test('agrees with a naive replay of random histories', async (t) => {
       const app = await start(t, provider)
       const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
@@ -460,7 +500,9 @@ describe('a preview leaves uncovered', () => {
     const replay = new Replay({
       rule: parseCandidate({ ...RULE, rate: '1/d' }),
       newCounter: newEntry,
+      requestPath: (path) => path,
       decides: () => true,
+      override: () => 'none',
       clientOf: ({ id }) => ({ client: String(id) }),
       sinceMs: atMs,
       untilMs: NOW_MS,
@@ -481,6 +523,68 @@ describe('a preview leaves uncovered', () => {
     const result = await app.preview(RULE)
     assert.deepEqual(result.uncovered, { count: 4, share: 4 / 5, reasons: { deny_list: 3, path_cut: 1 } })
     assert.deepEqual([result.events, result.matched, result.refused_then, result.newly_allowed], [5, 4, 3, 0])
+  })
+})
+
+forEachDatabase((provider) => {
+  describe('a preview leaves to overrides in force now', () => {
+    const atMs = NOW_MS - HOUR_MS
+    const clientIps = ['192.0.2.1', '192.0.2.1', '192.0.2.66', '198.51.100.7', '2001:db8:1:2::/64', '2001:db8:9:9::/64']
+
+    test('the requests of clients that are refused, let through or held to another rate', async (t) => {
+      const app = await start(t, provider)
+      const { rateLimitOverride } = app.database.client
+      const override = (client: string, effect: string, more = {}) =>
+        rateLimitOverride.create({ data: { client, effect, ...more } })
+      await override('ip:192.0.2.66', 'deny')
+      await override('ip:198.51.100.0/24', 'allow')
+      await override('ip:2001:db8:9::/48', '5/m')
+      await override('user:7', '5/m')
+      await override('ip:192.0.2.1', 'deny', { pathPattern: '^/other/' })
+      await override('ip:192.0.2.0/24', 'deny', { expiresAt: new Date(NOW_MS + 1) })
+      app.clock.advance(1)
+      const at = { atMs }
+      await record(app.database, [
+        ...clientIps.map((clientIp) => ({ ...at, clientIp, userId: 8 })),
+        { ...at, userId: 7 },
+        { ...at, key: 'user:7', clientIp: null },
+        { ...at, clientIp: '192.0.2.66', path: '/else' },
+      ])
+      const result = await app.preview({ ...RULE, rate: '1/m' })
+      assert.deepEqual([result.events, result.matched, result.would_refuse, result.uncovered.count], [9, 3, 1, 0])
+      assert.deepEqual(result.notes, [
+        '5 request(s) are decided by overrides in force now instead of any rule: left out.',
+      ])
+    })
+
+    test('not what only a part of a network has, nor what is not known to be theirs, and says so', async (t) => {
+      const app = await start(t, provider)
+      const { rateLimitOverride } = app.database.client
+      await rateLimitOverride.create({ data: { client: 'ip:2001:db8:1:2::7', effect: 'deny' } })
+      await rateLimitOverride.create({ data: { client: 'user:7', effect: 'deny' } })
+      await record(app.database, [
+        ...clientIps.map((clientIp) => ({ atMs, clientIp, userId: 8 })),
+        { atMs, clientIp: '192.0.2.1' },
+        { atMs, clientIp: 'not:an:address', userId: 8 },
+      ])
+      const result = await app.preview(RULE)
+      assert.deepEqual([result.matched, result.uncovered.reasons], [8, { override_unclear: 1 }])
+      assert.deepEqual(
+        result.notes.map((note) => note.slice(0, note.indexOf('(s)'))),
+        ['1 request', '1 request'],
+      )
+      assert.match(result.notes[0] ?? '', /no address or no user in the log/)
+    })
+
+    test('as servers do', async (t) => {
+      const app = await start(t, provider)
+      await app.database.client.rateLimitRule.create({ data: RULE })
+      await app.database.client.rateLimitOverride.create({ data: { client: 'ip:192.0.2.66', effect: 'deny' } })
+      await app.database.client.rateLimitOverride.create({ data: { client: 'ip:192.0.2.67', effect: '1/m' } })
+      for (const from of ['192.0.2.1', '192.0.2.66', '192.0.2.67']) await app.statuses(5, '/api/a', { from })
+      const { matched, would_refuse, refused_then, uncovered } = await app.preview(RULE)
+      assert.deepEqual([matched, would_refuse, refused_then, uncovered.count], [5, 2, 2, 0])
+    })
   })
 })
 

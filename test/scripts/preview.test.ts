@@ -14,7 +14,8 @@ describe('ratelimit preview', () => {
   const hour = Math.floor((Date.now() - 2 * HOUR_MS) / HOUR_MS) * HOUR_MS
   before(async () => {
     database = await openTestDatabase('sqlite')
-    await database.client.rateLimitRule.create({ data: { ...RULE, updatedAt: new Date(hour - HOUR_MS) } })
+    await database.client.rateLimitRule.create({ data: RULE })
+    await database.database.execute(`UPDATE rate_limit_change SET changed_at = ${hour - HOUR_MS}`)
     file = `${database.url.slice('file:'.length)}.rule.json`
     await writeFile(file, JSON.stringify({ ...RULE, rate: '2/m' }))
     const keyed = { path: '/api/x', ruleName: 'api', atMs: hour + 5 * MINUTE_MS }

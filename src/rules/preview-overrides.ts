@@ -1,0 +1,88 @@
+import { isIP } from 'node:net'
+import type { Database } from '../db/database.js'
+import { NetworkTable } from './network-table.js'
+import { OverrideReader, type RejectedOverride } from './override-repository.js'
+import { type ActiveOverride, OverrideSet } from './override-set.js'
+import { byAddress, loggedUser } from './preview-clients.js'
+import type { LoggedRequest } from './preview-events.js'
+import type { KindAt } from './preview-kinds.js'
+import type { PathOptions } from './rule-set.js'
+
+/**
+ * What overrides mean for a recorded request: that one decides it instead of any rule; that none does; the same, as far
+ * as the log says who it was; or that only a part of the network that it came from has one.
+ */
+export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
+
+/** The overrides in force at one moment, for requests of any other. */
+export interface PreviewOverrides {
+  readonly rejected: readonly RejectedOverride[]
+  /** @param path as the router sees it */
+  verdict(event: LoggedRequest, path: string, kindAt: KindAt): OverrideVerdict
+}
+
+const USER = 'user:'
+
+/** Reads the table, whatever this process has in force: nothing changes during a replay. */
+export async function readOverrides(database: Database, router: PathOptions, nowMs: number): Promise<PreviewOverrides> {
+  const set = new OverrideSet(router)
+  const reader = new OverrideReader({ database, set, ttlMs: 0, now: () => nowMs })
+  const { rejected } = await reader.load()
+  const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')
+  const parts = new NetworkParts(set)
+
+  return {
+    rejected,
+    verdict(event, path, kindAt) {
+      if (set.size === 0) return 'none'
+      const recovered = byAddress(event, kindAt)
+      const [first = '', length] = 'client' in recovered ? recovered.client.split('/') : []
+      const address = isIP(first) === 0 ? null : first
+      const user = loggedUser(event, kindAt)?.slice(USER.length) ?? null
+      const override = set.find(address, user, path, nowMs)
+      if (address !== null && length !== undefined) {
+        const bits = Number(length)
+        const isWhole = override !== undefined && (override.client.kind === 'user' || override.client.bits <= bits)
+        if (!isWhole && parts.within(address, bits)) return 'unclear'
+      }
+      if (override !== undefined) return 'decides'
+      const isKnown = (!hasNetworks || 'client' in recovered) && (!set.hasUsers || user !== null)
+      return isKnown ? 'none' : 'assumed_none'
+    },
+  }
+}
+
+/** Finds out whether a part of an IPv6 network has an override: the log has networks only, as servers count them. */
+class NetworkParts {
+  readonly #overrides: OverrideSet
+  /** By how many bits the network has; servers rarely differ in that. */
+  readonly #tables = new Map<number, NetworkTable<true>>()
+
+  constructor(overrides: OverrideSet) {
+    this.#overrides = overrides
+  }
+
+  within(address: string, bits: number): boolean {
+    let table = this.#tables.get(bits)
+    if (table === undefined) {
+      table = this.#tableOf(bits)
+      this.#tables.set(bits, table)
+    }
+    return table.at(address).length > 0
+  }
+
+  #tableOf(bits: number): NetworkTable<true> {
+    const table = new NetworkTable<true>()
+    for (const { client } of this.#overrides.all()) {
+      if (isPartOf(bits, client)) table.add({ address: client.address, bits }, true)
+    }
+    return table
+  }
+}
+
+function isPartOf(
+  bits: number,
+  client: ActiveOverride['client'],
+): client is Extract<ActiveOverride['client'], { kind: 'ip' }> {
+  return client.kind === 'ip' && client.family === 'ipv6' && client.bits > bits
+}
