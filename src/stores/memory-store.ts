@@ -1,3 +1,4 @@
+import { SECOND_MS } from '../clock.js'
 import type { Algorithm, Check, Decision, Policy } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { type Entry, newEntry } from './memory-entry.js'
@@ -14,6 +15,7 @@ const EVICTION_LOOKS = 32
 const EXPIRY_LOOKS = 2
 /** More periods than this have no rules in practice. */
 const MAX_OVERFLOWS = 100
+const EXPIRY_GRACE_MS = 10 * SECOND_MS
 /** Fewer keys than this are not worth looking at. */
 const FEW_KEYS = 1_000
 
@@ -122,10 +124,10 @@ function blocks(first: Entry, nowMs: number): boolean {
   return false
 }
 
-/** Whether nothing is left of what all algorithms counted. */
+/** Whether nothing is left of what all algorithms counted, also for a clock that is set back a little. */
 function isOver(first: Entry, nowMs: number): boolean {
   for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
-    if (entry.resetAtMs > nowMs) return false
+    if (entry.resetAtMs + EXPIRY_GRACE_MS > nowMs) return false
   }
   return true
 }
