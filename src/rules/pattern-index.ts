@@ -39,7 +39,10 @@ interface Bucket {
   readonly wholes: number[]
   readonly length: number
   readonly others: Other[]
-  /** All others. */
+  /**
+   * All others. Where there are many they are for long paths alone, and compiled beforehand all the same: a long path
+   * would wait for thousands of them. What is in `parts` is seldom compiled twice, since few have the same part.
+   */
   groups: readonly Group[]
   /** Where there are many, for paths that are not too long: those with a part that a path must have, by that part … */
   parts: ReadonlyMap<string, readonly Group[]>
@@ -56,6 +59,8 @@ export class PatternIndex {
   readonly #exact = new PrefixTree<Bucket>()
   readonly #folded = new PrefixTree<Bucket>()
   readonly #buckets: Bucket[] = []
+  /** By which part a pattern is found among many, null for none. */
+  readonly #partOf = new Map<string, string | null>()
   readonly #anywhere: Bucket
   readonly #flags: number
   readonly #caseSensitive: boolean
@@ -75,8 +80,7 @@ export class PatternIndex {
    */
   static of(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
     const index = new PatternIndex(caseSensitive)
-    for (const pattern of patterns) index.#add(pattern)
-    index.#group()
+    for (const _step of index.#build(patterns, undefined));
     return index
   }
 
@@ -92,20 +96,31 @@ export class PatternIndex {
   ): Promise<PatternIndex> {
     const slices = new Slices()
     const index = new PatternIndex(caseSensitive)
-    for (const pattern of patterns) {
-      index.#add(pattern)
-      if (slices.over()) await slices.pause()
-    }
-    index.#group()
-    const known = previous !== undefined && previous.#flags === index.#flags ? previous.#automata() : undefined
-    for (const bucket of index.#buckets) {
+    const known = previous !== undefined && previous.#flags === index.#flags ? previous : undefined
+    for (const _step of index.#buildCompiled(patterns, known)) if (slices.over()) await slices.pause()
+    return index
+  }
+
+  /** In steps of well under a millisecond, most of them; so are the generators below. */
+  *#buildCompiled(patterns: readonly string[], previous: PatternIndex | undefined): Generator<void> {
+    yield* this.#build(patterns, previous)
+    const known = new Map<string, Automaton>()
+    if (previous !== undefined) yield* previous.#noteAutomata(known)
+    for (const bucket of this.#buckets) {
       for (const group of groupsOf(bucket)) {
-        group.automaton = known?.get(keyOf(group))
-        if (group.patterns.length > FEW) group.automaton ??= index.#compiled(group, bucket.length)
-        if (slices.over()) await slices.pause()
+        group.automaton = known.get(keyOf(group))
+        if (group.patterns.length > FEW) group.automaton ??= this.#compiled(group, bucket.length)
+        yield
       }
     }
-    return index
+  }
+
+  *#build(patterns: readonly string[], previous: PatternIndex | undefined): Generator<void> {
+    for (const pattern of patterns) {
+      this.#add(pattern)
+      yield
+    }
+    for (const bucket of this.#buckets) yield* this.#group(bucket, previous)
   }
 
   #add(pattern: string): void {
@@ -121,10 +136,6 @@ export class PatternIndex {
     else if (exactly === 'whole') bucket.wholes.push(place)
     else bucket.others.push({ place, pattern, rest })
     this.#hasFolded ||= folded
-  }
-
-  #group(): void {
-    for (const bucket of this.#buckets) this.#groupBucket(bucket)
   }
 
   /** Tells the places of all patterns that match a path, in no order. */
@@ -157,25 +168,44 @@ export class PatternIndex {
     }
   }
 
-  #groupBucket(bucket: Bucket): void {
-    bucket.groups = grouped(bucket.others)
+  *#group(bucket: Bucket, previous: PatternIndex | undefined): Generator<void> {
+    bucket.groups = yield* grouped(bucket.others)
     if (bucket.others.length <= FEW) return
+    yield* this.#chooseParts(bucket.others, previous)
     const byPart = new Map<string, Other[]>()
     const rest: Other[] = []
     for (const other of bucket.others) {
-      const parts = requiredTexts(other.pattern, this.#caseSensitive).flatMap(partsOf)
-      // The one that the fewest others are found by.
-      const part = parts.reduce<string | undefined>(
-        (best, each) =>
-          best === undefined || (byPart.get(each)?.length ?? 0) < (byPart.get(best)?.length ?? 0) ? each : best,
-        undefined,
-      )
-      if (part === undefined) rest.push(other)
-      else if (byPart.has(part)) byPart.get(part)?.push(other)
-      else byPart.set(part, [other])
+      const part = this.#partOf.get(other.pattern)
+      const alike = typeof part === 'string' ? byPart.get(part) : rest
+      if (alike !== undefined) alike.push(other)
+      else if (typeof part === 'string') byPart.set(part, [other])
+      yield
     }
-    bucket.parts = new Map([...byPart].map(([part, others]) => [part, grouped(others)]))
-    bucket.rest = grouped(rest)
+    const parts = new Map<string, readonly Group[]>()
+    for (const [part, others] of byPart) parts.set(part, yield* grouped(others))
+    bucket.parts = parts
+    bucket.rest = yield* grouped(rest)
+  }
+
+  /** @param previous whose choices stand: they are costly, and what goes together stays together, and compiled */
+  *#chooseParts(others: readonly Other[], previous: PatternIndex | undefined): Generator<void> {
+    const uses = new Map<string, number>()
+    const choose = (pattern: string, part: string | null) => {
+      this.#partOf.set(pattern, part)
+      if (part !== null) uses.set(part, (uses.get(part) ?? 0) + 1)
+    }
+    if (previous !== undefined) {
+      for (const { pattern } of others) {
+        const known = previous.#partOf.get(pattern)
+        if (known !== undefined) choose(pattern, known)
+        yield
+      }
+    }
+    for (const { pattern } of others) {
+      if (this.#partOf.has(pattern)) continue
+      choose(pattern, leastUsed(requiredTexts(pattern, this.#caseSensitive).flatMap(partsOf), uses))
+      yield
+    }
   }
 
   #bucket(length: number): Bucket {
@@ -201,13 +231,13 @@ export class PatternIndex {
     return this.#caseSensitive ? compiledPattern(pattern) : RE2JS.compile(pattern, this.#flags)
   }
 
-  #automata(): Map<string, Automaton> {
-    const automata = new Map<string, Automaton>()
+  *#noteAutomata(automata: Map<string, Automaton>): Generator<void> {
     for (const bucket of this.#buckets) {
-      for (const group of groupsOf(bucket))
+      for (const group of groupsOf(bucket)) {
         if (group.automaton !== undefined) automata.set(keyOf(group), group.automaton)
+        yield
+      }
     }
-    return automata
   }
 }
 
@@ -221,6 +251,18 @@ function partsOf(text: string): string[] {
   return Array.from({ length: Math.max(0, text.length - PART_LENGTH + 1) }, (_, start) =>
     text.slice(start, start + PART_LENGTH),
   )
+}
+
+function leastUsed(parts: readonly string[], uses: ReadonlyMap<string, number>): string | null {
+  let best: string | null = null
+  let fewest = Number.POSITIVE_INFINITY
+  for (const part of parts) {
+    const count = uses.get(part) ?? 0
+    if (count >= fewest) continue
+    best = part
+    fewest = count
+  }
+  return best
 }
 
 /** @param starts where in a path each pattern is searched for */
@@ -240,7 +282,7 @@ function oneByOne(patterns: readonly RE2JS[], starts: readonly number[]): Automa
  * Spreads patterns over groups by their text: one more or less changes its own group, and leaves the others as they
  * were, which need not be compiled again.
  */
-function grouped(patterns: readonly Other[]): Group[] {
+function* grouped(patterns: readonly Other[]): Generator<void, Group[]> {
   let count = 1
   while (patterns.length / count > GROUP_SIZE) count *= 2
   const groups = Array.from(
@@ -252,6 +294,7 @@ function grouped(patterns: readonly Other[]): Group[] {
     group?.places.push(place)
     group?.patterns.push(pattern)
     group?.rests.push(rest)
+    yield
   }
   return groups.filter((group) => group.patterns.length > 0)
 }

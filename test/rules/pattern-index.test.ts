@@ -4,8 +4,10 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { requiredPrefix, requiredTexts } from '../../src/rules/pattern.js'
+import { PatternIndex } from '../../src/rules/pattern-index.js'
 import { parseRule } from '../../src/rules/rule.js'
 import { type PathOptions, RuleSet } from '../../src/rules/rule-set.js'
+import { Slices } from '../../src/rules/slices.js'
 
 const text = fc.string({ unit: fc.constantFrom('/', 'a', 'k', 's', 'K', 'S', 'b', '.', '-', '_'), maxLength: 5 })
 const piece = fc.constantFrom(
@@ -199,6 +201,36 @@ describe('a rule set', () => {
     }
     assert.equal(set.match(`/abc/n7/${'x'.repeat(1_000)}`, 'GET')?.name, 'n7')
     assert.equal(set.match('/abc/other', 'GET'), undefined)
+  })
+
+  test('that follows on another one matches what its rules match one by one', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        rules,
+        rules,
+        fc.array(path, { maxLength: 5 }),
+        fc.boolean(),
+        async (old, fresh, paths, both) => {
+          const options = { caseSensitive: true, ignoreTrailingSlash: false }
+          const before = await RuleSet.compile(old, options)
+          const set = await RuleSet.compile(both ? [...fresh, ...old] : fresh, options, before)
+          for (const asked of paths) {
+            assert.equal(set.match(asked, 'GET')?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
+          }
+        },
+      ),
+      { numRuns: 50 },
+    )
+  })
+
+  test('that is compiled lets the event loop go on after each pattern, whatever is done with it', async (t) => {
+    const patterns = Array.from({ length: 200 }, (_, place) => `^/[a-z]+/customers/n${place}/orders(/|$)`)
+    const before = await PatternIndex.compile(patterns, true, undefined)
+    t.mock.method(Slices.prototype, 'over', () => true)
+    const pause = t.mock.method(Slices.prototype, 'pause', async () => undefined)
+    await PatternIndex.compile([...patterns.slice(1), '^/[a-z]+/customers/other/orders(/|$)'], true, before)
+    // Added, grouped, given a part, put to others with it, and grouped with them.
+    assert.ok(pause.mock.callCount() >= 5 * patterns.length, `${pause.mock.callCount()} pauses`)
   })
 
   test('that was compiled from another one matches like one made afresh', async () => {
