@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
 /** What a table was read into. */
 interface Loaded {
   /** Rows that raw SQL wrote past the validation, and what is wrong with each. */
@@ -30,13 +32,20 @@ export interface RuleCacheOptions<Read extends Loaded, RuleSet> {
 const RETRY_MS = 1_000
 /** How long a request waits for rules that have been read to be compiled; thousands of new ones take longer. */
 const COMPILING_MS = 25
+/**
+ * How long the table is left alone when it was changed during one reading after the other, in milliseconds: whoever
+ * writes thousands of rows one by one would have it read all the time. Long enough that reading and compiling ten
+ * thousand rules leaves time for requests, and short enough for a change to be obeyed soon.
+ */
+const PAUSE_MS = 100
 
 /** Of thousands of rows that are wrong the log need not have every one. */
 const MAX_COMPLAINTS = 100
 
 /**
- * The active rules, or the overrides, in process memory. One load at a time; an invalidation during a load makes it read again, so that
- * whoever asks afterwards sees the change. A load that fails keeps the last good set, or none where there was none.
+ * The active rules, or the overrides, in process memory. One load at a time; an invalidation during a load makes it
+ * read again, so that whoever asks afterwards sees the change. A load that fails keeps the last good set, or none where
+ * there was none.
  */
 export class RuleCache<Read extends Loaded, RuleSet> {
   readonly #options: RuleCacheOptions<Read, RuleSet>
@@ -47,8 +56,11 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   #loading: Promise<RuleSet> | undefined
   #invalidations = 0
   #isFailing = false
-  /** Requests that wait for the rules being read, and are let go when there is too much to compile. */
-  readonly #waiting = new Set<() => void>()
+  /**
+   * Requests that wait for the rules being read, with the invalidations there had been when they came. They are let go
+   * when there is too much to compile.
+   */
+  readonly #waiting = new Map<() => void, number>()
   #isCompilingLong = false
   #compiling: NodeJS.Timeout | undefined
   #reported = new Set<string>()
@@ -106,26 +118,35 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   }
 
   async #loadUntilSettled(nowMs: number): Promise<RuleSet> {
-    const { load, compile, ttlMs } = this.#options
-    let previous = this.#loaded
-    for (;;) {
+    const { load, compile, ttlMs, timeoutMs } = this.#options
+    for (let round = 1; ; round++) {
       const invalidations = this.#invalidations
       try {
-        const loaded = await load(previous, () => this.#boundCompiling())
-        previous = loaded
-        // Changed while it was read: what was read may be older than the change.
-        if (invalidations !== this.#invalidations) continue
+        const loaded = await load(this.#loaded, () => this.#boundCompiling())
         this.#report(loaded)
         if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
         this.#loaded = loaded
-        if (invalidations !== this.#invalidations) continue
-        this.#keepUntil(nowMs, ttlMs)
       } catch (error) {
         this.#keepUntil(nowMs, Math.min(ttlMs, RETRY_MS))
         this.#reportFailure(error)
+        return this.#set
       }
-      return this.#set
+      if (invalidations === this.#invalidations) {
+        this.#keepUntil(nowMs, ttlMs)
+        return this.#set
+      }
+      // Changed meanwhile: what was read may be older than the change, though newer than what was in force.
+      this.#stopBoundingCompiling()
+      if (round === 1) continue
+      this.#letGoOfThoseBefore(invalidations)
+      // A pause is no time-out of the requests that wait.
+      await delay(Math.min(PAUSE_MS, timeoutMs / 4))
     }
+  }
+
+  /** Those who came before the last reading began need not wait for the next. */
+  #letGoOfThoseBefore(invalidations: number): void {
+    for (const [letGo, known] of this.#waiting) if (known <= invalidations) letGo()
   }
 
   #boundCompiling(): void {
@@ -138,13 +159,17 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         return
       }
       this.#isCompilingLong = true
-      for (const letGo of this.#waiting) letGo()
+      for (const letGo of this.#waiting.keys()) letGo()
     }, COMPILING_MS / 2)
   }
 
-  #settleCompiling(): void {
+  #stopBoundingCompiling(): void {
     clearTimeout(this.#compiling)
     this.#compiling = undefined
+  }
+
+  #settleCompiling(): void {
+    this.#stopBoundingCompiling()
     this.#isCompilingLong = false
   }
 
@@ -171,7 +196,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         this.#reportFailure(new Error('no answer in time'))
         letGo()
       }, this.#options.timeoutMs / 2)
-      this.#waiting.add(letGo)
+      this.#waiting.set(letGo, this.#invalidations)
       void loading.then(letGo)
     })
   }

@@ -100,6 +100,43 @@ describe('the rule cache', () => {
     assert.equal(table.loads, 2)
   })
 
+  test('puts in force what it has read, and pauses, when the table changes during every reading', async () => {
+    const table = controlledTable()
+    let changes = 0
+    const load = async () => {
+      table.content = rulesNamed(`rule ${++changes}`)
+      const loaded = await table.load()
+      if (changes < 5) cache.invalidate()
+      return loaded
+    }
+    const { cache, namesAt } = cacheOf({ ...table, load })
+    const reloaded = cache.reload(0)
+    assert.deepEqual(await namesAt(0), ['rule 2'])
+    assert.equal(changes, 2)
+    assert.deepEqual(
+      (await reloaded).rules.map(({ name }) => name),
+      ['rule 5'],
+    )
+    assert.equal(changes, 5)
+  })
+
+  test('answers a request that comes after a write with that write, while others follow', async () => {
+    const table = controlledTable()
+    let changes = 0
+    const load = async () => {
+      const loaded = await table.load()
+      if (++changes < 4) cache.invalidate()
+      return loaded
+    }
+    const { cache, namesAt } = cacheOf({ ...table, load })
+    const reloaded = cache.reload(0)
+    await namesAt(0)
+    table.content = rulesNamed('second')
+    cache.invalidate()
+    assert.deepEqual(await namesAt(0), ['second'])
+    await reloaded
+  })
+
   test('keeps the last good rules while the table fails, says so once, and once when it is back', async () => {
     const table = controlledTable()
     const { namesAt, lines } = cacheOf(table)
