@@ -17,9 +17,9 @@ export interface RevisionPollOptions {
 }
 
 /**
- * Notices what other processes change. The revision is read about once a second, but only while there is traffic or
- * somebody listens; the first request after a quiet time waits until it has been read. A failure is silent: what is
- * cached expires anyway.
+ * Notices what other processes change. The revision is read about once a second, but only while there is
+ * traffic; the first request after a quiet time waits until it has been read. A failure is silent: what is cached
+ * expires anyway.
  */
 export class RevisionPoll {
   readonly #options: RevisionPollOptions
@@ -30,7 +30,6 @@ export class RevisionPoll {
   #timer: NodeJS.Timeout | undefined
   #isFailing = false
   #hasTraffic = false
-  #listeners = 0
   #isClosed = false
 
   constructor(options: RevisionPollOptions) {
@@ -58,17 +57,6 @@ export class RevisionPoll {
   #isKnown(nowMs: number): boolean {
     this.#hasTraffic = true
     return this.#isClosed || (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs)
-  }
-
-  /** Polls without traffic too, until the answer is called. */
-  listen(): () => void {
-    this.#listeners++
-    this.#schedule()
-    let isListening = true
-    return () => {
-      if (isListening) this.#listeners--
-      isListening = false
-    }
   }
 
   close(): void {
@@ -119,7 +107,7 @@ export class RevisionPoll {
 
   #tick(): void {
     this.#timer = undefined
-    if (!this.#hasTraffic && this.#listeners === 0) return
+    if (!this.#hasTraffic) return
     this.#hasTraffic = false
     void this.#poll()
   }

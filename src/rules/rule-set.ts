@@ -21,9 +21,9 @@ export class RuleSet {
   readonly #bothSlashForms: boolean
   readonly #remembered = new Map<string, Rule | undefined>()
 
-  /** @param patterns the compiled patterns of these rules, in their order; made here where they are left out */
-  constructor(rules: Iterable<Rule>, { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
-    this.rules = inOrder(rules)
+  /** @param patterns the compiled patterns of these rules, which are in order then; made here where they are left out */
+  constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
+    this.rules = patterns === undefined ? inOrder(rules) : rules
     this.#patterns = patterns ?? PatternIndex.of(this.rules.map(patternOf), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
   }

@@ -74,26 +74,13 @@ export function normalRule({ method }: Readonly<Record<string, unknown>>): { met
 }
 
 /**
- * Checks the fields of a rule, as `ruleErrors`.
- *
- * @param fields the fields to be written; one that is `undefined` stays as it is, or takes its default
- * @param isNew whether the required fields must be among them
- * @returns what has to be written otherwise than given
- * @throws RuleValidationError with a message for every wrong field
- */
-export function validateRule(fields: Readonly<Record<string, unknown>>, isNew: boolean): { method?: string } {
-  const errors = ruleErrors(fields, isNew ? 'new' : 'part')
-  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  return normalRule(fields)
-}
-
-/**
  * Reads a stored row.
  *
  * @throws RuleValidationError for a row that reached the table past the validation
  */
 export function parseRule(row: RuleRow): Rule {
-  validateRule({ ...row }, true)
+  const errors = ruleErrors({ ...row }, 'new')
+  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
   const { limit, periodMs } = parseRate(row.rate)
   return {
     name: row.name,

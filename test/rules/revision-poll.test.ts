@@ -70,18 +70,6 @@ describe('the poll of the revision', () => {
     assert.equal(database.reads, before + 1)
   })
 
-  test('goes on without traffic while somebody listens', async (t) => {
-    const { poll, database, pass } = start(t)
-    const stop = poll.listen()
-    await pass(10_000)
-    assert.ok(database.reads >= 7, `${database.reads} reads`)
-    stop()
-    await pass(2_000)
-    const { reads } = database
-    await pass(10_000)
-    assert.equal(database.reads, reads)
-  })
-
   test('keeps one request until the time-out, and those that follow not at all, while the database hangs', async (t) => {
     let reads = 0
     const read = () => {
@@ -113,7 +101,6 @@ describe('the poll of the revision', () => {
 
   test('does nothing any more when it is closed', async (t) => {
     const { poll, database, pass } = start(t)
-    poll.listen()
     await poll.fresh(0)
     poll.close()
     await pass(10_000)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { RuleValidationError } from '../../src/errors.js'
-import { parseMethods, parseRule, validateRule } from '../../src/rules/rule.js'
+import { type FieldErrors, RuleValidationError } from '../../src/errors.js'
+import { normalRule, parseMethods, parseRule, ruleErrors } from '../../src/rules/rule.js'
 
 const VALID = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
 
@@ -57,14 +57,8 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['priority', '5', /integer/],
 ]
 
-function errorsOf(fields: Record<string, unknown>, isNew = true): RuleValidationError['errors'] {
-  try {
-    validateRule(fields, isNew)
-  } catch (error) {
-    assert.ok(error instanceof RuleValidationError)
-    return error.errors
-  }
-  return {}
+function errorsOf(fields: Record<string, unknown>, isNew = true): FieldErrors {
+  return ruleErrors(fields, isNew ? 'new' : 'part')
 }
 
 describe('a rule', () => {
@@ -107,8 +101,13 @@ describe('a rule', () => {
   })
 
   test('keeps its methods in upper case, each once', () => {
-    assert.deepEqual(validateRule({ method: 'get, POST,get' }, false), { method: 'GET,POST' })
+    assert.deepEqual(normalRule({ method: 'get, POST,get' }), { method: 'GET,POST' })
     assert.deepEqual(parseMethods('all'), ['ALL'])
+  })
+
+  test('read from a row that is wrong is refused', () => {
+    const row = { ...VALID, method: 'ALL', key: 'ip', algorithm: 'fixed_window', block: true, priority: 0 }
+    assert.throws(() => parseRule({ ...row, rate: 'x' }), RuleValidationError)
   })
 
   test('read from its row knows its policy and its client', () => {
