@@ -63,30 +63,21 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
 export type Rules = RuleCache<LoadedRules, RuleSet>
 export type Overrides = RuleCache<LoadedOverrides, OverrideSet>
 
-export function createRuleCache(
+export function createCaches(
   settings: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
-): Rules {
-  return new RuleCache<LoadedRules, RuleSet>({
+): { rules: Rules; overrides: Overrides; reader: OverrideReader } {
+  const ttlMs = settings.ruleCacheTimeoutMs
+  const shared = { ttlMs, timeoutMs: settings.storeTimeoutMs, failing: new Set<string>(), log }
+  const rules = new RuleCache<LoadedRules, RuleSet>({
     entity: 'rule',
     empty: new RuleSet([], router),
     load: (previous, onRows) => loadActiveRules(database, previous, onRows),
-    compile: ({ rules }, previous) => RuleSet.compile(rules, router, previous),
-    ttlMs: settings.ruleCacheTimeoutMs,
-    timeoutMs: settings.storeTimeoutMs,
-    log,
+    compile: (loaded, previous) => RuleSet.compile(loaded.rules, router, previous),
+    ...shared,
   })
-}
-
-export function createOverrideCache(
-  settings: Settings,
-  { database }: OpenDatabase,
-  router: RouterOptions,
-  log: FastifyBaseLogger,
-): { overrides: Overrides; reader: OverrideReader } {
-  const ttlMs = settings.ruleCacheTimeoutMs
   const set = new OverrideSet(router)
   const reader = new OverrideReader({ database, set, ttlMs, now: () => settings.clock.now() })
   const overrides = new RuleCache<LoadedOverrides, OverrideSet>({
@@ -94,11 +85,9 @@ export function createOverrideCache(
     empty: set,
     load: (_previous, onRows) => reader.load(onRows),
     compile: async () => set,
-    ttlMs,
-    timeoutMs: settings.storeTimeoutMs,
-    log,
+    ...shared,
   })
-  return { overrides, reader }
+  return { rules, overrides, reader }
 }
 
 /** Makes this process notice what others change. */

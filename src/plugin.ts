@@ -13,12 +13,11 @@ import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
 import type { RateLimitOptions } from './options.js'
 import {
+  createCaches,
   createCurrent,
   createEventLog,
   createLimiter,
-  createOverrideCache,
   createRevisionPoll,
-  createRuleCache,
   createRulePreview,
   createStaffLimiter,
   createStateSweep,
@@ -50,8 +49,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const limiter = createLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
-  const rules = createRuleCache(settings, opened, router, app.log)
-  const { overrides, reader } = createOverrideCache(settings, opened, router, app.log)
+  const { rules, overrides, reader } = createCaches(settings, opened, router, app.log)
   const caches = [rules, overrides]
   const changed = () => invalidate(caches)
   const poll = createRevisionPoll(settings, opened, changed)

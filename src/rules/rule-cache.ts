@@ -21,6 +21,8 @@ export interface RuleCacheOptions<Read extends Loaded, RuleSet> {
   readonly ttlMs: number
   /** How long a request waits for the table, in milliseconds, before it goes on with the last good set. */
   readonly timeoutMs: number
+  /** Which of the caches of one database cannot be read: the first tells about the outage as an error. */
+  readonly failing: Set<string>
   readonly log: {
     error(details: object, message: string): void
     warn(details: object, message: string): void
@@ -202,9 +204,10 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   }
 
   #report({ rejected }: Loaded): void {
-    const { log, entity } = this.#options
+    const { log, entity, failing } = this.#options
     if (this.#isFailing) log.info(`Rate limit ${entity}s can be read again`)
     this.#isFailing = false
+    failing.delete(entity)
     const complaints = new Set<string>()
     for (const { name, reason } of rejected.slice(0, MAX_COMPLAINTS)) {
       const complaint = `${name}: ${reason}`
@@ -217,8 +220,10 @@ export class RuleCache<Read extends Loaded, RuleSet> {
 
   #reportFailure(error: unknown): void {
     if (!this.#isFailing) {
-      const { log, entity } = this.#options
-      log.error({ err: error }, `Rate limit ${entity}s cannot be read: the last good ones stay in force`)
+      const { log, entity, failing } = this.#options
+      const level = failing.size === 0 ? 'error' : 'warn'
+      log[level]({ err: error }, `Rate limit ${entity}s cannot be read: the last good ones stay in force`)
+      failing.add(entity)
     }
     this.#isFailing = true
   }

@@ -52,7 +52,7 @@ test('rules and events on a database that is away cost no request an error, and 
   assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
   await app.smartRateLimit.events.flush()
   assert.equal(app.smartRateLimit.events.stats().dropped, 3)
-  // At start, for the counters, for the rules, and for the events.
+  // At start, for the counters, for the rules and overrides, and for the events.
   assert.ok(errors(log).length <= 4, JSON.stringify(log))
 })
 

@@ -46,9 +46,11 @@ function controlledTable() {
   return table
 }
 
-function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000) {
+function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000, failing = new Set<string>()) {
   const lines: string[] = []
-  const note = (_details: object, message: string) => lines.push(message)
+  const errors: string[] = []
+  const warn = (_details: object, message: string) => lines.push(message)
+  const error = (details: object, message: string) => errors.push(message) && warn(details, message)
   const cache = new RuleCache<LoadedRules, RuleSet>({
     entity: 'rule',
     load: table.load,
@@ -56,10 +58,11 @@ function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000) {
     compile: ({ rules }, previous) => RuleSet.compile(rules, AS_WRITTEN, previous),
     ttlMs: 60_000,
     timeoutMs,
-    log: { error: note, warn: note, info: (message) => lines.push(message) },
+    failing,
+    log: { error, warn, info: (message) => lines.push(message) },
   })
   const namesAt = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
-  return { cache, lines, namesAt }
+  return { cache, lines, errors, namesAt }
 }
 
 describe('the rule cache', () => {
@@ -154,6 +157,24 @@ describe('the rule cache', () => {
     ])
   })
 
+  test('tells about an outage as an error, unless another cache of the same database has', async () => {
+    const table = controlledTable()
+    const failing = new Set<string>(['override'])
+    const { namesAt, lines, errors } = cacheOf(table, 1_000, failing)
+    table.failure = new Error('connection refused')
+    await namesAt(0)
+    assert.deepEqual([lines.length, errors.length], [1, 0])
+    assert.ok(failing.has('rule'))
+    table.failure = undefined
+    await namesAt(2_000)
+    await namesAt(2_000)
+    failing.clear()
+    table.failure = new Error('connection refused')
+    await namesAt(62_000)
+    assert.equal(errors.length, 1)
+    assert.deepEqual([...failing], ['rule'])
+  })
+
   test('has no rules when the table has never been read', async () => {
     const table = controlledTable()
     table.failure = new Error('connection refused')
@@ -210,6 +231,7 @@ describe('the rule cache', () => {
       },
       ttlMs: 60_000,
       timeoutMs: 20_000,
+      failing: new Set(),
       log: { error: assert.fail, warn: assert.fail, info: assert.fail },
     })
     const names = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
