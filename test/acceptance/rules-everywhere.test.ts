@@ -4,8 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
-import { systemClock } from '../../src/clock.js'
+import { setImmediate } from 'node:timers/promises'
+import { type Clock, systemClock } from '../../src/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
@@ -13,65 +13,78 @@ import { eventually } from '../support/eventually.js'
 import { ratelimit } from '../support/scripts.js'
 
 const EDITOR = join(import.meta.dirname, '../support/rule-editor.ts')
+/** Of the fake clock. */
 const WITHIN_MS = 2_000
+/** Of real time: the same, and what a busy machine takes on top. */
+const ALLOWED_MS = 20_000
 
 forEachDatabase((provider) => {
+  test('an edit by another process is obeyed soon, under steady traffic, by the clock on the wall', async (t) => {
+    const { database, limit } = await start(t, provider, systemClock)
+    const editor = await startEditor(t, database, 'client', '7/m')
+    assert.equal(await limit(), '2')
+
+    await editor.edit()
+    await eventually('the new limit', async () => (await limit()) === '7', ALLOWED_MS)
+  })
+
   for (const door of ['client', 'sql'] as const) {
-    test(`an edit by another process (${door}) is obeyed within two seconds, under steady traffic`, async (t) => {
-      const { database, limit } = await start(t, provider)
+    test(`an edit by another process (${door}) is obeyed by the first request after two seconds`, async (t) => {
+      const { database, clock, limit } = await start(t, provider)
       const editor = await startEditor(t, database, door, '7/m')
       assert.equal(await limit(), '2')
 
       await editor.edit()
-      await eventually('the new limit', async () => (await limit()) === '7', WITHIN_MS)
+      clock.advance(WITHIN_MS)
+      assert.equal(await limit(), '7')
     })
   }
 
-  test('an edit by another process is obeyed by the first request after two quiet seconds', async (t) => {
-    const { database, limit } = await start(t, provider)
-    const editor = await startEditor(t, database, 'sql', '7/m')
-    assert.equal(await limit(), '2')
-    await editor.edit()
-    await delay(WITHIN_MS)
-
-    assert.equal(await limit(), '7')
-  })
-
   test('reload-rules reaches a server whose rules changed behind the triggers', async (t) => {
-    const { database, limit } = await start(t, provider)
+    const { database, clock, limit } = await start(t, provider)
     assert.equal(await limit(), '2')
     await withoutTriggers(database)
-    await eventually('the poll after the last change', async () => (await limit()) === '2')
+    clock.advance(WITHIN_MS)
+    assert.equal(await limit(), '2')
     const env = { RATELIMIT_DATABASE_URL: database.url }
     const { status } = await ratelimit(['reload-rules', '--schema', database.schema], { env })
 
     assert.equal(status, 0)
-    await eventually('the new limit', async () => (await limit()) === '7', WITHIN_MS)
+    clock.advance(WITHIN_MS)
+    assert.equal(await limit(), '7')
   })
 
   test('without traffic nothing is asked of the database', async (t) => {
     const { limit } = await start(t, provider)
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     await limit()
-    // One poll may follow the last request.
-    await delay(1_500)
     const count = countStatements()
     t.after(() => count.stop())
-    await delay(2_500)
+    // One poll follows the last request.
+    for (let second = 0; second < 60; second++) {
+      t.mock.timers.tick(1_000)
+      for (let turn = 0; turn < 20; turn++) await setImmediate()
+    }
 
-    assert.deepEqual(count.statements, [])
+    assert.equal(count.statements.length, 1, count.statements.join('\n'))
+    assert.equal(count.of('rate_limit_revision').length, 1)
   })
 })
 
-async function start(t: TestContext, provider: Provider) {
+async function start(t: TestContext, provider: Provider, realClock?: Clock) {
   const database = await openDatabase(t, provider)
   await database.client.rateLimitRule.create({
     data: { name: 'api', pathPattern: '^/api/', rate: '2/m', block: false },
   })
-  const { request } = await startApp(t, {
+  const { request, clock } = await startApp(t, {
     database,
-    plugin: { useDynamicRules: true, clock: systemClock, middleware: { backend: 'memory' } },
+    plugin: {
+      useDynamicRules: true,
+      middleware: { backend: 'memory' },
+      ...(realClock === undefined ? {} : { clock: realClock }),
+    },
   })
-  return { database, limit: async () => (await request('/api/x')).headers['x-ratelimit-limit'] }
+  return { database, clock, limit: async () => (await request('/api/x')).headers['x-ratelimit-limit'] }
 }
 
 async function startEditor(t: TestContext, { url, schema }: TestDatabase, door: string, rate: string) {
