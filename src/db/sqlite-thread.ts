@@ -1,9 +1,14 @@
-import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import BetterSqlite3 from 'better-sqlite3'
 import type { SqlValue } from './dialect.js'
 import type { SqliteFile } from './sqlite-file.js'
 import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
+
+/**
+ * How long a thread may take to close its connection, which copies the write-ahead log into the file, in milliseconds.
+ * A disk that answers no more (a network's, say) must not keep the server from closing: the log keeps what was written.
+ */
+export const CLOSE_TIMEOUT_MS = 5_000
 
 export interface SqliteThread extends SqliteFile {
   isOnline(): boolean
@@ -21,6 +26,7 @@ interface Waiting {
  *
  * @param ended is told when the thread is no more, and whether it was ever ready: it crashed, it could not start (the
  * file is another one now, or the host's bundler left the worker out), or it was closed
+ * @throws where the process may start no thread
  */
 export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolean) => void): SqliteThread {
   const worker = startWorker(file)
@@ -34,13 +40,14 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
   worker.on('error', (error) => {
     crash = error
   })
-  worker.once('exit', () => {
-    const wasOnline = isOnline
-    isOnline = false
-    const error = new Error('The thread of the rate limit database ended', { cause: crash })
-    for (const { reject } of waiting.values()) reject(error)
-    waiting.clear()
-    ended(wasOnline)
+  const exited = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      const wasOnline = isOnline
+      isOnline = false
+      fail(new Error('The thread of the rate limit database ended', { cause: crash }))
+      ended(wasOnline)
+      resolve()
+    })
   })
   // Its first message says that it is ready.
   worker.once('message', () => {
@@ -63,6 +70,18 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     })
   }
 
+  function fail(error: Error): void {
+    for (const { reject } of waiting.values()) reject(error)
+    waiting.clear()
+  }
+
+  /** Leaves the thread to itself: not even `terminate` ends one that waits for a disk. */
+  function abandon(): void {
+    void worker.terminate()
+    worker.unref()
+    fail(new Error(`The thread of the rate limit database did not close within ${CLOSE_TIMEOUT_MS} ms`))
+  }
+
   function post(asked: Asked): void {
     worker.postMessage(asked)
   }
@@ -79,13 +98,19 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     },
 
     async close() {
-      if (!isOnline) {
-        await worker.terminate()
-        return
-      }
       worker.ref()
-      post(null)
-      await once(worker, 'exit')
+      if (isOnline) post(null)
+      else void worker.terminate()
+      await new Promise<void>((resolve) => {
+        const bound = setTimeout(() => {
+          abandon()
+          resolve()
+        }, CLOSE_TIMEOUT_MS)
+        void exited.then(() => {
+          clearTimeout(bound)
+          resolve()
+        })
+      })
     },
   }
 }

@@ -35,8 +35,10 @@ const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
 const { path, identity }: ThreadOptions = workerData
 // A file that was deleted or replaced meanwhile is used on by who has it open: the counters must not begin afresh.
-if (identityOf(path) !== identity) throw new Error(`${path} is another file now`)
+// Asked before it is opened, lest the other one be touched, and of what was opened, since it may be replaced in between.
 const file = createSqliteFile(path)
+if (identityOf(path) === identity) await file.query('PRAGMA schema_version')
+if (file.identity() !== identity) throw new Error(`${path} is another file now`)
 
 async function answer({ id, sql, parameters, reads }: Statement): Promise<Answered> {
   try {

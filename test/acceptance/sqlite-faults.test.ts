@@ -2,57 +2,68 @@
 import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import BetterSqlite3 from 'better-sqlite3'
+import { databaseOf } from '../../src/db/database.js'
+import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
-import { openDatabase, startApp } from '../support/build-app.js'
+import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
+import { countStatements, type StatementCount } from '../support/count-statements.js'
 import { startRequestStream } from '../support/request-stream.js'
-import { proveFault } from '../support/three-apps.js'
+import { watchThreads } from '../support/threads.js'
+import { type Fault, proveFault } from '../support/three-apps.js'
 
-test('a SQLite file in mid-load: another process holds the write lock for long', async (t) => {
-  const { url, other } = await openFile(t)
+for (const [where, writes] of [
+  ['on the thread of the server', Number.POSITIVE_INFINITY],
+  ['on a thread of its own', 0],
+] as const) {
+  test(`a SQLite file in mid-load, ${where}: another process holds the write lock for long`, async (t) => {
+    const { url, other } = await openFile(t)
 
-  await proveFault(t, { url, begin: () => other.exec('BEGIN IMMEDIATE'), end: () => other.exec('COMMIT') })
-})
-
-test('a SQLite file in mid-load: loses the table, which is made again', async (t) => {
-  const { url, other } = await openFile(t)
-  const schema = other.prepare(
-    "SELECT sql FROM sqlite_master WHERE tbl_name = 'rate_limit_counter' AND sql IS NOT NULL",
-  )
-  const statements = schema.all().map((row) => String(Object(row).sql))
-
-  await proveFault(t, {
-    url,
-    begin: () => other.exec('CREATE TABLE kept AS SELECT * FROM rate_limit_counter; DROP TABLE rate_limit_counter'),
-    end: () => other.exec([...statements, 'INSERT INTO rate_limit_counter SELECT * FROM kept'].join(';')),
+    await proveFaultAfter(writes, t, {
+      url,
+      begin: () => other.exec('BEGIN IMMEDIATE'),
+      end: () => other.exec('COMMIT'),
+    })
   })
-})
 
-test('a SQLite file in mid-load: the disk is full', async (t) => {
-  const { url, other } = await openFile(t)
-  const connections = watchConnections(t)
-  const openOnes = () => [...connections].filter((connection) => connection.open && connection !== other)
-  // Room for one more page would end the outage now and then: the table gets no smaller while it lasts.
-  other.exec('CREATE TABLE filler (bytes BLOB)')
+  test(`a SQLite file in mid-load, ${where}: loses the table, which is made again`, async (t) => {
+    const { url, other } = await openFile(t)
+    const schema = other.prepare(
+      "SELECT sql FROM sqlite_master WHERE tbl_name = 'rate_limit_counter' AND sql IS NOT NULL",
+    )
+    const remake = schema.all().map((row) => String(Object(row).sql))
 
-  await proveFault(t, {
-    url,
-    begin() {
-      for (const connection of openOnes()) {
-        connection.pragma(`max_page_count = ${connection.pragma('page_count', { simple: true })}`)
-      }
-      // Every write needs a page now.
-      other.exec(
-        'CREATE TRIGGER needs_a_page BEFORE INSERT ON rate_limit_counter BEGIN INSERT INTO filler VALUES (zeroblob(100000)); END',
-      )
-    },
-    end() {
-      other.exec('DROP TRIGGER needs_a_page')
-      for (const connection of openOnes()) connection.pragma('max_page_count = 1000000')
-    },
+    await proveFaultAfter(writes, t, {
+      url,
+      begin: () => other.exec('CREATE TABLE kept AS SELECT * FROM rate_limit_counter; DROP TABLE rate_limit_counter'),
+      end: () => other.exec([...remake, 'INSERT INTO rate_limit_counter SELECT * FROM kept'].join(';')),
+    })
   })
-})
+
+  test(`a SQLite file in mid-load, ${where}: the disk is full`, async (t) => {
+    const { url, other } = await openFile(t)
+    // Room for one more page would end the outage now and then: the table gets no smaller while it lasts.
+    other.exec('CREATE TABLE filler (bytes BLOB)')
+
+    await proveFaultAfter(writes, t, {
+      url,
+      async begin(apps) {
+        // No less than there are.
+        await limitPages(apps, 1)
+        // Every write needs a page now.
+        other.exec(
+          'CREATE TRIGGER needs_a_page BEFORE INSERT ON rate_limit_counter BEGIN INSERT INTO filler VALUES (zeroblob(100000)); END',
+        )
+      },
+      async end(apps) {
+        other.exec('DROP TRIGGER needs_a_page')
+        await limitPages(apps, 1_000_000)
+      },
+    })
+  })
+}
 
 test('a SQLite file that is deleted or replaced is used until the server ends: it counts on, exactly', async (t) => {
   for (const replace of [false, true]) {
@@ -82,15 +93,45 @@ test('a SQLite file that is deleted or replaced is used until the server ends: i
   }
 })
 
-/** The connections that this process opens from now on. */
-function watchConnections(t: TestContext): Set<BetterSqlite3.Database> {
-  const connections = new Set<BetterSqlite3.Database>()
-  const { prepare } = BetterSqlite3.prototype
-  t.mock.method(BetterSqlite3.prototype, 'prepare', function noted(this: BetterSqlite3.Database, sql: string) {
-    connections.add(this)
-    return Reflect.apply(prepare, this, [sql])
+/** Runs servers through a fault that leave their thread after so many writes: after none, or never. */
+async function proveFaultAfter(writes: number, t: TestContext, fault: Fault): Promise<void> {
+  const threads = watchThreads(t)
+  const usual = beforeThread.writes
+  beforeThread.writes = writes
+  atEnd(t, () => {
+    beforeThread.writes = usual
   })
-  return connections
+  let count: StatementCount | undefined
+
+  await proveFault(t, {
+    ...fault,
+    async begin(apps) {
+      await writeOnAll(apps, 'DELETE FROM rate_limit_staff_session WHERE false')
+      // This process is told of a new thread at its next turn.
+      await turn()
+      await Promise.all(threads.map(({ ready }) => ready))
+      assert.equal(threads.length, writes === 0 ? apps.length : 0)
+      await fault.begin(apps)
+      count = countStatements()
+    },
+    async end(apps) {
+      count?.stop()
+      await fault.end?.(apps)
+    },
+  })
+  assert.equal(count?.of('rate_limit_counter').length === 0, writes === 0)
+}
+
+/** Runs a write on the connections that the servers count on. */
+async function writeOnAll(apps: readonly TestApp[], sql: string): Promise<void> {
+  for (const { app } of apps) await databaseOf(app.smartRateLimit.client).execute(sql)
+}
+
+/** Sets how large the file may get, on the connections that the servers count on. */
+async function limitPages(apps: readonly TestApp[], pages: number): Promise<void> {
+  for (const { app } of apps) {
+    await databaseOf(app.smartRateLimit.client).query(`PRAGMA max_page_count = ${pages}`)
+  }
 }
 
 async function openFile(t: TestContext) {

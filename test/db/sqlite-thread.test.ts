@@ -1,22 +1,30 @@
 /** Statements on a SQLite file move to a thread of their own, which may crash, and which holds nothing up. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { renameSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { Worker } from 'node:worker_threads'
+import workerThreads from 'node:worker_threads'
 import BetterSqlite3 from 'better-sqlite3'
 import type { Database } from '../../src/db/database.js'
+import { beforeThread } from '../../src/db/sqlite-statements.js'
+import { CLOSE_TIMEOUT_MS } from '../../src/db/sqlite-thread.js'
 import { MissingTableError } from '../../src/errors.js'
 import { atEnd } from '../support/at-end.js'
 import { countStatements } from '../support/count-statements.js'
 import { openTestDatabase } from '../support/databases.js'
+import { type StartedThread, watchThreads } from '../support/threads.js'
 
 const NO_CHANGE = 'DELETE FROM rate_limit_staff_session WHERE false'
 const run = promisify(execFile)
 const DATABASE = import.meta.resolve('../../src/db/database.ts')
+/** So long may a process take that compiles the sources twice, on a machine with other things to do, in milliseconds. */
+const PROCESS_TIMEOUT_MS = 150_000
+/** Seconds of work for SQLite, during which nothing reaches the thread. */
+const LONG_STATEMENT = `WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000000)
+  SELECT count(*) FROM counted`
 
 test('the statements of a busy server leave its thread, and what they answer stays the same', async (t) => {
   const { database } = await startThread(t)
@@ -36,10 +44,7 @@ test('the statements of a busy server leave its thread, and what they answer sta
 })
 
 test('neither a short command nor the limiter alone starts a thread', async (t) => {
-  const started: Worker[] = []
-  const note = (worker: Worker) => started.push(worker)
-  process.on('worker', note)
-  t.after(() => process.off('worker', note))
+  const started = watchThreads(t)
   const { database } = await open(t)
   for (let place = 0; place < 50; place++) await database.execute(NO_CHANGE)
   for (let place = 0; place < 1_000; place++) await database.query('SELECT 1')
@@ -47,18 +52,40 @@ test('neither a short command nor the limiter alone starts a thread', async (t) 
   assert.equal(started.length, 0)
 })
 
+test('a process that may start no thread goes on without, and never tries again', async (t) => {
+  let tries = 0
+  const worker = t.mock.method(workerThreads, 'Worker', function forbidden() {
+    tries++
+    throw Object.assign(new Error('Access to this API has been restricted'), { code: 'ERR_ACCESS_DENIED' })
+  })
+  syncBuiltinESMExports()
+  t.after(() => {
+    worker.mock.restore()
+    syncBuiltinESMExports()
+  })
+  const { database } = await open(t)
+  const useForLong = async () => {
+    for (let place = 0; place < 2 * beforeThread.writes; place++) await database.execute(NO_CHANGE)
+  }
+  await useForLong()
+  await database.close()
+  await useForLong()
+
+  assert.equal(tries, 1)
+})
+
 test('when the thread crashes the statements it had fail, and all later ones run', async (t) => {
-  const { database, worker, path } = await startThread(t)
+  const { database, thread, path } = await startThread(t)
   const other = new BetterSqlite3(path)
   atEnd(t, () => other.close())
   other.exec('BEGIN IMMEDIATE')
   const stuck = assert.rejects(database.execute('DELETE FROM rate_limit_counter'), /thread .* ended/)
-  await worker.terminate()
+  await thread.worker.terminate()
   await stuck
   other.exec('COMMIT')
 
-  const nextWorker = once(process, 'worker')
-  await useUntil(database, nextWorker)
+  const next = await nextThread(database, watchThreads(t))
+  await next.ready
   assert.deepEqual(await database.query('SELECT 1 AS one'), [{ one: 1 }])
 })
 
@@ -76,14 +103,47 @@ test('a file that another process has locked holds up neither the event loop nor
   assert.ok(performance.now() - startedMs < 2_000)
 })
 
+test('a thread that crashes while the database closes does not keep it from closing', async (t) => {
+  const { database, thread } = await startThread(t)
+  const closing = database.close()
+  thread.worker.emit('error', new Error('crashed'))
+
+  await closing
+})
+
+test('a thread that a statement holds up does not keep the database from closing for long', async (t) => {
+  const { database, thread } = await startThread(t)
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const stuck = assert.rejects(database.query(LONG_STATEMENT), /did not close within 5000 ms/)
+  // It reaches the thread.
+  await turn()
+  const closing = database.close()
+  await turn()
+  t.mock.timers.tick(CLOSE_TIMEOUT_MS)
+
+  await closing
+  await stuck
+  thread.worker.ref()
+  await thread.exited
+})
+
+test('a file that is replaced when its thread has just become ready is used on by that', async (t) => {
+  const { database, path } = await startThread(t)
+  for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, `${path}.old${suffix}`)
+  await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
+
+  const old = new BetterSqlite3(`${path}.old`)
+  atEnd(t, () => old.close())
+  assert.deepEqual(old.prepare('SELECT id_hash FROM rate_limit_staff_session').all(), [{ id_hash: 'a' }])
+})
+
 test('a file that was replaced meanwhile is used on, by no new thread', async (t) => {
   const { database, path } = await open(t)
   await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
   renameSync(path, `${path}.old`)
-  const worker = await useUntilStarted(database, once(process, 'worker'))
-  const ended = new Promise((resolve) => worker.once('exit', resolve))
+  const { worker, exited } = await nextThread(database, watchThreads(t))
   worker.ref()
-  await ended
+  await exited
 
   assert.deepEqual(await database.query('SELECT id_hash FROM rate_limit_staff_session'), [{ id_hash: 'a' }])
 })
@@ -99,7 +159,9 @@ test('a process that forgets to close the database ends all the same, and what i
     await worker
     clearInterval(keepAlive)
     void database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")`
-  await run(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], { timeout: 30_000 })
+  await run(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
+    timeout: PROCESS_TIMEOUT_MS,
+  })
 
   assert.deepEqual(await database.query('SELECT id_hash FROM rate_limit_staff_session'), [{ id_hash: 'a' }])
 })
@@ -113,25 +175,17 @@ async function open(t: TestContext) {
 /** A database whose statements run on a thread already. */
 async function startThread(t: TestContext) {
   const opened = await open(t)
-  const worker = await useUntil(opened.database, once(process, 'worker'))
-  return { ...opened, worker }
+  const thread = await nextThread(opened.database, watchThreads(t))
+  await thread.ready
+  return { ...opened, thread }
 }
 
-/** Keeps the database in use until it has started a thread, and that is ready. */
-async function useUntil(database: Database, starting: Promise<Worker[]>): Promise<Worker> {
-  const worker = await useUntilStarted(database, starting)
-  await once(worker, 'message')
-  return worker
-}
-
-async function useUntilStarted(database: Database, starting: Promise<Worker[]>): Promise<Worker> {
-  let worker: Worker | undefined
-  void starting.then(([started]) => {
-    worker = started
-  })
-  while (worker === undefined) {
+/** Keeps the database in use until it has started a thread. */
+async function nextThread(database: Database, threads: readonly StartedThread[]): Promise<StartedThread> {
+  for (;;) {
     await database.execute(NO_CHANGE)
     await turn()
+    const [thread] = threads
+    if (thread !== undefined) return thread
   }
-  return worker
 }

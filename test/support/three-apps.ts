@@ -41,10 +41,10 @@ export interface Fault {
   /** A URL of the database, as the servers see it. */
   readonly url: string
   readonly schema?: string
-  /** Begins the fault. */
-  begin(): unknown
+  /** Begins the fault, under these servers. */
+  begin(apps: readonly TestApp[]): unknown
   /** Ends it; a fault without an end is over at once. */
-  end?(): unknown
+  end?(apps: readonly TestApp[]): unknown
 }
 
 interface LoadedApp extends TestApp {
@@ -63,13 +63,13 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
 
   await answered(ANSWERS)
   const loadedFromMs = performance.now()
-  await fault.begin()
+  await fault.begin(apps)
   await eventually(
     'every server has noticed',
     async () => {
       if (logged(FAILED)) return true
       // Over at once, it may have passed a server that was not asking just then.
-      if (fault.end === undefined) await fault.begin()
+      if (fault.end === undefined) await fault.begin(apps)
       return false
     },
     RECOVERY_MS,
@@ -84,7 +84,7 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
     await answered(ANSWERS / PROBES)
   }
   const downUntilMs = performance.now()
-  await fault.end?.()
+  await fault.end?.(apps)
   await eventually(
     'every server goes on with the store',
     () => {
