@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { analyticsOf } from './analytics/analytics.js'
 import { type OpenDatabase, openDatabase } from './client.js'
-import { MissingTableError, messageOf } from './errors.js'
+import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
@@ -42,6 +42,11 @@ const WARM_UP_TIMEOUT_MS = 3_000
 export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
+  if (app.hasDecorator('smartRateLimit')) {
+    throw new InvalidSettingError(
+      'rateLimitPlugin is registered already, on this app or on one around it: once is enough',
+    )
+  }
   const settings = resolveSettings(options, process.env)
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   const router = routerOptionsOf(app)

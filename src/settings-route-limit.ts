@@ -6,7 +6,7 @@ import { ALGORITHMS } from './limiter/algorithm.js'
 import { parseRate } from './limiter/rate.js'
 import { checkAlgorithm } from './rules/field-checks.js'
 import { type ClientKind, parseClientKind } from './rules/rule.js'
-import { Callback, checkFields, explain, type Fields, Flag } from './settings-check.js'
+import { Callback, checkFields, explain, type Fields, Flag, shown } from './settings-check.js'
 
 const FIELDS = {
   rate: [Type.Union([Type.String(), Callback]), 'a rate such as 5/m, or a function of the request'],
@@ -23,6 +23,9 @@ const FIELDS = {
  * @throws InvalidSettingError for the first one that is wrong or unknown
  */
 export function resolveRouteLimit(options: RouteLimitOptions) {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidSettingError(`limit() was given ${shown(options)}: give options such as { rate: '5/m' }`)
+  }
   const called = (name: string) => `limit.${name}`
   checkFields(options, FIELDS, called)
   const { rate, key = 'ip', algorithm, block = true, cost = 1, name = '' } = options

@@ -6,7 +6,7 @@ import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
 import { createDecide, type DecideSteps, NO_OVERRIDES, type Outcome } from './http/decide.js'
-import { createHeaders } from './http/headers.js'
+import { createHeaders, createStricterHeaders } from './http/headers.js'
 import {
   createStaticLimits,
   type KeyFunction,
@@ -19,6 +19,7 @@ import {
   limitOfRule,
 } from './http/limits.js'
 import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
+import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, PathPrefixes, type RouterOptions, receivedPath } from './http/request-path.js'
 import { createRequestUser, integerUserId } from './http/request-user.js'
@@ -54,6 +55,7 @@ export function createSteps(parts: StepParts) {
     router,
   )
   const routeCost = createRouteCost(log)
+  const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
   const isSkipped = (path: string): boolean => !settings.enabled || skipped.find(path) !== undefined
   const path = createRequestPath(router)
@@ -75,8 +77,10 @@ export function createSteps(parts: StepParts) {
     path,
     cost: (request, path) => (isSkipped(path) ? 0 : routeCost.of(request)),
     decide,
-    headers: createHeaders(settings.headers),
+    // Before it, a route's own limit may have told of itself.
+    headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
     record: createRecord(parts),
+    hasErrorHandler: errorHandlers.hasErrorHandler,
     failed,
   }
 
@@ -92,6 +96,7 @@ export function createSteps(parts: StepParts) {
       scopes,
       router,
       log,
+      hasErrorHandler: errorHandlers.hasErrorHandler,
       failed,
     })
     return settings.enabled ? hook : (_request, _reply, done) => done()
@@ -99,7 +104,9 @@ export function createSteps(parts: StepParts) {
 
   let pricedRoutes = 0
   /** Checks a route's config when it is declared, and takes note of the route. */
-  function noteRoute({ method, url, config }: RouteOptions): void {
+  function noteRoute(route: RouteOptions): void {
+    const { method, url, config } = route
+    errorHandlers.noteRoute(route)
     routeCost.check(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++
     scopes.addRoute({ method, url })

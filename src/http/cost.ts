@@ -1,6 +1,7 @@
+import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError, messageOf } from '../errors.js'
-import { guard } from './guard.js'
+import { guard, isThenable } from './guard.js'
 
 /** How much of a limit a request uses: an integer, 1 to 2147483647, or a function that answers one. */
 export type Cost = number | ((request: FastifyRequest) => number)
@@ -13,13 +14,20 @@ export function checkCost(setting: string, cost: unknown): number {
   throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
 }
 
+function checkAnswer(setting: string, answer: unknown): number {
+  if (!isThenable(answer)) return checkCost(setting, answer)
+  // It may reject later, and nobody waits for it.
+  Promise.resolve(answer).catch(() => undefined)
+  throw new InvalidSettingError(`Setting "${setting}" answers a promise: give a function that is not async`)
+}
+
 /** What a request costs. A function of the host's that fails is logged once, and its requests cost 1. */
 export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
   if (typeof cost !== 'function') {
     const checked = checkCost(setting, cost)
     return () => checked
   }
-  const guarded = guard((request: FastifyRequest) => checkCost(setting, cost(request)), setting, log)
+  const guarded = guard((request: FastifyRequest) => checkAnswer(setting, cost(request)), setting, log)
   return function costOf(request) {
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
@@ -34,6 +42,7 @@ export function createRouteCost(log: FastifyBaseLogger) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
 
   function resolve(config: Exclude<RouteConfig, false>) {
+    checkShape(config)
     const cost = createCost('config.smartRateLimit.cost', config.cost, log)
     costs.set(config, cost)
     return cost
@@ -46,7 +55,7 @@ export function createRouteCost(log: FastifyBaseLogger) {
     } catch (error) {
       log.error({ err: error }, `Rate limit: ${messageOf(error)}. Requests of the route cost 1`)
       const one = () => 1
-      costs.set(config, one)
+      if (typeof config === 'object' && config !== null) costs.set(config, one)
       return one
     }
   }
@@ -62,4 +71,9 @@ export function createRouteCost(log: FastifyBaseLogger) {
       return config === false ? 0 : (costs.get(config) ?? resolveLate(config))(request)
     },
   }
+}
+
+function checkShape(config: unknown): void {
+  if (typeof config === 'object' && config !== null && Object.keys(config).join() === 'cost') return
+  throw new InvalidSettingError(`Setting "config.smartRateLimit" is ${inspect(config)}: give false, or { cost }`)
 }

@@ -30,7 +30,7 @@ export class CounterScopes {
   }
 
   addRoute(route: Route): void {
-    this.#routes.add(spelling(route))
+    this.#routes.add(routeName(route))
   }
 
   addLimit(name: string): void {
@@ -50,11 +50,11 @@ export class CounterScopes {
 
 /** The scope of a route. */
 export function routeScope(name: string, route: Route): string {
-  return `route:${name}:${spelling(route)}`
+  return `route:${name}:${routeName(route)}`
 }
 
-/** Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */
-function spelling({ method, url = '*' }: Route): string {
+/** What a route is called: Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */
+export function routeName({ method, url = '*' }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
   return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
 }

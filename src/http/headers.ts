@@ -56,7 +56,7 @@ function resetSeconds(resetMs: number): number {
 /** What is left of the limit that the headers tell of. */
 function remainingIn(reply: FastifyReply): number | undefined {
   const legacy = reply.getHeader('x-ratelimit-remaining')
-  const remaining = legacy ?? /;r=(\d+)/.exec(String(reply.getHeader('ratelimit') ?? ''))?.[1]
+  const remaining = legacy ?? /;r=(\d+);t=\d+$/.exec(String(reply.getHeader('ratelimit') ?? ''))?.[1]
   return remaining === undefined ? undefined : Number(remaining)
 }
 

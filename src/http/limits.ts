@@ -56,7 +56,7 @@ export const DENIED_LIMIT: Limit = createLimit('deny-list', {
   clientKey: (_request, address) => addressKey(address),
 })
 
-export type KeyFunction = Asked<string | null | undefined>
+export type KeyFunction = Asked<string | number | bigint | null | undefined>
 export type RateFunction = Asked<string | null | undefined>
 
 export type KeyOf = Limit['clientKey']
@@ -92,7 +92,8 @@ export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }
   const guarded = guard(keyFunction, setting, log)
   return (request, address) =>
     after(guarded(request), (key) => {
-      const text = typeof key === 'string' ? key.trim() : ''
+      const text =
+        typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key).trim() : ''
       return text === '' ? addressKey(address) : customKey(text)
     })
 }

@@ -13,6 +13,8 @@ export interface OnRequestSteps {
   headers(reply: FastifyReply, outcome: Outcome): void
   /** Notes the event. */
   record(request: FastifyRequest, outcome: Outcome): void
+  /** Whether the host handles the errors of a request itself. */
+  hasErrorHandler(request: FastifyRequest): boolean
   /** Something that cannot happen did: the request goes on, unlimited. */
   failed(error: unknown): void
 }
@@ -40,7 +42,7 @@ export function createOnRequest(steps: OnRequestSteps) {
       steps.failed(error)
     }
     // Outside: a refusal holds whatever noting it does, and what the rest of the request throws is not this hook's.
-    if (outcome?.refused) refuse(request, reply, outcome, done)
+    if (outcome?.refused) refuse(request, reply, outcome, steps.hasErrorHandler, done)
     else done()
   }
 

@@ -1,11 +1,12 @@
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { RateLimitExceededError, StoreUnavailableError } from '../errors.js'
 import { retryAfterSeconds } from '../limiter/algorithm.js'
+import { routeName } from './counter-scopes.js'
 import type { Outcome } from './decide.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
-const ACCEPTS_PROBLEM = /application\/problem\+json(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i
+const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 /** What the draft of the RateLimit fields registers for a limit that is used up. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
@@ -19,15 +20,23 @@ export function refuse(
   request: FastifyRequest,
   reply: FastifyReply,
   outcome: Outcome,
+  hasErrorHandler: (request: FastifyRequest) => boolean,
   done: HookHandlerDoneFunction,
 ): void {
   const error = refusal(reply, outcome)
-  if (!ACCEPTS_PROBLEM.test(request.headers.accept ?? '') || hasErrorHandler(request)) done(error)
+  if (!acceptsProblem(request.headers.accept) || hasErrorHandler(request)) done(error)
   else
     void reply
       .code(error.statusCode ?? 500)
       .type(PROBLEM_TYPE)
       .send(JSON.stringify(problem(error, outcome)))
+}
+
+function acceptsProblem(accept = ''): boolean {
+  return accept.split(',').some((range) => {
+    const [type = ''] = range.split(';')
+    return type.trim().toLowerCase() === PROBLEM_TYPE && !REFUSED_QUALITY.test(range)
+  })
 }
 
 function refusal(reply: FastifyReply, { decision }: Outcome) {
@@ -38,9 +47,18 @@ function refusal(reply: FastifyReply, { decision }: Outcome) {
   return new RateLimitExceededError(`Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`)
 }
 
-/** Fastify's own error handler, which knows no problems, is told by its name. */
-function hasErrorHandler({ server }: FastifyRequest): boolean {
-  return server.errorHandler.name !== 'defaultErrorHandler'
+/** Whether the host handles the errors of a request: Fastify's own handler, which knows no problems, is told by its name. */
+export function createErrorHandlerCheck() {
+  const routes = new Set<string>()
+  return {
+    /** Takes note of a route that has an error handler of its own. */
+    noteRoute(route: RouteOptions): void {
+      if (route.errorHandler !== undefined) routes.add(routeName(route))
+    },
+    hasErrorHandler({ server, routeOptions: { method, url } }: FastifyRequest): boolean {
+      return server.errorHandler.name !== 'defaultErrorHandler' || routes.has(routeName({ method, url }))
+    },
+  }
 }
 
 function problem(error: ReturnType<typeof refusal>, { decision, limit }: Outcome): object {

@@ -82,7 +82,8 @@ export class PathPrefixes<Value> {
     this.#prefixes = [...entries]
       .sort(([a], [b]) => b.length - a.length)
       .map(([prefix, value]) => {
-        const compared = router.caseSensitive ? prefix : prefix.toLowerCase()
+        const path = decoded(prefix)
+        const compared = router.caseSensitive ? path : path.toLowerCase()
         return [compared, compared.endsWith('/') ? compared : `${compared}/`, value] as const
       })
   }

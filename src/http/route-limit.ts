@@ -42,13 +42,14 @@ export interface RouteLimitParts extends Pick<DecideSteps, 'now' | 'address' | '
   readonly scopes: CounterScopes
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
+  hasErrorHandler(request: FastifyRequest): boolean
   failed(error: unknown): void
 }
 
 /** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
-  { keyOf, scopes, router, log, headers, failed, ...steps }: RouteLimitParts,
+  { keyOf, scopes, router, log, headers, hasErrorHandler, failed, ...steps }: RouteLimitParts,
 ) {
   const scopeOf = createRouteScope(name)
   function keyOfRoute(...[request, address, user]: Parameters<KeyOf>): ReturnType<KeyOf> {
@@ -76,6 +77,7 @@ export function createRouteLimit(
     decide: createDecide({ ...steps, limit, overrides: () => NO_OVERRIDES, overrideLimit: () => DENIED_LIMIT }),
     headers: createStricterHeaders(headers),
     record: () => undefined,
+    hasErrorHandler,
     failed,
   })
 }

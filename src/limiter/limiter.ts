@@ -281,6 +281,8 @@ export class Limiter {
     const seconds = Math.max(0, Math.round((nowMs - this.#outage.sinceMs) / 1000))
     this.#turn++
     this.#outage = undefined
+    // It may have lost its counters.
+    this.#refusals.forgetAll()
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }
 }

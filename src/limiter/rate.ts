@@ -40,6 +40,7 @@ export interface Rate {
  * @throws InvalidRateError, quoting the part that was not understood and naming the accepted forms
  */
 export function parseRate(rate: string): Rate {
+  if (typeof rate !== 'string') throw invalid(String(rate), 'is no text')
   const slash = rate.indexOf('/')
   if (slash === -1) throw invalid(rate, 'has no "/"')
   const limit = parseCount(rate, rate.slice(0, slash))

@@ -229,3 +229,18 @@ forEachDatabase((provider) => {
     assert.match(events[0]?.key ?? '', /sk_l/)
   })
 })
+
+test('a key function may answer a number', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '1/m', key: ({ headers }) => Number(headers['x-user']) } },
+  })
+  const asked = (user: string) => statuses(2, '/', { headers: { 'x-user': user } })
+  assert.deepEqual(
+    [await asked('7'), await asked('8')],
+    [
+      [200, 429],
+      [200, 429],
+    ],
+  )
+})

@@ -86,6 +86,8 @@ for (const accept of [
   'application/json',
   'application/problem+json;q=0',
   'application/problem+json; q=0.0, */*',
+  'application/problem+json; charset=x; q=0',
+  'application/problem+jsonfoo',
 ]) {
   test(`a client that accepts ${accept ?? 'whatever comes'} is refused with the contract's JSON`, async (t) => {
     const { request } = await startApp(t, { database: null, plugin: { middleware: { defaultRate: '0/m' } } })
@@ -110,6 +112,35 @@ test("the host's own error handler is asked whatever the client accepts", async 
   })
   const { status, text } = await request('/', PROBLEM)
   assert.deepEqual([status, JSON.parse(text)], [418, { own: 'FST_RATE_LIMIT_EXCEEDED' }])
+})
+
+test("a route's own error handler is asked too", async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '0/m' } },
+    routes(app) {
+      app.get(
+        '/',
+        { errorHandler: async (_error, _request, reply) => reply.code(418).send({ mine: true }) },
+        async () => 'ok',
+      )
+    },
+  })
+  const { status, text } = await request('/', PROBLEM)
+  assert.deepEqual([status, JSON.parse(text)], [418, { mine: true }])
+})
+
+test("with the check as a preHandler hook the headers are the stricter limit's too, whatever limits are called", async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { hook: 'preHandler', headers: 'draft', middleware: { defaultRate: '100/h' } },
+    routes(app) {
+      const { limit } = app.smartRateLimit
+      const onRequest = [limit({ rate: '9/h', name: '";r=1' }), limit({ rate: '5/h', name: 'b' })]
+      app.get('/', { onRequest }, async () => 'ok')
+    },
+  })
+  assert.match(String((await request('/')).headers.ratelimit), /^"b";r=4;t=\d+$/)
 })
 
 test("a 503 of onStoreError 'deny' is a problem too", async (t) => {

@@ -1,7 +1,8 @@
 /** Limits for single routes in code: `app.smartRateLimit.limit()`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { rateLimitPlugin } from '../../src/index.js'
 import { ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -212,6 +213,7 @@ const WRONG: readonly [options: object, message: RegExp][] = [
   [{ rate: '5/m', algorithm: 'guess' }, /"limit.algorithm" is "guess": .*fixed_window/],
   [{ rate: '5/m', key: 'cookie' }, /"limit.key" is "cookie"/],
   [{ rate: '5/m', cost: 0 }, /"limit.cost" is 0: give an integer, 1 to 2147483647/],
+  [{ rate: '5/m', key: 5 }, /"limit.key" is 5/],
   [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: known are rate, key/],
 ]
 for (const [options, message] of WRONG) {
@@ -257,4 +259,45 @@ test('a wrong cost of a route that was declared before the plugin is told about 
   for (const left of ['99', '98']) assert.equal((await request('/early')).headers['x-ratelimit-remaining'], left)
   assert.equal(log.length, 1)
   assert.match(log[0]?.msg ?? '', /"config.smartRateLimit.cost" is 0: give an integer/)
+})
+
+for (const config of [{ rate: '5/m' }, { cost: 2, rate: '5/m' }, true, null]) {
+  test(`a route's config.smartRateLimit of ${JSON.stringify(config)} is refused when the route is declared`, async (t) => {
+    await startApp(t, {
+      database: null,
+      routes(app) {
+        const declare = () =>
+          app.route({ method: 'GET', url: '/', handler: ok, config: Object({ smartRateLimit: config }) })
+        assert.throws(declare, /"config.smartRateLimit" is .*: give false, or \{ cost \}/)
+      },
+    })
+  })
+}
+
+test('an async cost is told about, costs 1, and takes nothing down when it rejects', async (t) => {
+  const { statuses, log } = await startApp(t, {
+    database: null,
+    routes(app) {
+      const cost: () => number = Object(async () => Promise.reject(new Error('no cost')))
+      app.get('/', { onRequest: app.smartRateLimit.limit({ rate: '2/m', cost }) }, ok)
+    },
+  })
+  assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
+  assert.match(log[0]?.msg ?? '', /"limit.cost" answers a promise/)
+})
+
+test('registering the plugin again in a scope of the app is refused: requests would count twice', async () => {
+  const app = Fastify()
+  await app.register(rateLimitPlugin, { middleware: { backend: 'memory' } })
+  void app.register(async (scope) => {
+    await scope.register(rateLimitPlugin, { middleware: { backend: 'memory' } })
+  })
+  await assert.rejects(async () => app.ready(), /rateLimitPlugin is registered already/)
+  await app.close()
+})
+
+test('a prefix that is written encoded covers the same paths', async (t) => {
+  const plugin = { middleware: { rateLimits: { '/caf%C3%A9': '0/m' } } }
+  const { statuses } = await startApp(t, { database: null, plugin })
+  assert.deepEqual([...(await statuses(1, '/caf%C3%A9/x')), ...(await statuses(1, '/cafe'))], [429, 200])
 })

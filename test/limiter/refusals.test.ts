@@ -14,10 +14,12 @@ function setUp() {
   const memory = new MemoryStore()
   const asked: Check[] = []
   let held: Promise<void> | undefined
+  let fails = false
   const store = {
     concurrency: 2,
     async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
       asked.push(...checks)
+      if (fails) throw new Error('no store')
       const decisions = memory.check(checks, nowMs)
       await held
       return decisions
@@ -25,7 +27,7 @@ function setUp() {
     reset: (keys: readonly string[]) => memory.reset(keys),
   }
   const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
-  const log = { error: () => assert.fail(), info: () => assert.fail() }
+  const log = { error: () => assert.ok(fails), info: () => undefined }
   let looks = 0
   const refusalsPoll = {
     isFresh() {
@@ -38,6 +40,9 @@ function setUp() {
   return {
     limiter,
     asked,
+    fail(whether: boolean) {
+      fails = whether
+    },
     /** How often it was asked whether refusals still hold. */
     looks: () => looks,
     /** Keeps back the store's answers until the promise resolves. */
@@ -115,6 +120,20 @@ describe('a limiter that was refused', () => {
     assert.deepEqual([count, retryAfterMs], [5, 45_000])
     assert.equal((await limiter.check(checkOf({}, 3), NOW_MS)).retryAfterMs, null)
     assert.equal(asked.length, 3)
+  })
+
+  test('asks the store again after an outage, in which it may have lost its counters', async () => {
+    const { limiter, asked, fail } = setUp()
+    for (let times = 0; times < 4; times++) await limiter.check(checkOf(), NOW_MS)
+    fail(true)
+    await limiter.check(checkOf({}, 1, 'b'), NOW_MS)
+    assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, false, 'meanwhile the refusal holds')
+    fail(false)
+    await limiter.check(checkOf({}, 1, 'b'), NOW_MS + 1_000)
+    await new Promise((resolve) => setTimeout(resolve))
+    const before = asked.length
+    assert.equal((await limiter.check(checkOf(), NOW_MS + 1_000)).allowed, false)
+    assert.equal(asked.length, before + 1)
   })
 
   test('goes on counting where it left off when the store has to be asked again in the same window', async () => {
