@@ -95,7 +95,9 @@ describe('the poll of the revision', () => {
     assert.equal(changes(), 1)
     database.failure = undefined
     database.revision++
-    await pass(1_200)
+    await pass(2_000)
+    await poll.fresh(now())
+    await pass(1_300)
     assert.equal(changes(), 2)
   })
 
