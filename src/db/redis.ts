@@ -11,7 +11,6 @@ export interface RedisClient {
   get(key: string): Promise<unknown>
   incr(key: string): Promise<unknown>
   del(key: string): Promise<unknown>
-  pipeline(commands: unknown[][]): { exec(): Promise<[error: Error | null, result: unknown][] | null> }
   on(event: string, listener: (...values: unknown[]) => void): unknown
   off(event: string, listener: (...values: unknown[]) => void): unknown
 }
@@ -23,7 +22,6 @@ const METHODS = [
   'get',
   'incr',
   'del',
-  'pipeline',
   'on',
   'off',
 ] as const satisfies (keyof RedisClient)[]

@@ -11,7 +11,7 @@ export interface RedisCounter {
   /** Stands for the algorithm in keys, and in calls of the script. */
   readonly letter: string
   readonly joins: Joins
-  call(key: string, group: Group, nowMs: number): ScriptCall
+  call(key: string, group: Group): ScriptCall
   /** @param stored what the script answered */
   answer(stored: unknown, group: Group, nowMs: number): readonly Decision[]
 }
@@ -32,10 +32,10 @@ function defineRedisCounter<Counter>({
   return {
     letter,
     joins,
-    call(key, group, nowMs) {
+    call(key, group) {
       const { periodMs, limit } = group.first.policy
       const { cost, asked } = askedOf(group)
-      return [key, letter, nowMs, periodMs, limit, cost, asked]
+      return [key, letter, periodMs, limit, cost, asked]
     },
     answer(stored, group, nowMs) {
       const counter = typeof stored === 'string' ? read(stored.split(' ').map(Number)) : undefined

@@ -20,14 +20,14 @@ export interface RedisStoreOptions {
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
- * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. Every run of the script names one key, so that a cluster can hold them, and every counter expires.
+ * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. In a cluster every run of the script names one key; and every counter expires.
  */
 export class RedisStore implements Store {
   /**
    * Enough that a check seldom waits for batches that are on their way to a Redis elsewhere; with more the batches only
    * become smaller. On one machine 1 to 8 are alike.
    */
-  readonly concurrency = 4
+  readonly concurrency = 2
   readonly #connection: RedisConnection
   readonly #prefix: string
   readonly #resetsKey: string
@@ -48,8 +48,8 @@ export class RedisStore implements Store {
       for (const [algorithm, groups] of byAlgorithm) {
         for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
       }
-      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyOf(counter, key), group, nowMs))
-      const stored = await this.#connection.explained(() => runScript(client, calls))
+      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyOf(counter, key), group))
+      const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
       for (const [index, [counter, , group]] of asked.entries()) {
         placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
       }
