@@ -1,5 +1,6 @@
 import type { Check, Decision } from './algorithm.js'
 import type { Fallback } from './fallback.js'
+import { patientTimeout } from './patient-timeout.js'
 import { Refusals } from './refusals.js'
 
 /** The batches a store is asked in; see `stores/store.ts` for what it promises. */
@@ -187,12 +188,7 @@ export class Limiter {
 
   #open(): Batch {
     const batch = new Batch(this.#refusals.generation, this.#turn)
-    // In two halves, with a look at what has arrived between them: an event loop that was blocked is no outage.
-    let halves = 2
-    batch.timer = setTimeout(() => {
-      if (--halves > 0) batch.timer?.refresh()
-      else this.#fail(batch, new Error('no answer in time'))
-    }, this.#options.timeoutMs / 2)
+    batch.timer = patientTimeout(() => this.#fail(batch, new Error('no answer in time')), this.#options.timeoutMs)
     this.#waiting.push(batch)
     this.#schedule()
     return batch

@@ -1,3 +1,5 @@
+import { patientTimeout } from '../limiter/patient-timeout.js'
+
 /** How often the revision is read while there is traffic: about once a second, not by all processes at once. */
 const INTERVAL_MS = 1_000
 const JITTER = 0.2
@@ -114,16 +116,10 @@ export class RevisionPoll {
 
   #untilTimeout(reading: Promise<void>, nowMs: number): Promise<boolean> {
     return new Promise((resolve) => {
-      // In two halves, as in the limiter: an event loop that was blocked is no outage.
-      let halves = 2
-      const timer = setTimeout(() => {
-        if (--halves > 0) {
-          timer.refresh()
-          return
-        }
+      const timer = patientTimeout(() => {
         this.#failed(nowMs)
         resolve(false)
-      }, this.#options.timeoutMs / 2)
+      }, this.#options.timeoutMs)
       void reading.then(() => {
         clearTimeout(timer)
         resolve(true)

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { patientTimeout } from '../limiter/patient-timeout.js'
 
 /** What a table was read into. */
 interface Loaded {
@@ -153,16 +154,10 @@ export class RuleCache<Read extends Loaded, RuleSet> {
 
   #boundCompiling(): void {
     if (this.#compiling !== undefined || this.#isCompilingLong) return
-    // In two halves, as below.
-    let halves = 2
-    this.#compiling = setTimeout(() => {
-      if (--halves > 0) {
-        this.#compiling?.refresh()
-        return
-      }
+    this.#compiling = patientTimeout(() => {
       this.#isCompilingLong = true
       for (const letGo of this.#waiting.keys()) letGo()
-    }, COMPILING_MS / 2)
+    }, COMPILING_MS)
   }
 
   #stopBoundingCompiling(): void {
@@ -187,17 +182,11 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         this.#waiting.delete(letGo)
         resolve(this.#set)
       }
-      // In two halves, as in the limiter: an event loop that was blocked is no outage.
-      let halves = 2
-      const timer = setTimeout(() => {
-        if (--halves > 0) {
-          timer.refresh()
-          return
-        }
+      const timer = patientTimeout(() => {
         this.#keepUntil(nowMs, RETRY_MS)
         this.#reportFailure(new Error('no answer in time'))
         letGo()
-      }, this.#options.timeoutMs / 2)
+      }, this.#options.timeoutMs)
       this.#waiting.set(letGo, this.#invalidations)
       void loading.then(letGo)
     })

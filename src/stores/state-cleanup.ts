@@ -36,7 +36,7 @@ export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_
 export async function cleanupState(
   database: Database,
   clock: Clock,
-  { staleDays = 7, batchSize = 1000, dryRun = false, count = dryRun }: StateCleanupOptions = {},
+  { staleDays = 7, batchSize = 1000, dryRun = false, count = false }: StateCleanupOptions = {},
 ): Promise<StateCleanup> {
   const cutoffMs = clock.now() - Math.round(staleDays * DAY_MS)
   const clean = async (kind: StateKind): Promise<Cleaned> => {
