@@ -35,7 +35,7 @@ function defineRedisCounter<Counter>({
     call(key, group) {
       const { periodMs, limit } = group.first.policy
       const { cost, asked } = askedOf(group)
-      return [key, letter, periodMs, limit, cost, asked]
+      return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
     },
     answer(stored, group, nowMs) {
       const counter = typeof stored === 'string' ? read(stored.split(' ').map(Number)) : undefined

@@ -5,12 +5,12 @@ import type { RedisClient } from '../db/redis.js'
  * Advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`, and answers what was
  * stored of each before (nothing for a new counter): from that the group is answered by the algorithm itself.
  *
- * `KEYS`: the counters. `ARGV`: now; then for each counter the algorithm's letter, the period, the limit, the cost, and
- * how many checks are asked for.
+ * `KEYS`: the counters. `ARGV`: now; then of each counter the algorithm's letter, the period, the limit, the cost, and
+ * how many checks are asked for, as one text: it is mostly the same as of the counter before, and then not read again.
  *
- * Stored are five whole numbers, the period first: `f` has the window's start and its count (and two zeros); `s` the
- * cell's start, the time of the last check, and what was used in the cell before and in this one; `t` and `l` the time of
- * the last check, the limit at which time gives back, what is in use, and its fraction over the period.
+ * Stored are whole numbers, the period first: `f` has the window's start and its count; `s` the cell's start, the time of
+ * the last check, and what was used in the cell before and in this one; `t` and `l` the time of the last check, the limit
+ * at which time gives back, what is in use, and its fraction over the period.
  *
  * Numbers of Lua are doubles. No step leaves 2^53: products are split at 2^16, as in `productSql`, and their remainder,
  * which `math.fmod` gives without rounding, is taken away before they are divided.
@@ -19,88 +19,106 @@ import type { RedisClient } from '../db/redis.js'
  */
 const SCRIPT = `
 local GRACE_MS = 10000
+local call, match, format, floor, fmod = redis.call, string.match, string.format, math.floor, math.fmod
 local now = tonumber(ARGV[1])
 
+local function store(key, expires, numbers)
+  call('SET', key, numbers, 'PX', format('%.0f', expires + GRACE_MS - now))
+end
+
+local function fixed_window(key, stored, period, limit, cost)
+  local start = floor(now / period) * period
+  if stored then
+    local was_period, was_start, count = match(stored, '^(%S+) (%S+) (%S+)')
+    was_start = tonumber(was_start)
+    if tonumber(was_period) == period and was_start >= start then
+      call('SET', key, format('%.0f %.0f %.0f', period, was_start, tonumber(count) + cost), 'KEEPTTL')
+      return
+    end
+  end
+  store(key, start + period, format('%.0f %.0f %.0f', period, start, cost))
+end
+
 local function product(factor, other, period)
-  local low = math.fmod(factor, 65536)
+  local low = fmod(factor, 65536)
   local high = (factor - low) / 65536 * other
-  local high_rest = math.fmod(high, period)
+  local high_rest = fmod(high, period)
   local rest = high_rest * 65536 + low * other
-  local remainder = math.fmod(rest, period)
+  local remainder = fmod(rest, period)
   return (high - high_rest) / period * 65536 + (rest - remainder) / period, remainder
 end
 
 local function admitted(in_use, limit, cost, asked)
   local room = limit - in_use
   if asked == 0 or cost > room then return 0 end
-  return math.min(asked, (room - math.fmod(room, cost)) / cost)
+  return math.min(asked, (room - fmod(room, cost)) / cost)
 end
 
-local function advance(key, letter, period, limit, cost, asked)
-  local stored = redis.call('GET', key)
-  local was_period, a, b, c, d
-  if stored then
-    was_period, a, b, c, d = string.match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
-    a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
-  end
-  local goes_on = tonumber(was_period) == period
-  local expires
-  if letter == 'f' then
-    local start, count = math.floor(now / period) * period, 0
-    if goes_on and a >= start then
-      start, count = a, b
-    end
-    expires = start + period
-    a, b, c, d = start, count + cost, 0, 0
-  elseif letter == 's' then
-    local cell, checked, previous, current = math.floor(now / period) * period, now, 0, 0
-    if goes_on and a >= cell then
-      cell, checked, previous, current = a, math.max(now, b), c, d
-    elseif goes_on and a + period == cell then
-      previous = d
-    end
-    local overlapping, part = product(previous, cell + period - checked, period)
-    if part > 0 then overlapping = overlapping + 1 end
-    expires = cell + 2 * period
-    a, b, c, d = cell, checked, previous, current + admitted(current + overlapping, limit, cost, asked) * cost
-  else
-    local checked, drain, used, fraction = now, limit, 0, 0
-    if goes_on then
-      checked, drain, used, fraction = a, b, c, d
-    end
-    if now > checked then
-      local wholes, part = product(drain, math.min(now - checked, period), period)
-      checked, used, fraction = now, used - wholes, fraction - part
-      if fraction < 0 then
-        used, fraction = used - 1, fraction + period
-      end
-      if used < 0 then
-        used, fraction = 0, 0
-      end
-    end
-    local granted = admitted(used + (fraction > 0 and 1 or 0), limit, cost, asked)
-    drain = granted > 0 and limit or math.max(drain, limit)
-    expires = checked + period
-    a, b, c, d = checked, drain, used + granted * cost, fraction
-  end
-
-  local numbers = string.format('%.0f %.0f %.0f %.0f %.0f', period, a, b, c, d)
-  redis.call('SET', key, numbers, 'PX', string.format('%.0f', expires + GRACE_MS - now))
-  return was_period and stored or false
+-- What is stored of this period: four numbers, or nothing.
+local function numbers_of(stored, period)
+  if not stored then return end
+  local was_period, a, b, c, d = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  if tonumber(was_period) == period then return tonumber(a), tonumber(b), tonumber(c), tonumber(d) end
 end
 
-local stored = {}
+local function sliding_window(key, stored, period, limit, cost, asked)
+  local cell, checked, previous, current = floor(now / period) * period, now, 0, 0
+  local was_cell, was_checked, was_previous, was_current = numbers_of(stored, period)
+  if was_cell and was_cell >= cell then
+    cell, checked, previous, current = was_cell, math.max(now, was_checked), was_previous, was_current
+  elseif was_cell and was_cell + period == cell then
+    previous = was_current
+  end
+  local overlapping, part = product(previous, cell + period - checked, period)
+  if part > 0 then overlapping = overlapping + 1 end
+  current = current + admitted(current + overlapping, limit, cost, asked) * cost
+  store(key, cell + 2 * period, format('%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current))
+end
+
+local function bucket(key, stored, period, limit, cost, asked)
+  local checked, drain, used, fraction = numbers_of(stored, period)
+  if not checked then
+    checked, drain, used, fraction = now, limit, 0, 0
+  end
+  if now > checked then
+    local wholes, part = product(drain, math.min(now - checked, period), period)
+    checked, used, fraction = now, used - wholes, fraction - part
+    if fraction < 0 then
+      used, fraction = used - 1, fraction + period
+    end
+    if used < 0 then
+      used, fraction = 0, 0
+    end
+  end
+  local granted = admitted(used + (fraction > 0 and 1 or 0), limit, cost, asked)
+  drain = granted > 0 and limit or math.max(drain, limit)
+  used = used + granted * cost
+  store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction))
+end
+
+local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
+local answers = {}
+local told, letter, period, limit, cost, asked
 for place, key in ipairs(KEYS) do
-  local first = (place - 1) * 5 + 2
-  stored[place] = advance(key, ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2]),
-    tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))
+  if told ~= ARGV[place + 1] then
+    told = ARGV[place + 1]
+    letter, period, limit, cost, asked = match(told, '^(%l) (%S+) (%S+) (%S+) (%S+)$')
+    period, limit, cost, asked = tonumber(period), tonumber(limit), tonumber(cost), tonumber(asked)
+  end
+  local stored = call('GET', key)
+  ADVANCE[letter](key, stored, period, limit, cost, asked)
+  answers[place] = stored
 end
-return stored
+return answers
 `
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')
 
-/** What the script is told of one counter: its key, the algorithm's letter, period, limit, cost, and how many are asked for. */
-export type ScriptCall = readonly [key: string, letter: string, ...numbers: number[]]
+/** What the script is told of one counter. */
+export interface ScriptCall {
+  readonly key: string
+  /** The algorithm's letter, period, limit, cost, and how many are asked for, with spaces between. */
+  readonly asks: string
+}
 
 /**
  * Advances the counters, and answers what was stored of each before.
@@ -130,7 +148,7 @@ async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], no
 }
 
 async function runOnce(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
-  const given = [...calls.map(([key]) => key), nowMs, ...calls.flatMap(([, ...rest]) => rest)]
+  const given = [...calls.map(({ key }) => key), nowMs, ...calls.map(({ asks }) => asks)]
   let answers: unknown
   try {
     answers = await client.evalsha(SHA, calls.length, ...given)
