@@ -7,7 +7,7 @@ import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
  * How much the write-ahead log takes (of 4 KiB each, 32 MiB in all) before it is copied into the file. Eight times
  * SQLite's own, since the event log writes the same pages of its indexes again and again, and each is copied once.
  */
-const CHECKPOINT_PAGES = 8_000
+export const CHECKPOINT_PAGES = 8_000
 
 /** One connection to a file, opened by the first statement; on the thread that makes it. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'close'>

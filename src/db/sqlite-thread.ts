@@ -1,8 +1,8 @@
-import { Worker } from 'node:worker_threads'
 import BetterSqlite3 from 'better-sqlite3'
 import type { SqlValue } from './dialect.js'
 import type { SqliteFile } from './sqlite-file.js'
 import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
+import { startWorker } from './worker.js'
 
 /**
  * How long a thread may take to close its connection, which copies the write-ahead log into the file, in milliseconds.
@@ -29,7 +29,7 @@ interface Waiting {
  * @throws where the process may start no thread
  */
 export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolean) => void): SqliteThread {
-  const worker = startWorker(file)
+  const worker = startWorker('sqlite-worker', file)
   const waiting = new Map<number, Waiting>()
   // The worker's own is 0.
   let lastId = 0
@@ -113,16 +113,6 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
       })
     },
   }
-}
-
-function startWorker(file: ThreadOptions): Worker {
-  // What the process was told to load first (tracing, say) has no business there.
-  const options = { workerData: file, name: 'fastify-smart-ratelimit', execArgv: [] }
-  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL('./sqlite-worker.js', import.meta.url), options)
-  // The sources, in this package's own tests: a worker does not take over the loader they run through.
-  const source = JSON.stringify(new URL('./sqlite-worker.ts', import.meta.url))
-  const load = `import('tsx/esm/api').then(({ register }) => { register(); return import(${source}) })`
-  return new Worker(load, { ...options, eval: true })
 }
 
 function errorOf(message: string, code: string | null): Error {

@@ -2,7 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import BetterSqlite3 from 'better-sqlite3'
 import type { SqlValue } from './dialect.js'
-import { createSqliteFile, identityOf } from './sqlite-file.js'
+import { createCheckpoints } from './sqlite-checkpoints.js'
+import { CHECKPOINT_PAGES, createSqliteFile, identityOf } from './sqlite-file.js'
 
 /** The file, and what `identityOf` it was when the process opened it. */
 export interface ThreadOptions {
@@ -28,6 +29,9 @@ export type Answered =
   /** An error, whose class does not survive the way; `code` is SQLite's. */
   | { readonly id: number; readonly message: string; readonly code: string | null }
 
+/** How long the write-ahead log becomes, where it is copied beside, before the writer copies it (256 MiB). */
+const BACKSTOP_PAGES = 64_000
+
 /** The id of an answer that nobody asked for: the thread is ready. */
 const READY = 0
 
@@ -40,10 +44,23 @@ const file = createSqliteFile(path)
 if (identityOf(path) === identity) await file.query('PRAGMA schema_version')
 if (file.identity() !== identity) throw new Error(`${path} is another file now`)
 
+const checkpoints = createCheckpoints({ path, identity }, (isWorking) => {
+  const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES
+  void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
+})
+
+function wrote(rows: number): number {
+  checkpoints.wrote(rows)
+  return rows
+}
+
 async function answer({ id, sql, parameters, reads }: Statement): Promise<Answered> {
   try {
-    const answered = reads ? JSON.stringify(await file.query(sql, parameters)) : await file.execute(sql, parameters)
-    return { id, answer: answered }
+    if (!reads) return { id, answer: wrote(await file.execute(sql, parameters)) }
+    const rows = await file.query(sql, parameters)
+    // Those of the limiter write what they answer.
+    wrote(rows.length)
+    return { id, answer: JSON.stringify(rows) }
   } catch (error) {
     const code = error instanceof BetterSqlite3.SqliteError ? error.code : null
     return { id, message: error instanceof Error ? error.message : String(error), code }
@@ -55,6 +72,7 @@ port.on('message', async (asked: Asked) => {
     port.postMessage(await answer(asked))
     return
   }
+  await checkpoints.close()
   await file.close()
   port.close()
 })
