@@ -1,6 +1,14 @@
 import { createHistogram } from 'node:perf_hooks'
 import autocannon from 'autocannon'
-import { CLIENT_HEADER, CLIENTS, CONNECTIONS, type LoadGenerator, type LoadPlan, type LoadResult } from './load.js'
+import {
+  CLIENT_HEADER,
+  CLIENTS,
+  CONNECTIONS,
+  type LoadGenerator,
+  type LoadPlan,
+  type LoadResult,
+  NEW_ENDING,
+} from './load.js'
 
 /** The npm package: it needs nothing installed, and takes more of the machine than most servers under test. */
 export const autocannonLoad: LoadGenerator = { name: 'autocannon', run }
@@ -37,13 +45,19 @@ async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadRe
 
 /** Each connection speaks for its share of the clients in turn, each of whom asks for all paths in turn. */
 function requestsOf(connection: number, paths: readonly string[]) {
+  let asked = connection
   const share = CLIENTS / CONNECTIONS
   return Array.from({ length: share * paths.length }, (_, index) => {
     const client = connection * share + (index % share)
     const turn = Math.floor(index / share)
-    return {
-      path: paths[(client + turn) % paths.length] ?? '/',
-      headers: { [CLIENT_HEADER]: `client-${client}` },
+    const path = paths[(client + turn) % paths.length] ?? '/'
+    const headers = { [CLIENT_HEADER]: `client-${client}` }
+    if (!path.endsWith(NEW_ENDING)) return { path, headers }
+    const start = path.slice(0, -NEW_ENDING.length)
+    const setupRequest = (request: object) => {
+      asked += CONNECTIONS
+      return { ...request, path: start + asked }
     }
+    return { path, headers, setupRequest }
   })
 }

@@ -1,4 +1,4 @@
-import { FULL_PATH, type Row } from './row.js'
+import { FULL_PATH, MOSTLY_FULL, type Row } from './row.js'
 
 export const BARE_ROW: Row = {
   id: 'bare',
@@ -25,6 +25,7 @@ export const BARE_REFUSING_ROW: Row = {
   id: 'bare-refused',
   title: 'bare Fastify, answering 429 to 90 %',
   bare: 'bare-refused',
+  paths: MOSTLY_FULL,
   async register(app) {
     app.addHook('onRequest', (request, reply, done) => {
       if (request.url === FULL_PATH) void reply.code(429).headers(REFUSAL_HEADERS).send(REFUSAL)

@@ -3,6 +3,9 @@ export const CONNECTIONS = 64
 export const CLIENTS = 1_024
 export const CLIENT_HEADER = 'x-client'
 
+/** A path that ends with it is asked for with an increasing number in its place. */
+export const NEW_ENDING = '*'
+
 /** What a server is asked. */
 export interface LoadPlan {
   /** `http://127.0.0.1:1234`. */

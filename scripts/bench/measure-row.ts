@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { EventLogStats } from '../../src/index.js'
-import { CLIENT_HEADER, type LoadGenerator } from './load.js'
+import { CLIENT_HEADER, type LoadGenerator, NEW_ENDING } from './load.js'
 import { eventsBetween, type Measurement, measurementOf } from './measurement.js'
 import { FULL_PATH, type Place, pathsOf, type Row } from './row.js'
 
@@ -68,7 +68,8 @@ async function eventStats(row: Row, server: ChildProcess): Promise<EventLogStats
 
 /** A row whose limiter does nothing would look fast. */
 async function checkAnswers(row: Row, origin: string): Promise<void> {
-  await expectAnswer(row, `${origin}/`, 200, row.id !== row.bare)
+  const [path = '/'] = pathsOf(row)
+  await expectAnswer(row, `${origin}${path.replace(NEW_ENDING, '0')}`, 200, row.id !== row.bare)
   if (row.bare === 'bare') return
   // Uses the limit up.
   await answerOf(`${origin}${FULL_PATH}`)

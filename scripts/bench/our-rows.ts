@@ -1,5 +1,5 @@
 import { type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
-import { clientKey, FULL_PATH, LIMIT, type Need, type Place, type Row } from './row.js'
+import { clientKey, FULL_PATH, LIMIT, MOSTLY_FULL, type Need, type Place, type Row } from './row.js'
 
 type Backend = 'memory' | Need
 
@@ -51,6 +51,7 @@ function refusing(backend: Backend): Row {
     id: `ours-${backend}-refused`,
     title: `${titleOf(backend)}, 90 % refused`,
     bare: 'bare-refused',
+    paths: MOSTLY_FULL,
     ...needsOf(backend),
     async register(app, place) {
       const { middleware, ...options } = optionsOf(backend, place)

@@ -22,6 +22,8 @@ export interface Row {
   /** The same row without its event log. */
   readonly withoutEvents?: string
   readonly needs?: Need
+  /** What it is asked for; `/` unless given. */
+  readonly paths?: readonly string[]
   readonly needsPrisma?: true
   /** Puts the limiter of this row on an app, before its routes. */
   register(app: FastifyInstance, place: Place): Promise<void>
@@ -34,9 +36,14 @@ export const FULL_PATH = '/full'
 /** The share of requests for `FULL_PATH` in the rows that refuse. */
 export const REFUSED_SHARE = 0.9
 
-/** What a row is asked for, in turn. */
-export function pathsOf(row: Row): readonly string[] {
-  return row.bare === 'bare' ? ['/'] : ['/', ...Array<string>(9).fill(FULL_PATH)]
+/** Below it is a route for every id. */
+export const THINGS_PATH = '/things/'
+/** What a row is asked for that refuses, in turn. */
+export const MOSTLY_FULL: readonly string[] = ['/', ...Array<string>(9).fill(FULL_PATH)]
+
+/** What a row is asked for, in turn; a path that ends with `NEW_ENDING` is another one each time. */
+export function pathsOf({ paths = ['/'] }: Row): readonly string[] {
+  return paths
 }
 
 export function clientKey(request: FastifyRequest): string {

@@ -4,9 +4,17 @@ import { BARE_REFUSING_ROW, BARE_ROW } from './bare-rows.js'
 import { OTHER_ROWS } from './other-rows.js'
 import { OUR_REFUSING_ROWS, OUR_ROWS } from './our-rows.js'
 import type { Row } from './row.js'
+import { RULE_ROWS } from './rule-rows.js'
 
 /** Every limiter counts per `x-client`, allows the same, and writes the `X-RateLimit-*` headers. */
-export const ROWS: readonly Row[] = [BARE_ROW, ...OUR_ROWS, ...OTHER_ROWS, BARE_REFUSING_ROW, ...OUR_REFUSING_ROWS]
+export const ROWS: readonly Row[] = [
+  BARE_ROW,
+  ...OUR_ROWS,
+  ...OTHER_ROWS,
+  ...RULE_ROWS,
+  BARE_REFUSING_ROW,
+  ...OUR_REFUSING_ROWS,
+]
 
 /**
  * The rows that `--only` names, in the order of `ROWS`: each word is the id of a row or a part of ids (`redis`).

@@ -4,7 +4,7 @@
  * each message with the state of its event log, and closes when the parent hangs up.
  */
 import Fastify from 'fastify'
-import { FULL_PATH } from './row.js'
+import { FULL_PATH, THINGS_PATH } from './row.js'
 import { ROWS } from './rows.js'
 
 const id = process.argv[2]
@@ -13,7 +13,7 @@ if (row === undefined) throw new Error(`There is no row ${JSON.stringify(id)}`)
 
 const app = Fastify({ forceCloseConnections: true })
 await row.register(app, JSON.parse(process.env.BENCH_PLACE ?? ''))
-for (const path of ['/', FULL_PATH]) app.get(path, async () => ({ hello: 'world' }))
+for (const path of ['/', FULL_PATH, `${THINGS_PATH}:id`]) app.get(path, async () => ({ hello: 'world' }))
 await app.listen({ port: 0, host: '127.0.0.1' })
 const address = app.server.address()
 process.on('message', () => process.send?.({ events: app.smartRateLimit.events.stats() }))

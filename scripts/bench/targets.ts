@@ -1,5 +1,6 @@
 import { OUR_REFUSING_ROWS, OUR_ROWS } from './our-rows.js'
 import { type RowResult, ratioTo } from './results.js'
+import { RULE_ROWS } from './rule-rows.js'
 
 /** A comparison between two rows that the project watches. */
 export interface Target {
@@ -20,6 +21,10 @@ const COMPARED: readonly { title: string; id: string; to: string }[] = [
   },
   { title: 'events / no events, SQLite', id: 'ours-sqlite-events', to: 'ours-sqlite' },
   { title: 'events / no events, PostgreSQL', id: 'ours-postgresql-events', to: 'ours-postgresql' },
+  { title: '1,000 rules / 1 rule, paths that repeat', id: 'ours-rules-1000', to: 'ours-rules-1' },
+  { title: '10,000 rules / 1 rule, paths that repeat', id: 'ours-rules-10000', to: 'ours-rules-1' },
+  { title: '1,000 rules / 1 rule, paths that never do', id: 'ours-rules-1000-new', to: 'ours-rules-1-new' },
+  { title: '10,000 rules / 1 rule, paths that never do', id: 'ours-rules-10000-new', to: 'ours-rules-1-new' },
 ]
 
 /** The comparisons whose rows were measured. */
@@ -35,7 +40,7 @@ export function targetsOf(results: readonly RowResult[]): readonly Target[] {
 
 /** How much longer the slowest hundredth of our answers took than that of bare Fastify. */
 function latencies(results: readonly RowResult[]): Target[] {
-  const ours = new Set([...OUR_ROWS, ...OUR_REFUSING_ROWS])
+  const ours = new Set([...OUR_ROWS, ...RULE_ROWS, ...OUR_REFUSING_ROWS])
   return results.flatMap(({ row, p99Ms }) => {
     const bare = results.find((other) => other.row.id === row.bare)
     if (bare === undefined || !ours.has(row)) return []

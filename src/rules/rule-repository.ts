@@ -1,7 +1,18 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
+import { readRevision } from '../db/revision.js'
 import { messageOf } from '../errors.js'
 import { parseRule, type Rule, type RuleRow } from './rule.js'
 import { Slices } from './slices.js'
+
+/** Rows read at once: so few that a synchronous driver holds nobody up. */
+const PAGE_SIZE = 1_000
+/** Where rules are written without end, all of them are read at once after so many tries. */
+const PAGED_TRIES = 3
+const MAX_ROWS = 2_147_483_647
+const BEFORE_ALL_IDS = -2_147_483_648
+
+type StoredRow = Omit<RuleRow, 'block'> & { readonly id: number; readonly block: boolean | number }
 
 export interface RejectedRule {
   readonly name: string
@@ -29,10 +40,7 @@ export async function loadActiveRules(
   previous?: LoadedRules,
   onRows?: () => void,
 ): Promise<LoadedRules> {
-  const found = await database.query<Omit<RuleRow, 'block'> & { block: boolean | number }>(
-    `SELECT name, path_pattern AS "pathPattern", method, rate, key, algorithm, block, priority
-     FROM ${database.dialect.table('rate_limit_rule')} WHERE is_active ORDER BY id`,
-  )
+  const found = await readRows(database)
   onRows?.()
   const slices = new Slices()
   const rows = new Map<string, Rule | RejectedRule>()
@@ -52,6 +60,34 @@ export async function loadActiveRules(
     else rules.push(row)
   }
   return { rules, rejected, rows }
+}
+
+/**
+ * The active rules of one moment, among other work: read a page at a time, and again when somebody has written
+ * meanwhile.
+ */
+async function readRows(database: Database): Promise<readonly StoredRow[]> {
+  const first = await readPage(database, BEFORE_ALL_IDS, PAGE_SIZE)
+  if (first.length < PAGE_SIZE) return first
+  for (let tries = 0; tries < PAGED_TRIES; tries++) {
+    const revision = await readRevision(database, 'rules')
+    const rows: StoredRow[] = []
+    for (let page = await readPage(database, BEFORE_ALL_IDS, PAGE_SIZE); page.length > 0; ) {
+      rows.push(...page)
+      await setImmediate()
+      page = await readPage(database, page.at(-1)?.id ?? MAX_ROWS, PAGE_SIZE)
+    }
+    if ((await readRevision(database, 'rules')) === revision) return rows
+  }
+  return readPage(database, BEFORE_ALL_IDS, MAX_ROWS)
+}
+
+function readPage({ dialect, query }: Database, afterId: number, size: number): Promise<StoredRow[]> {
+  return query(
+    `SELECT id, name, path_pattern AS "pathPattern", method, rate, key, algorithm, block, priority
+     FROM ${dialect.table('rate_limit_rule')} WHERE is_active AND id > $1 ORDER BY id LIMIT $2`,
+    [afterId, size],
+  )
 }
 
 function parsed(row: RuleRow): Rule | RejectedRule {
