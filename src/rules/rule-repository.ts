@@ -33,15 +33,14 @@ export interface LoadedRules {
  *
  * @param previous answered again where the table still says the same, so that nobody compiles it twice; its rules are
  * used again for rows that did not change
- * @param onRows told when the table has answered
+ * @param onRows told when the table has answered; where there are many rows, with the first of them
  */
 export async function loadActiveRules(
   database: Database,
   previous?: LoadedRules,
   onRows?: () => void,
 ): Promise<LoadedRules> {
-  const found = await readRows(database)
-  onRows?.()
+  const found = await readRows(database, onRows)
   const slices = new Slices()
   const rows = new Map<string, Rule | RejectedRule>()
   let isSame = found.length === previous?.rows.size
@@ -66,8 +65,9 @@ export async function loadActiveRules(
  * The active rules of one moment, among other work: read a page at a time, and again when somebody has written
  * meanwhile.
  */
-async function readRows(database: Database): Promise<readonly StoredRow[]> {
+async function readRows(database: Database, onRows: () => void = () => undefined): Promise<readonly StoredRow[]> {
   const first = await readPage(database, BEFORE_ALL_IDS, PAGE_SIZE)
+  onRows()
   if (first.length < PAGE_SIZE) return first
   for (let tries = 0; tries < PAGED_TRIES; tries++) {
     const revision = await readRevision(database, 'rules')
