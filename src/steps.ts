@@ -54,7 +54,7 @@ export function createSteps(parts: StepParts) {
     skipPaths.map((prefix) => [prefix, true] as const),
     router,
   )
-  const routeCost = createRouteCost(log)
+  const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
   const isSkipped = (path: string): boolean => !settings.enabled || skipped.find(path) !== undefined
@@ -120,6 +120,10 @@ export function createSteps(parts: StepParts) {
     /** How many routes have a cost of their own. */
     pricedRoutes: () => pricedRoutes,
   }
+}
+
+function hasRoutes(app: FastifyInstance): boolean {
+  return !app.printRoutes().startsWith('(empty tree)')
 }
 
 function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {

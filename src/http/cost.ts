@@ -37,9 +37,15 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
 /** What a route may say about the limit of its requests. */
 export type RouteConfig = false | { readonly cost: Cost }
 
-/** What a request costs by its route's `config.smartRateLimit`; 0 where the route is left alone. */
-export function createRouteCost(log: FastifyBaseLogger) {
+/**
+ * What a request costs by its route's `config.smartRateLimit`; 0 where the route is left alone.
+ *
+ * @param hadRoutes whether the app has routes already that `check` was not told of
+ */
+export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
+  // Fastify makes the options of a route anew each time that it is asked for them.
+  let someSay = hadRoutes
 
   function resolve(config: Exclude<RouteConfig, false>) {
     checkShape(config)
@@ -63,9 +69,12 @@ export function createRouteCost(log: FastifyBaseLogger) {
   return {
     /** @throws InvalidSettingError for a route whose config is wrong */
     check(config: RouteConfig | undefined): void {
-      if (config !== undefined && config !== false) resolve(config)
+      if (config === undefined) return
+      someSay = true
+      if (config !== false) resolve(config)
     },
     of(request: FastifyRequest): number {
+      if (!someSay) return 1
       const config = request.routeOptions.config.smartRateLimit
       if (config === undefined) return 1
       return config === false ? 0 : (costs.get(config) ?? resolveLate(config))(request)

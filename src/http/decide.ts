@@ -44,8 +44,36 @@ export type Decide = (request: FastifyRequest, path: string, cost: number) => Ou
 
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
 
-/** Nothing in it waits unless a step does: a promise is passed on, any other value is used at once. */
+/**
+ * Nothing in it waits unless a step does: a promise is passed on, any other value is used at once. Every request comes
+ * through here, so that what nearly always is no promise makes no closure (`after`) for the case that it is one.
+ */
 export function createDecide(steps: DecideSteps): Decide {
+  function outcomeOf(
+    decision: Decision,
+    limit: Limit,
+    client: ClientKey,
+    address: ClientAddress,
+    user: UserId,
+    nowMs: number,
+  ): Outcome {
+    return { decision, refused: limit.block && !decision.allowed, limit, client, address, user, nowMs }
+  }
+
+  function checkedClient(
+    client: ClientKey,
+    limit: Limit,
+    cost: number,
+    address: ClientAddress,
+    user: UserId,
+    nowMs: number,
+  ): Outcome | Promise<Outcome> {
+    const decision = steps.check({ key: client.counter, policy: limit.policy, cost }, nowMs)
+    return decision instanceof Promise
+      ? decision.then((decided) => outcomeOf(decided, limit, client, address, user, nowMs))
+      : outcomeOf(decision, limit, client, address, user, nowMs)
+  }
+
   function checked(
     limit: Limit,
     request: FastifyRequest,
@@ -54,12 +82,10 @@ export function createDecide(steps: DecideSteps): Decide {
     user: UserId,
     nowMs: number,
   ): Outcome | Promise<Outcome> {
-    return after(limit.clientKey(request, address, user), (client) =>
-      after(steps.check({ key: client.counter, policy: limit.policy, cost }, nowMs), (decision) => {
-        const refused = limit.block && !decision.allowed
-        return { decision, refused, limit, client, address, user, nowMs }
-      }),
-    )
+    const client = limit.clientKey(request, address, user)
+    return client instanceof Promise
+      ? client.then((known) => checkedClient(known, limit, cost, address, user, nowMs))
+      : checkedClient(client, limit, cost, address, user, nowMs)
   }
 
   function denied(
@@ -69,9 +95,9 @@ export function createDecide(steps: DecideSteps): Decide {
     user: UserId,
     nowMs: number,
   ): Outcome | Promise<Outcome> {
-    return after(limit.clientKey(request, address, user), (client) => {
-      return { decision: DENIED, refused: true, limit, client, address, user, nowMs }
-    })
+    return after(limit.clientKey(request, address, user), (client) =>
+      outcomeOf(DENIED, limit, client, address, user, nowMs),
+    )
   }
 
   /** For a client that is not exempt. */
@@ -86,7 +112,10 @@ export function createDecide(steps: DecideSteps): Decide {
   ): Outcome | Promise<Outcome> {
     if (address.listed === 'deny') return denied(DENIED_LIMIT, request, address, user, nowMs)
     if (override === undefined) {
-      return after(steps.limit(request, path, nowMs), (limit) => checked(limit, request, cost, address, user, nowMs))
+      const limit = steps.limit(request, path, nowMs)
+      return limit instanceof Promise
+        ? limit.then((found) => checked(found, request, cost, address, user, nowMs))
+        : checked(limit, request, cost, address, user, nowMs)
     }
     const limit = steps.overrideLimit(override)
     if (override.effect === 'deny') return denied(limit, request, address, user, nowMs)
@@ -110,7 +139,10 @@ export function createDecide(steps: DecideSteps): Decide {
     }
     const override = overrides.find(address.plain, null, path, nowMs)
     if (isExempt(address, override)) return null
-    return after(steps.user(request), (user) => limited(override, request, path, cost, address, user, nowMs))
+    const user = steps.user(request)
+    return user instanceof Promise
+      ? user.then((known) => limited(override, request, path, cost, address, known, nowMs))
+      : limited(override, request, path, cost, address, user, nowMs)
   }
 
   return function decide(request, path, cost) {
