@@ -6,6 +6,7 @@ import {
   withExistingDatabase,
 } from './support/open-database.js'
 import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import { createProgress } from './support/progress.js'
 import { elapsedSeconds } from './support/stopwatch.js'
 
 export const pruneEvents = defineCommand({
@@ -31,19 +32,33 @@ export const pruneEvents = defineCommand({
       default: 1000,
       help: 'rows that one statement deletes',
     },
+    'dry-run': { type: 'flag', help: 'say what would be deleted, delete nothing' },
     ...DATABASE_OPTIONS,
   },
   environment: DATABASE_ENVIRONMENT,
   example: 'ratelimit prune-events --older-than-days 90',
 
-  run: async ({ 'older-than-days': olderThanDays, 'batch-size': batchSize, schema }) =>
+  run: async ({ 'older-than-days': olderThanDays, 'batch-size': batchSize, 'dry-run': dryRun, schema }) =>
     withExistingDatabase(commandSettings(schema), async ({ client }): Promise<CommandResult> => {
       const startedMs = performance.now()
-      const deleted = await client.rateLimitEvent.cleanupOld({ olderThanDays, batchSize })
+      const progress = createProgress()
+      const onProgress = (deleted: number) => progress.show(`Deleted ${deleted} event(s) so far`)
+      const found = await client.rateLimitEvent
+        .cleanupOld({ olderThanDays, batchSize, dryRun, onProgress })
+        .finally(progress.end)
       const seconds = elapsedSeconds(startedMs)
+      const older = `${found} event(s) older than ${olderThanDays} day(s)`
       return {
-        json: { deleted, older_than_days: olderThanDays, elapsed_seconds: seconds },
-        lines: [`Deleted ${deleted} event(s) older than ${olderThanDays} day(s) in ${seconds} s.`],
+        json: {
+          found,
+          deleted: dryRun ? 0 : found,
+          older_than_days: olderThanDays,
+          elapsed_seconds: seconds,
+          dry_run: dryRun,
+        },
+        lines: dryRun
+          ? ['DRY RUN: nothing is deleted.', `Would delete ${older}.`]
+          : [`Deleted ${older} in ${seconds} s.`],
       }
     }),
 })

@@ -1,5 +1,5 @@
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { type Clock, DAY_MS } from '../clock.js'
+import { deleteInBatches } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
 
@@ -8,10 +8,15 @@ export interface RetentionOptions {
   readonly olderThanDays?: number
   /** How many rows one statement deletes: an integer >= 1, 1000 unless given. */
   readonly batchSize?: number
+  /** Deletes nothing, and answers how many rows would go. */
+  readonly dryRun?: boolean
+  /** Told after every batch how many rows were deleted so far. */
+  readonly onProgress?: (deleted: number) => void
 }
 
 /**
- * Deletes old events, the oldest first, a batch at a time, so that a live server does not notice.
+ * Deletes old events, the oldest first, a batch at a time, so that a live server does not notice. What was deleted stays
+ * deleted when it is interrupted.
  *
  * @returns how many rows were deleted
  * @throws InvalidSettingError for a negative age or a batch size below 1
@@ -19,7 +24,7 @@ export interface RetentionOptions {
 export async function cleanupOldEvents(
   database: Database,
   clock: Clock,
-  { olderThanDays = 30, batchSize = 1000 }: RetentionOptions = {},
+  { olderThanDays = 30, batchSize = 1000, dryRun = false, onProgress }: RetentionOptions = {},
 ): Promise<number> {
   if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
     throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
@@ -29,14 +34,15 @@ export async function cleanupOldEvents(
   }
   const { dialect } = database
   const table = dialect.table('rate_limit_event')
-  const sql = `DELETE FROM ${table} WHERE id IN (
-    SELECT id FROM ${table} WHERE "timestamp" < ${dialect.fromMs('$1')} ORDER BY "timestamp", id LIMIT $2)`
+  const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
   const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
-  let deleted = 0
-  for (;;) {
-    const batch = await database.execute(sql, [cutoffMs, batchSize])
-    deleted += batch
-    if (batch < batchSize) return deleted
-    await yieldToEventLoop()
+  if (dryRun) {
+    const [counted] = await database.query<{ found: number }>(`SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld}`, [
+      cutoffMs,
+    ])
+    return counted?.found ?? 0
   }
+  const sql = `DELETE FROM ${table} WHERE id IN (
+    SELECT id FROM ${table} WHERE ${isOld} ORDER BY "timestamp", id LIMIT $2)`
+  return deleteInBatches(batchSize, () => database.execute(sql, [cutoffMs, batchSize]), onProgress)
 }

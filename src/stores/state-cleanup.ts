@@ -1,5 +1,5 @@
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { type Clock, DAY_MS } from '../clock.js'
+import { deleteInBatches } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 
 export interface StateCleanupOptions {
@@ -41,7 +41,8 @@ export async function cleanupState(
   const cutoffMs = clock.now() - Math.round(staleDays * DAY_MS)
   const clean = async (kind: StateKind): Promise<Cleaned> => {
     const found = count || dryRun ? await countExpired(database, kind, cutoffMs) : undefined
-    const deleted = dryRun ? 0 : await deleteExpired(database, kind, cutoffMs, batchSize)
+    const deleteBatch = () => deleteExpiredBatch(database, kind, cutoffMs, batchSize)
+    const deleted = dryRun ? 0 : await deleteInBatches(batchSize, deleteBatch)
     return { found: found ?? deleted, deleted }
   }
   return {
@@ -76,20 +77,6 @@ async function countExpired(database: Database, kind: StateKind, cutoffMs: numbe
     cutoffMs,
   ])
   return counted?.found ?? 0
-}
-
-async function deleteExpired(
-  database: Database,
-  kind: StateKind,
-  cutoffMs: number,
-  batchSize: number,
-): Promise<number> {
-  for (let deleted = 0; ; ) {
-    const batch = await deleteExpiredBatch(database, kind, cutoffMs, batchSize)
-    deleted += batch
-    if (batch < batchSize) return deleted
-    await yieldToEventLoop()
-  }
 }
 
 function expiredRows({ dialect }: Database, kind: StateKind): { table: string; expired: string } {

@@ -41,8 +41,20 @@ describe('ratelimit prune-events', () => {
     assert.equal(status, 0)
     const { elapsed_seconds, ...rest } = JSON.parse(stdout)
     assert.equal(typeof elapsed_seconds, 'number')
-    assert.deepEqual(rest, { deleted: 6, older_than_days: 10 })
+    assert.deepEqual(rest, { found: 6, deleted: 6, older_than_days: 10, dry_run: false })
     assert.deepEqual(await keptKeys(), ['new'])
+  })
+
+  test('--dry-run says what would be deleted, and deletes nothing', async () => {
+    const { status, stdout } = await prune('--dry-run', '--older-than-days', '10')
+    assert.deepEqual(
+      [status, stdout],
+      [0, 'DRY RUN: nothing is deleted.\nWould delete 6 event(s) older than 10 day(s).\n'],
+    )
+    const { elapsed_seconds, ...rest } = JSON.parse((await prune('--dry-run', '--json')).stdout)
+    assert.equal(typeof elapsed_seconds, 'number')
+    assert.deepEqual(rest, { found: 3, deleted: 0, older_than_days: 30, dry_run: true })
+    assert.deepEqual(await keptKeys(), ['middle', 'new', 'old'])
   })
 
   test('a wrong number is wrong usage, and deletes nothing', async () => {

@@ -1,0 +1,26 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** A rest is at most so long, in milliseconds. */
+const MAX_REST_MS = 100
+
+/**
+ * Deletes batch after batch until one was not full. In between it rests for as long as the batch took, so that whoever
+ * else writes has half of the database to himself.
+ *
+ * @param onProgress told how many rows were deleted so far
+ * @returns how many rows were deleted
+ */
+export async function deleteInBatches(
+  batchSize: number,
+  deleteBatch: () => Promise<number>,
+  onProgress?: (deleted: number) => void,
+): Promise<number> {
+  for (let deleted = 0; ; ) {
+    const startedMs = performance.now()
+    const batch = await deleteBatch()
+    deleted += batch
+    onProgress?.(deleted)
+    if (batch < batchSize) return deleted
+    await delay(Math.min(MAX_REST_MS, performance.now() - startedMs))
+  }
+}
