@@ -2,6 +2,9 @@ import { type FieldErrors, messageOf } from '../errors.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { checkPatternSyntax } from './pattern.js'
 
+/** Of a row, as somebody gives them: nothing is known about their values. */
+export type Fields = Readonly<Record<string, unknown>>
+
 /** Checks one field; throws an error whose message goes beside it. */
 export type FieldCheck = (value: unknown) => unknown
 
@@ -21,7 +24,7 @@ const MAX_PATTERN_LENGTH = 255
 export function fieldErrors(
   checks: Readonly<Record<string, FieldCheck>>,
   required: readonly string[],
-  fields: Readonly<Record<string, unknown>>,
+  fields: Fields,
   extent: Extent,
 ): FieldErrors {
   const errors: Record<string, string> = {}

@@ -3,7 +3,15 @@ import ipaddr from 'ipaddr.js'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
-import { asText, checkAlgorithm, checkPattern, checkStorable, type Extent, fieldErrors } from './field-checks.js'
+import {
+  asText,
+  checkAlgorithm,
+  checkPattern,
+  checkStorable,
+  type Extent,
+  type Fields,
+  fieldErrors,
+} from './field-checks.js'
 
 /** Whom an override is for. */
 export type OverrideClient =
@@ -50,7 +58,7 @@ const REQUIRED = ['client', 'effect']
  * @param nowMs a new override that has expired by then is refused
  * @returns one message for every wrong field
  */
-export function overrideErrors(fields: Readonly<Record<string, unknown>>, extent: Extent, nowMs: number): FieldErrors {
+export function overrideErrors(fields: Fields, extent: Extent, nowMs: number): FieldErrors {
   const errors = fieldErrors(CHECKS, REQUIRED, fields, extent)
   const { expiresAt } = fields
   if (extent !== 'new' || 'expiresAt' in errors || expiresAt === undefined || expiresAt === null) return errors
@@ -59,7 +67,7 @@ export function overrideErrors(fields: Readonly<Record<string, unknown>>, extent
 }
 
 /** What has to be written otherwise than given: the client in its one spelling. */
-export function normalOverride({ client }: Readonly<Record<string, unknown>>): { client?: string } {
+export function normalOverride({ client }: Fields): { client?: string } {
   return client === undefined ? {} : { client: canonicalClient(client) }
 }
 

@@ -9,7 +9,7 @@ const RULES: CheckedModel = {
   normal: normalRule,
   nameOf: ({ name }) => name,
   find: (client, where) => client.rateLimitRule.findUnique({ where: where as never }),
-  findMany: (client, where = {}) => client.rateLimitRule.findMany({ where }),
+  findMany: (client, where) => client.rateLimitRule.findMany({ where }),
 }
 
 /** @param now tells whether an expiry is past, in milliseconds */
@@ -20,7 +20,7 @@ function overrides(now: () => number): CheckedModel {
     normal: normalOverride,
     nameOf: ({ client }) => client,
     find: (client, where) => client.rateLimitOverride.findUnique({ where: where as never }),
-    findMany: (client, where = {}) => client.rateLimitOverride.findMany({ where }),
+    findMany: (client, where) => client.rateLimitOverride.findMany({ where }),
   }
 }
 

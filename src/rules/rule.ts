@@ -9,6 +9,7 @@ import {
   checkPattern,
   checkStorable,
   type Extent,
+  type Fields,
   fieldErrors,
 } from './field-checks.js'
 
@@ -64,12 +65,12 @@ const REQUIRED = ['name', 'pathPattern', 'rate']
  *
  * @returns one message for every wrong field
  */
-export function ruleErrors(fields: Readonly<Record<string, unknown>>, extent: Extent): FieldErrors {
+export function ruleErrors(fields: Fields, extent: Extent): FieldErrors {
   return fieldErrors(CHECKS, REQUIRED, fields, extent)
 }
 
 /** What has to be written otherwise than given: the methods in upper case. */
-export function normalRule({ method }: Readonly<Record<string, unknown>>): { method?: string } {
+export function normalRule({ method }: Fields): { method?: string } {
   return method === undefined ? {} : { method: parseMethods(method).join(',') }
 }
 

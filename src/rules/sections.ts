@@ -2,11 +2,10 @@
 import type Type from 'typebox'
 import Value from 'typebox/value'
 import type { FieldErrors } from '../errors.js'
+import type { Fields } from './field-checks.js'
 import { normalOverride, overrideErrors } from './override.js'
 import { normalRule, ruleErrors } from './rule.js'
 import { OVERRIDE_ENTRY, type OverrideEntry, RULE_ENTRY, type RuleEntry } from './rule-document.js'
-
-export type Fields = Readonly<Record<string, unknown>>
 
 /** A column of the identity is a `text` too. A `moment` is an ISO text in a document, or null. */
 type ColumnKind = 'text' | 'boolean' | 'bigint' | 'moment'

@@ -1,0 +1,27 @@
+import type { GeneratedClient } from '../db/client.js'
+
+/**
+ * The client to ask beside a write: inside of an interactive transaction the transaction's own, since no other
+ * sees what it has written. Prisma tells an extension about it only here, and the version of Prisma is pinned.
+ *
+ * @param call what the query extension was called with
+ * @throws Error where this version of Prisma does not tell: any other client could read something else, or wait for
+ * ever for the transaction's locks
+ */
+export function clientBeside(client: GeneratedClient, call: object): GeneratedClient {
+  const internal: unknown = Reflect.get(call, '__internalParams')
+  if (typeof internal !== 'object' || internal === null) throw unknownPrisma('__internalParams')
+  const transaction: unknown = Reflect.get(internal, 'transaction')
+  const isInteractive =
+    typeof transaction === 'object' && transaction !== null && Reflect.get(transaction, 'kind') === 'itx'
+  if (!isInteractive) return client
+  const createItxClient: unknown = Reflect.get(client, '_createItxClient')
+  if (typeof createItxClient !== 'function') throw unknownPrisma('_createItxClient')
+  return createItxClient.call(client, transaction)
+}
+
+function unknownPrisma(missing: string): Error {
+  return new Error(
+    `A rule or an override cannot be checked before it is written: this version of @prisma/client has no ${missing}. Install the version that fastify-smart-ratelimit depends on`,
+  )
+}
