@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js'
+import { Freshness } from '../db/freshness.js'
 import { messageOf } from '../errors.js'
 import { type OverrideRow, parseOverride } from './override.js'
 import type { OverrideSet } from './override-set.js'
@@ -49,7 +50,8 @@ export class OverrideReader {
   readonly #rejected = new Map<number, RejectedOverride>()
   /** The newest recorded change that was seen. */
   #newestChange = 0
-  #readAllAtMs = Number.NaN
+  /** Of the whole table as it was read: changes alone bring it up to date. */
+  readonly #freshness = new Freshness()
   #lastLoad: Promise<unknown> = Promise.resolve()
 
   constructor(options: OverrideReaderOptions) {
@@ -65,14 +67,12 @@ export class OverrideReader {
 
   /** The next load reads the whole table. */
   expire(): void {
-    this.#readAllAtMs = Number.NaN
+    this.#freshness.end()
   }
 
   async #load(onRows: () => void): Promise<LoadedOverrides> {
     const nowMs = this.#options.now()
-    const ageMs = nowMs - this.#readAllAtMs
-    const inTime = ageMs >= 0 && ageMs < this.#options.ttlMs
-    if (!inTime || !(await this.#readChanges())) await this.#readAll(nowMs, onRows)
+    if (!this.#freshness.covers(nowMs) || !(await this.#readChanges())) await this.#readAll(nowMs, onRows)
     return { rejected: [...this.#rejected.values()] }
   }
 
@@ -118,7 +118,7 @@ export class OverrideReader {
     }
     await this.#apply(found)
     this.#newestChange = newestChange
-    this.#readAllAtMs = nowMs
+    this.#freshness.start(nowMs, this.#options.ttlMs)
   }
 
   async #readNewestChange(): Promise<number> {

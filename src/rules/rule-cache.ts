@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { Freshness } from '../db/freshness.js'
 import { patientTimeout } from '../limiter/patient-timeout.js'
 
 /** What a table was read into. */
@@ -54,8 +55,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   readonly #options: RuleCacheOptions<Read, RuleSet>
   #set: RuleSet
   #loaded: Read | undefined
-  #freshFromMs = Number.NaN
-  #freshUntilMs = Number.NaN
+  readonly #freshness = new Freshness()
   #loading: Promise<RuleSet> | undefined
   #invalidations = 0
   #isFailing = false
@@ -75,7 +75,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
 
   /** The rules in force: at once while they are fresh, else after reading them. Never rejects. */
   current(nowMs: number): RuleSet | Promise<RuleSet> {
-    if (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs) return this.#set
+    if (this.#freshness.covers(nowMs)) return this.#set
     const loading = this.#load(nowMs)
     // While the table fails, or very much is compiled, nobody waits for it: the set is replaced when it is there.
     return this.#isFailing || this.#isCompilingLong ? this.#set : this.#untilTimeout(loading, nowMs)
@@ -103,7 +103,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   /** The next request reads the table. */
   invalidate(): void {
     this.#invalidations++
-    this.#freshUntilMs = Number.NaN
+    this.#freshness.end()
   }
 
   /** Reads the table now. */
@@ -130,12 +130,12 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
         this.#loaded = loaded
       } catch (error) {
-        this.#keepUntil(nowMs, Math.min(ttlMs, RETRY_MS))
+        this.#freshness.start(nowMs, Math.min(ttlMs, RETRY_MS))
         this.#reportFailure(error)
         return this.#set
       }
       if (invalidations === this.#invalidations) {
-        this.#keepUntil(nowMs, ttlMs)
+        this.#freshness.start(nowMs, ttlMs)
         return this.#set
       }
       // Changed meanwhile: what was read may be older than the change, though newer than what was in force.
@@ -170,11 +170,6 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     this.#isCompilingLong = false
   }
 
-  #keepUntil(nowMs: number, forMs: number): void {
-    this.#freshFromMs = nowMs
-    this.#freshUntilMs = nowMs + forMs
-  }
-
   #untilTimeout(loading: Promise<RuleSet>, nowMs: number): Promise<RuleSet> {
     return new Promise((resolve) => {
       const letGo = () => {
@@ -183,7 +178,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         resolve(this.#set)
       }
       const timer = patientTimeout(() => {
-        this.#keepUntil(nowMs, RETRY_MS)
+        this.#freshness.start(nowMs, RETRY_MS)
         this.#reportFailure(new Error('no answer in time'))
         letGo()
       }, this.#options.timeoutMs)

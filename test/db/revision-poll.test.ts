@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { RevisionPoll } from '../../src/rules/revision-poll.js'
+import { RevisionPoll } from '../../src/db/revision-poll.js'
 
 /** A poll whose timers and database the test moves. */
 function start(t: TestContext) {

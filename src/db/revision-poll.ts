@@ -1,4 +1,5 @@
 import { patientTimeout } from '../limiter/patient-timeout.js'
+import { Freshness } from './freshness.js'
 
 /** How often the revision is read while there is traffic: about once a second, not by all processes at once. */
 const INTERVAL_MS = 1_000
@@ -19,15 +20,14 @@ export interface RevisionPollOptions {
 }
 
 /**
- * Notices what other processes change. The revision is read about once a second, but only while there is
- * traffic; the first request after a quiet time waits until it has been read. A failure is silent: what is cached
+ * Notices what other processes change: rules and overrides, or counters that they reset, wherever the revision of
+ * either is kept. The revision is read about once a second, but only while there is traffic; the first request after a quiet time waits until it has been read. A failure is silent: what is cached
  * expires anyway.
  */
 export class RevisionPoll {
   readonly #options: RevisionPollOptions
   #revision: number | undefined
-  #freshFromMs = Number.NaN
-  #freshUntilMs = Number.NaN
+  readonly #freshness = new Freshness()
   #reading: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
   #isFailing = false
@@ -58,7 +58,7 @@ export class RevisionPoll {
 
   #isKnown(nowMs: number): boolean {
     this.#hasTraffic = true
-    return this.#isClosed || (nowMs >= this.#freshFromMs && nowMs < this.#freshUntilMs)
+    return this.#isClosed || this.#freshness.covers(nowMs)
   }
 
   close(): void {
@@ -82,7 +82,7 @@ export class RevisionPoll {
       if (this.#isClosed) return
       this.#isFailing = false
       // As of when it was asked for: a change may have come while it was read.
-      this.#keepUntil(startedMs, FRESH_MS)
+      this.#freshness.start(startedMs, FRESH_MS)
       if (revision === this.#revision) return
       this.#revision = revision
       this.#options.changed()
@@ -93,12 +93,7 @@ export class RevisionPoll {
 
   #failed(nowMs: number): void {
     this.#isFailing = true
-    this.#keepUntil(nowMs, RETRY_MS)
-  }
-
-  #keepUntil(fromMs: number, forMs: number): void {
-    this.#freshFromMs = fromMs
-    this.#freshUntilMs = fromMs + forMs
+    this.#freshness.start(nowMs, RETRY_MS)
   }
 
   #schedule(): void {
