@@ -1,6 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { InvalidSettingError } from '../errors.js'
+import { InvalidSettingError, messageOf } from '../errors.js'
+import { type ParsedNetwork, parseNetwork } from '../rules/network.js'
 
 /** Where a request comes from, as limits see it. */
 export interface ClientAddress {
@@ -82,18 +83,16 @@ export function isPrivate(ip: string): boolean {
 export function parseAddressList(setting: string, entries: readonly string[]): BlockList {
   const list = new BlockList()
   for (const entry of entries) {
-    const [address = '', bits, ...rest] = entry.split('/')
-    const ip = isIP(address) === 0 ? null : plainIp(address)
-    const most = ip?.includes(':') ? 128 : 32
-    // The bits of an IPv4-mapped network count from the front of the IPv6 spelling.
-    const mapped = most === 32 && address.includes(':') ? 96 : 0
-    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) - mapped : -1
-    if (ip === null || prefix < 0 || prefix > most || rest.length > 0) {
-      throw new InvalidSettingError(
-        `Setting "${setting}" has the entry ${JSON.stringify(entry)}: give an address such as 10.1.2.3 or a network such as 10.0.0.0/8 or 2001:db8::/32`,
-      )
-    }
-    list.addSubnet(ip, prefix, most === 32 ? 'ipv4' : 'ipv6')
+    const { address, bits, family } = parseEntry(setting, entry)
+    list.addSubnet(address, bits, family)
   }
   return list
+}
+
+function parseEntry(setting: string, entry: string): ParsedNetwork {
+  try {
+    return parseNetwork(entry)
+  } catch (error) {
+    throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${messageOf(error)}`)
+  }
 }

@@ -1,11 +1,5 @@
 import ipaddr from 'ipaddr.js'
-
-/** An address with how many of its leading bits count: 32 and 128 for the address alone. */
-export interface Network {
-  /** In its usual spelling, without port and zone; IPv4-mapped IPv6 as IPv4. */
-  readonly address: string
-  readonly bits: number
-}
+import type { Network } from './network.js'
 
 const GROUP_BITS = 16
 

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Policy } from '../limiter/algorithm.js'
@@ -12,11 +11,10 @@ import {
   type Fields,
   fieldErrors,
 } from './field-checks.js'
+import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** Whom an override is for. */
-export type OverrideClient =
-  | { readonly kind: 'ip'; readonly family: 'ipv4' | 'ipv6'; readonly address: string; readonly bits: number }
-  | { readonly kind: 'user'; readonly id: string }
+export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
 
 /** A row of the override table, as the matching needs it. */
 export interface OverrideRow {
@@ -105,7 +103,7 @@ export function parseOverrideClient(value: unknown): OverrideClient {
   checkStorable(text)
   if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
   const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
-  if (kind === 'ip') return parseNetwork(name)
+  if (kind === 'ip') return clientNetwork(name)
   const id = name.trim()
   if (kind === 'user' && id !== '') return { kind, id }
   throw new Error(
@@ -116,33 +114,22 @@ export function parseOverrideClient(value: unknown): OverrideClient {
 function canonicalClient(value: unknown): string {
   const client = parseOverrideClient(value)
   if (client.kind === 'user') return `user:${client.id}`
-  const isWhole = client.bits === (client.family === 'ipv4' ? 32 : 128)
+  const isWhole = client.bits === wholeBits(client.family)
   return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
 }
 
-function parseNetwork(text: string): OverrideClient {
-  const [written = '', length, ...rest] = text.split('/')
-  if (isIP(written) === 0 || written.includes('%') || rest.length > 0) {
-    throw new Error(`${JSON.stringify(text)} is no address: give 203.0.113.7, or a network such as 10.0.0.0/8`)
-  }
-  const ip = ipaddr.process(written)
-  const family = ip.kind()
-  const most = family === 'ipv4' ? 32 : 128
-  // The bits of an IPv4-mapped network count from the front of the IPv6 spelling.
-  const before = family === 'ipv4' && written.includes(':') ? 96 : 0
-  const bits = length === undefined ? most : /^\d{1,3}$/.test(length) ? Number(length) - before : -1
-  if (bits < 0 || bits > most) {
-    throw new Error(`${JSON.stringify(text)} is no network: the bits after / are ${before} to ${most + before}`)
-  }
-  const address = ip.toString()
-  const network = bits === most ? address : networkOf(address, bits, family)
+function clientNetwork(text: string): OverrideClient {
+  const parsed = parseNetwork(text)
+  const { family, address, bits } = parsed
+  const network = networkOf(address, bits, family)
   // Not cleared silently: whoever wrote 10.1.2.3/8 may have meant the one address.
   if (network !== address)
     throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
-  return { kind: 'ip', family, address, bits }
+  return { kind: 'ip', ...parsed }
 }
 
 function networkOf(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
+  if (bits === wholeBits(family)) return address
   const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
   return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
 }

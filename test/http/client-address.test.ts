@@ -87,11 +87,14 @@ describe('an address list', () => {
     '::/129',
     '1.2.3.4/8/9',
     '1.2.3.4:80',
+    'fe80::1%eth0',
   ]) {
     test(`refuses ${JSON.stringify(entry)}, naming the setting and the entry`, () => {
       assert.throws(() => parseAddressList('middleware.denyList', [entry]), {
         code: 'FST_RATE_LIMIT_INVALID_SETTING',
-        message: new RegExp(`"middleware.denyList" has the entry ${JSON.stringify(entry)}`),
+        message: new RegExp(
+          `"middleware.denyList" has a wrong entry: ${JSON.stringify(entry)} is no .*: (?:give|the bits)`,
+        ),
       })
     })
   }
