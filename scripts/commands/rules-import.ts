@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
-import { messageOf, RuleDocumentError } from '../../src/errors.js'
+import { RuleDocumentError } from '../../src/errors.js'
 import { asActor } from '../../src/rules/actor.js'
 import { importRules } from '../../src/rules/exchange.js'
 import { type CommandResult, defineCommand } from './support/command.js'
@@ -12,6 +10,7 @@ import {
   DATABASE_OPTIONS,
   withExistingDatabase,
 } from './support/open-database.js'
+import { readJson } from './support/read-json.js'
 
 export const rulesImport = defineCommand({
   name: 'rules import',
@@ -32,7 +31,7 @@ export const rulesImport = defineCommand({
 
   async run({ file, 'dry-run': dryRun, keep, schema }) {
     const settings = commandSettings(schema)
-    const document = await readDocument(file)
+    const document = await readJson(file)
     return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
       try {
         const result = await asActor(commandActor('rules import'), () =>
@@ -46,17 +45,6 @@ export const rulesImport = defineCommand({
     })
   },
 })
-
-/** @throws Error for a file that cannot be read, or is no JSON */
-async function readDocument(file: string): Promise<unknown> {
-  const json = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
-  try {
-    // Editors of some systems begin a file with a byte order mark.
-    return JSON.parse(json.replace(/^\uFEFF/, ''))
-  } catch (error) {
-    throw new Error(`${file === '-' ? 'standard input' : file} is no JSON: ${messageOf(error)}`)
-  }
-}
 
 function refusal({ errors }: RuleDocumentError): CommandResult {
   const complaints = Object.entries(errors).map(([place, message]) => `${place}: ${message}`)

@@ -10,7 +10,7 @@ const PAGE_SIZE = 1_000
 /** Where rules are written without end, all of them are read at once after so many tries. */
 const PAGED_TRIES = 3
 const MAX_ROWS = 2_147_483_647
-const BEFORE_ALL_IDS = -2_147_483_648
+const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER
 
 type StoredRow = Omit<RuleRow, 'block'> & { readonly id: number; readonly block: boolean | number }
 
@@ -71,15 +71,21 @@ async function readRows(database: Database, onRows: () => void = () => undefined
   if (first.length < PAGE_SIZE) return first
   for (let tries = 0; tries < PAGED_TRIES; tries++) {
     const revision = await readRevision(database, 'rules')
-    const rows: StoredRow[] = []
-    for (let page = await readPage(database, BEFORE_ALL_IDS, PAGE_SIZE); page.length > 0; ) {
-      rows.push(...page)
-      await setImmediate()
-      page = await readPage(database, page.at(-1)?.id ?? MAX_ROWS, PAGE_SIZE)
-    }
+    const rows = await readPages(database)
     if ((await readRevision(database, 'rules')) === revision) return rows
   }
   return readPage(database, BEFORE_ALL_IDS, MAX_ROWS)
+}
+
+/** Page by page: what is written meanwhile may be in it, or not. */
+async function readPages(database: Database): Promise<StoredRow[]> {
+  const rows: StoredRow[] = []
+  for (;;) {
+    const page = await readPage(database, rows.at(-1)?.id ?? BEFORE_ALL_IDS, PAGE_SIZE)
+    if (page.length === 0) return rows
+    rows.push(...page)
+    await setImmediate()
+  }
 }
 
 function readPage({ dialect, query }: Database, afterId: number, size: number): Promise<StoredRow[]> {

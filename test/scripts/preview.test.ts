@@ -17,7 +17,8 @@ describe('ratelimit preview', () => {
     await database.client.rateLimitRule.create({ data: RULE })
     await database.database.execute(`UPDATE rate_limit_change SET changed_at = ${hour - HOUR_MS}`)
     file = `${database.url.slice('file:'.length)}.rule.json`
-    await writeFile(file, JSON.stringify({ ...RULE, rate: '2/m' }))
+    // As editors of some systems write it, with a byte order mark.
+    await writeFile(file, `\uFEFF${JSON.stringify({ ...RULE, rate: '2/m' })}`)
     const keyed = { path: '/api/x', ruleName: 'api', atMs: hour + 5 * MINUTE_MS }
     await logEvents(database.client, { ...keyed, key: 'rule:api:\u001b[31mred\u202e', allowed: 3, blocked: 9 })
     await logEvents(database.client, { ...keyed, key: 'rule:api:mild', allowed: 1_200, atMs: hour - 30 * MINUTE_MS })
@@ -102,6 +103,9 @@ describe('ratelimit preview', () => {
     const noJson = await preview(['--file', '-'], '{"name": ')
     assert.equal(noJson.status, 1)
     assert.match(noJson.stderr, /^ratelimit preview: standard input is no JSON: .*\n$/)
+    const nothing = await preview(['--file', '-'], 'null')
+    assert.equal(nothing.status, 1)
+    assert.match(nothing.stderr, /^ratelimit preview: standard input is no rule: give an object .*\n$/)
     const noFile = await preview(['--file', '/nowhere/rule.json'])
     assert.equal(noFile.status, 1)
     assert.match(noFile.stderr, /^ratelimit preview: ENOENT.*\/nowhere\/rule\.json.*\n$/)

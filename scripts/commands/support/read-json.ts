@@ -1,0 +1,22 @@
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { messageOf } from '../../../src/errors.js'
+
+/**
+ * @param file `-` for standard input
+ * @throws Error for a file that cannot be read, or is no JSON
+ */
+export async function readJson(file: string): Promise<unknown> {
+  const json = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
+  try {
+    // Editors of some systems begin a file with a byte order mark.
+    return JSON.parse(json.replace(/^\uFEFF/, ''))
+  } catch (error) {
+    throw new Error(`${nameOfInput(file)} is no JSON: ${messageOf(error)}`)
+  }
+}
+
+/** How a message names what was read. */
+export function nameOfInput(file: string): string {
+  return file === '-' ? 'standard input' : file
+}
