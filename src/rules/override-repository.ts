@@ -161,8 +161,6 @@ export class OverrideReader {
     this.#rows.set(id, row)
     this.#rejected.delete(id)
     try {
-      if (expiresAt !== null && !Number.isFinite(expiresAt))
-        throw new Error('Invalid override: expiresAt: is no moment')
       this.#options.set.put({ id, ...parseOverride(row) })
     } catch (error) {
       this.#options.set.remove(id)

@@ -49,6 +49,7 @@ const CHECKS = {
   note: checkNote,
 }
 const REQUIRED = ['client', 'effect']
+const NO_MOMENT = 'is no moment: give milliseconds since the epoch, or null for never'
 
 /**
  * Checks the fields of an override: the only validation there is, whichever door an override comes through.
@@ -78,9 +79,10 @@ export function parseOverride(row: OverrideRow): Override {
   try {
     return understood(row)
   } catch {
-    const { client, effect, algorithm, pathPattern } = row
+    const { client, effect, algorithm, pathPattern, expiresAt } = row
     const errors = fieldErrors(CHECKS, REQUIRED, { client, effect, algorithm, pathPattern }, 'stored')
-    throw new RuleValidationError(errors, [], 'override')
+    const expiry = isStoredMoment(expiresAt) ? {} : { expiresAt: NO_MOMENT }
+    throw new RuleValidationError({ ...errors, ...expiry }, [], 'override')
   }
 }
 
@@ -89,12 +91,18 @@ function understood({ client, effect, algorithm, pathPattern, expiresAt }: Overr
   const counting = checkAlgorithm(algorithm)
   const parsed = parseEffect(effect)
   CHECKS.pathPattern(pathPattern)
+  if (!isStoredMoment(expiresAt)) throw new Error(NO_MOMENT)
   return {
     client: parseOverrideClient(client),
     effect: typeof parsed === 'string' ? parsed : { algorithm: counting, ...parsed },
     pathPattern,
     expiresAtMs: expiresAt,
   }
+}
+
+/** SQLite keeps whatever raw SQL gives it, in a column of moments too. */
+function isStoredMoment(expiresAt: number | null): boolean {
+  return expiresAt === null || Number.isFinite(expiresAt)
 }
 
 /** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
