@@ -1,0 +1,126 @@
+/** What a path has to begin with for a pattern to match, as far as that can be told for certain. */
+export interface RequiredPrefix {
+  readonly prefix: string
+  /** In lower case, since the pattern does not tell cases apart. */
+  readonly folded: boolean
+  /** `prefix`: the pattern says nothing else; `whole`: nothing else but that the path ends there. */
+  readonly exactly: 'prefix' | 'whole' | null
+  /** A pattern for what comes after the prefix, where that can be matched alone: many rules have the same one. */
+  readonly rest: string | null
+}
+
+const BEGINNING = /^(?<flag>\(\?i\))?\^(?<literal>(?:[\w/ !"#%&',:;<=>@`~-]|\\[/._~-])+)(?<rest>.*)$/s
+/** Places that depend on the character before, where they can be told from a class; else what looks like them. */
+const LOOKS_BACK = /\\[bBA[]|(?<!\[)\^/
+/** Quoting and POSIX classes, which the search for alternatives does not read. */
+const UNREAD = /\\Q|\[:/
+
+/**
+ * What a path has to begin with, for patterns of the form `^/literal…`. Everything doubtful answers undefined: such a
+ * pattern is tried on every path.
+ *
+ * @param caseSensitive what the router says; a pattern may still say `(?i)`
+ */
+export function requiredPrefix(pattern: string, caseSensitive: boolean): RequiredPrefix | undefined {
+  const { flag, literal = '', rest = '' } = BEGINNING.exec(pattern)?.groups ?? {}
+  if (literal === '' || UNREAD.test(pattern) || hasAlternatives(rest)) return undefined
+  const folded = flag !== undefined || !caseSensitive
+  // After a flag, too, a quantifier is one of the last character: `^/a(?i)?`.
+  const quantified = /^(?:[*?{+]|\(\?[a-zA-Z-]*\))/.test(rest)
+  const certain = quantified ? literal.replace(/\\?.$/, '') : literal
+  const text = certain.replaceAll('\\', '')
+  if (text === '') return undefined
+  const exactly = folded || quantified ? null : rest === '' ? 'prefix' : rest === '$' ? 'whole' : null
+  const isApart = !folded && !quantified && !LOOKS_BACK.test(rest)
+  return { prefix: folded ? text.toLowerCase() : text, folded, exactly, rest: isApart ? `^(?:${rest})` : null }
+}
+
+/** A path in the spelling that folded prefixes are compared in: RE2 folds the long s and the Kelvin sign too. */
+export function foldedPath(path: string): string {
+  return path.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k')
+}
+
+/** Whether there is a `|` that belongs to no group, so that the pattern's beginning belongs to one alternative only. */
+function hasAlternatives(rest: string): boolean {
+  let depth = 0
+  for (let place = 0; place < rest.length; place++) {
+    const character = rest[place]
+    if (character === '\\') place++
+    else if (character === '[') place = endOfClass(rest, place)
+    else if (character === '(') depth++
+    else if (character === ')') depth--
+    else if (character === '|' && depth === 0) return true
+  }
+  return false
+}
+
+function endOfClass(text: string, start: number): number {
+  let place = start + 1
+  if (text[place] === '^') place++
+  // A bracket that comes first is one of the class.
+  if (text[place] === ']') place++
+  while (place < text.length && text[place] !== ']') place += text[place] === '\\' ? 2 : 1
+  return place
+}
+
+const LITERAL = /[\w/ !"#%&',:;<=>@`~-]/
+const ESCAPED_LITERAL = /[/._~-]/
+/** Escapes of one letter that stand for one character of a class, or for a place. */
+const SIMPLE_ESCAPE = /[dDwWsSbBAz]/
+const PLAIN_GROUP = /\((?!\?)|\(\?(?::|P?<)/y
+
+/**
+ * Texts that a path has to contain for a pattern to match, as far as that can be told for certain.
+ *
+ * @param caseSensitive what the router says
+ */
+export function requiredTexts(pattern: string, caseSensitive: boolean): string[] {
+  if (!caseSensitive || UNREAD.test(pattern) || hasAlternatives(pattern)) return []
+  const texts: string[] = []
+  let text = ''
+  const end = (kept: string) => {
+    if (kept !== '') texts.push(kept)
+    text = ''
+  }
+  for (let place = 0; place < pattern.length; place++) {
+    const character = pattern.charAt(place)
+    if (LITERAL.test(character)) {
+      text += character
+    } else if (character === '\\') {
+      const escaped = pattern.charAt(++place)
+      if (ESCAPED_LITERAL.test(escaped)) text += escaped
+      else if (SIMPLE_ESCAPE.test(escaped)) end(text)
+      else return []
+    } else if (character === '*' || character === '?') {
+      end(text.slice(0, -1))
+    } else if (character === '{') {
+      // The rest of the pattern may be a count, or not.
+      end(text.slice(0, -1))
+      return texts
+    } else if (character === '[') {
+      end(text)
+      place = endOfClass(pattern, place)
+    } else if (character === '(') {
+      PLAIN_GROUP.lastIndex = place
+      if (!PLAIN_GROUP.test(pattern)) return []
+      end(text)
+      place = endOfGroup(pattern, place)
+    } else {
+      end(text)
+    }
+  }
+  end(text)
+  return texts
+}
+
+function endOfGroup(text: string, start: number): number {
+  let depth = 0
+  for (let place = start; place < text.length; place++) {
+    const character = text[place]
+    if (character === '\\') place++
+    else if (character === '[') place = endOfClass(text, place)
+    else if (character === '(') depth++
+    else if (character === ')' && --depth === 0) return place
+  }
+  return text.length
+}
