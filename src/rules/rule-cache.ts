@@ -1,16 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Freshness } from '../db/freshness.js'
 import { patientTimeout } from '../limiter/patient-timeout.js'
+import { LoadReports, type LoadReportsOptions, type RejectedRow } from './load-reports.js'
 
 /** What a table was read into. */
 interface Loaded {
-  /** Rows that raw SQL wrote past the validation, and what is wrong with each. */
-  readonly rejected: readonly { readonly name: string; readonly reason: string }[]
+  readonly rejected: readonly RejectedRow[]
 }
 
-export interface RuleCacheOptions<Read extends Loaded, RuleSet> {
-  /** What the table holds. */
-  readonly entity: 'rule' | 'override'
+export interface RuleCacheOptions<Read extends Loaded, RuleSet> extends LoadReportsOptions {
   /** The rules in force before the table has been read. */
   readonly empty: RuleSet
   /**
@@ -23,13 +21,6 @@ export interface RuleCacheOptions<Read extends Loaded, RuleSet> {
   readonly ttlMs: number
   /** How long a request waits for the table, in milliseconds, before it goes on with the last good set. */
   readonly timeoutMs: number
-  /** Which of the caches of one database cannot be read: the first tells about the outage as an error. */
-  readonly failing: Set<string>
-  readonly log: {
-    error(details: object, message: string): void
-    warn(details: object, message: string): void
-    info(message: string): void
-  }
 }
 
 /** How long a table that failed is left alone. */
@@ -43,9 +34,6 @@ const COMPILING_MS = 25
  */
 const PAUSE_MS = 100
 
-/** Of thousands of rows that are wrong the log need not have every one. */
-const MAX_COMPLAINTS = 100
-
 /**
  * The active rules, or the overrides, in process memory. One load at a time; an invalidation during a load makes it
  * read again, so that whoever asks afterwards sees the change. A load that fails keeps the last good set, or none where
@@ -58,7 +46,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   readonly #freshness = new Freshness()
   #loading: Promise<RuleSet> | undefined
   #invalidations = 0
-  #isFailing = false
+  readonly #reports: LoadReports
   /**
    * Requests that wait for the rules being read, with the invalidations there had been when they came. They are let go
    * when there is too much to compile.
@@ -66,10 +54,10 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   readonly #waiting = new Map<() => void, number>()
   #isCompilingLong = false
   #compiling: NodeJS.Timeout | undefined
-  #reported = new Set<string>()
 
   constructor(options: RuleCacheOptions<Read, RuleSet>) {
     this.#options = options
+    this.#reports = new LoadReports(options)
     this.#set = options.empty
   }
 
@@ -78,7 +66,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     if (this.#freshness.covers(nowMs)) return this.#set
     const loading = this.#load(nowMs)
     // While the table fails, or very much is compiled, nobody waits for it: the set is replaced when it is there.
-    return this.#isFailing || this.#isCompilingLong ? this.#set : this.#untilTimeout(loading, nowMs)
+    return this.#reports.isFailing || this.#isCompilingLong ? this.#set : this.#untilTimeout(loading, nowMs)
   }
 
   /** The last good rules, whatever their age. */
@@ -126,12 +114,12 @@ export class RuleCache<Read extends Loaded, RuleSet> {
       const invalidations = this.#invalidations
       try {
         const loaded = await load(this.#loaded, () => this.#boundCompiling())
-        this.#report(loaded)
+        this.#reports.loaded(loaded.rejected)
         if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
         this.#loaded = loaded
       } catch (error) {
         this.#freshness.start(nowMs, Math.min(ttlMs, RETRY_MS))
-        this.#reportFailure(error)
+        this.#reports.failed(error)
         return this.#set
       }
       if (invalidations === this.#invalidations) {
@@ -179,36 +167,11 @@ export class RuleCache<Read extends Loaded, RuleSet> {
       }
       const timer = patientTimeout(() => {
         this.#freshness.start(nowMs, RETRY_MS)
-        this.#reportFailure(new Error('no answer in time'))
+        this.#reports.failed(new Error('no answer in time'))
         letGo()
       }, this.#options.timeoutMs)
       this.#waiting.set(letGo, this.#invalidations)
       void loading.then(letGo)
     })
-  }
-
-  #report({ rejected }: Loaded): void {
-    const { log, entity, failing } = this.#options
-    if (this.#isFailing) log.info(`Rate limit ${entity}s can be read again`)
-    this.#isFailing = false
-    failing.delete(entity)
-    const complaints = new Set<string>()
-    for (const { name, reason } of rejected.slice(0, MAX_COMPLAINTS)) {
-      const complaint = `${name}: ${reason}`
-      complaints.add(complaint)
-      if (this.#reported.has(complaint)) continue
-      log.warn({ [entity]: name, reason }, `Rate limit ${entity} skipped: it is not valid`)
-    }
-    this.#reported = complaints
-  }
-
-  #reportFailure(error: unknown): void {
-    if (!this.#isFailing) {
-      const { log, entity, failing } = this.#options
-      const level = failing.size === 0 ? 'error' : 'warn'
-      log[level]({ err: error }, `Rate limit ${entity}s cannot be read: the last good ones stay in force`)
-      failing.add(entity)
-    }
-    this.#isFailing = true
   }
 }

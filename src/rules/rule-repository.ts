@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
 import { readRevision } from '../db/revision.js'
 import { messageOf } from '../errors.js'
+import type { RejectedRow } from './load-reports.js'
 import { parseRule, type Rule, type RuleRow } from './rule.js'
 import { Slices } from './slices.js'
 
@@ -14,17 +15,11 @@ const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER
 
 type StoredRow = Omit<RuleRow, 'block'> & { readonly id: number; readonly block: boolean | number }
 
-export interface RejectedRule {
-  readonly name: string
-  readonly reason: string
-}
-
 export interface LoadedRules {
   readonly rules: readonly Rule[]
-  /** Rows that raw SQL wrote past the validation, and what is wrong with each. */
-  readonly rejected: readonly RejectedRule[]
+  readonly rejected: readonly RejectedRow[]
   /** What became of each row, by its text. */
-  readonly rows: ReadonlyMap<string, Rule | RejectedRule>
+  readonly rows: ReadonlyMap<string, Rule | RejectedRow>
 }
 
 /**
@@ -42,7 +37,7 @@ export async function loadActiveRules(
 ): Promise<LoadedRules> {
   const found = await readRows(database, onRows)
   const slices = new Slices()
-  const rows = new Map<string, Rule | RejectedRule>()
+  const rows = new Map<string, Rule | RejectedRow>()
   let isSame = found.length === previous?.rows.size
   for (const row of found) {
     const text = JSON.stringify(row)
@@ -53,7 +48,7 @@ export async function loadActiveRules(
   }
   if (isSame && previous !== undefined) return previous
   const rules: Rule[] = []
-  const rejected: RejectedRule[] = []
+  const rejected: RejectedRow[] = []
   for (const row of rows.values()) {
     if ('reason' in row) rejected.push(row)
     else rules.push(row)
@@ -96,7 +91,7 @@ function readPage({ dialect, query }: Database, afterId: number, size: number): 
   )
 }
 
-function parsed(row: RuleRow): Rule | RejectedRule {
+function parsed(row: RuleRow): Rule | RejectedRow {
   try {
     return parseRule(row)
   } catch (error) {
