@@ -14,7 +14,7 @@ export type FieldCheck = (value: unknown) => unknown
  */
 export type Extent = 'new' | 'stored' | 'part'
 
-const MAX_PATTERN_LENGTH = 255
+export const MAX_PATTERN_LENGTH = 255
 
 /**
  * @param fields one that is undefined stays as it is, or takes its default

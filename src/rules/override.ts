@@ -36,16 +36,16 @@ export interface Override {
   readonly expiresAtMs: number | null
 }
 
-const MAX_CLIENT_LENGTH = 255
-const MAX_EFFECT_LENGTH = 50
-const MAX_NOTE_LENGTH = 1_000
+export const MAX_CLIENT_LENGTH = 255
+export const MAX_EFFECT_LENGTH = 50
+export const MAX_NOTE_LENGTH = 1_000
 
 const CHECKS = {
   client: canonicalClient,
   effect: parseEffect,
   algorithm: checkAlgorithm,
   pathPattern: (value: unknown) => value === '' || checkPattern(value),
-  expiresAt: checkExpiry,
+  expiresAt: parseExpiry,
   note: checkNote,
 }
 const REQUIRED = ['client', 'effect']
@@ -59,10 +59,10 @@ const NO_MOMENT = 'is no moment: give milliseconds since the epoch, or null for 
  */
 export function overrideErrors(fields: Fields, extent: Extent, nowMs: number): FieldErrors {
   const errors = fieldErrors(CHECKS, REQUIRED, fields, extent)
-  const { expiresAt } = fields
-  if (extent !== 'new' || 'expiresAt' in errors || expiresAt === undefined || expiresAt === null) return errors
-  const expiresMs = new Date(String(expiresAt instanceof Date ? expiresAt.toISOString() : expiresAt)).getTime()
-  return expiresMs > nowMs ? errors : { ...errors, expiresAt: 'is past: give a moment to come, or none' }
+  if (extent !== 'new' || 'expiresAt' in errors || fields.expiresAt === undefined) return errors
+  const expiresAt = parseExpiry(fields.expiresAt)
+  const isPast = expiresAt !== null && expiresAt.getTime() <= nowMs
+  return isPast ? { ...errors, expiresAt: 'is past: give a moment to come, or none' } : errors
 }
 
 /** What has to be written otherwise than given: the client in its one spelling. */
@@ -154,12 +154,12 @@ function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: numbe
   return { limit, periodMs }
 }
 
-function checkExpiry(value: unknown): void {
-  if (value === null) return
-  const isDate = value instanceof Date || (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value))
-  if (!isDate || Number.isNaN(new Date(value).getTime())) {
-    throw new Error('must be a Date, a text such as 2027-01-31T12:00:00Z, or null for never')
-  }
+function parseExpiry(value: unknown): Date | null {
+  if (value === null) return null
+  const isGiven = value instanceof Date || (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value))
+  const moment = new Date(isGiven ? value : Number.NaN)
+  if (!Number.isNaN(moment.getTime())) return moment
+  throw new Error('must be a Date, a text such as 2027-01-31T12:00:00Z, or null for never')
 }
 
 function checkNote(value: unknown): void {

@@ -1,6 +1,9 @@
 /** The file of `ratelimit rules export`: what is in it, once, for the checks, the types and the JSON Schema. */
 import Type from 'typebox'
 import { ALGORITHMS } from '../limiter/algorithm.js'
+import { MAX_PATTERN_LENGTH } from './field-checks.js'
+import { MAX_CLIENT_LENGTH, MAX_EFFECT_LENGTH, MAX_NOTE_LENGTH } from './override.js'
+import { MAX_METHOD_LENGTH, MAX_RATE_LENGTH, NAME, PRIORITY_LIMIT } from './rule.js'
 
 /** Counts up when an older version of this package could misread what a newer one wrote. */
 export const DOCUMENT_VERSION = 1
@@ -13,25 +16,29 @@ const algorithm = Type.Enum([...ALGORITHMS], { default: 'fixed_window', descript
 export const RULE_ENTRY = Type.Object(
   {
     name: Type.String({
-      pattern: '^[\\x20-\\x39\\x3b-\\x7e]{1,100}$',
+      pattern: NAME.source,
       description: 'Unique. Another name is another rule, with counters of its own.',
     }),
     description: Type.String({ default: '', description: 'A note.' }),
     pathPattern: Type.String({
       minLength: 1,
-      maxLength: 255,
+      maxLength: MAX_PATTERN_LENGTH,
       description: 'A regular expression (RE2) that is searched for in the path.',
     }),
-    method: Type.String({ default: 'ALL', maxLength: 255, description: 'ALL, or a list such as GET,POST.' }),
-    rate: Type.String({ maxLength: 50, description: 'Such as 100/m, 10/30s or 5000/7d.' }),
+    method: Type.String({
+      default: 'ALL',
+      maxLength: MAX_METHOD_LENGTH,
+      description: 'ALL, or a list such as GET,POST.',
+    }),
+    rate: Type.String({ maxLength: MAX_RATE_LENGTH, description: 'Such as 100/m, 10/30s or 5000/7d.' }),
     key: Type.String({ default: 'ip', description: 'ip, user or header:<Header-Name>.' }),
     algorithm,
     block: Type.Boolean({ default: true, description: 'false counts and logs, and refuses nobody.' }),
     isActive: Type.Boolean({ default: true, description: 'Only active rules apply.' }),
     priority: Type.Integer({
       default: 0,
-      minimum: -2_147_483_647,
-      maximum: 2_147_483_647,
+      minimum: -PRIORITY_LIMIT,
+      maximum: PRIORITY_LIMIT,
       description: 'Of the rules that match, the one with the highest priority decides.',
     }),
   },
@@ -40,19 +47,19 @@ export const RULE_ENTRY = Type.Object(
 
 export const OVERRIDE_ENTRY = Type.Object(
   {
-    client: Type.String({ maxLength: 255, description: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.' }),
-    effect: Type.String({ maxLength: 50, description: 'deny, allow, or a rate.' }),
+    client: Type.String({ maxLength: MAX_CLIENT_LENGTH, description: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.' }),
+    effect: Type.String({ maxLength: MAX_EFFECT_LENGTH, description: 'deny, allow, or a rate.' }),
     algorithm,
     pathPattern: Type.String({
       default: '',
-      maxLength: 255,
+      maxLength: MAX_PATTERN_LENGTH,
       description: 'A regular expression (RE2) that is searched for in the path. Empty: every path.',
     }),
     expiresAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
       default: null,
       description: 'Until when it holds, such as 2030-01-31T12:00:00Z; null: for good. Expired ones are left out.',
     }),
-    note: Type.String({ default: '', maxLength: 1_000, description: 'A note.' }),
+    note: Type.String({ default: '', maxLength: MAX_NOTE_LENGTH, description: 'A note.' }),
   },
   ENTRY,
 )

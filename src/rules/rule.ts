@@ -40,11 +40,11 @@ export interface Rule {
   readonly methods: readonly string[]
 }
 
-const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
+export const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
 const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
-const MAX_METHOD_LENGTH = 255
-const MAX_RATE_LENGTH = 50
-const PRIORITY_LIMIT = 2_147_483_647
+export const MAX_METHOD_LENGTH = 255
+export const MAX_RATE_LENGTH = 50
+export const PRIORITY_LIMIT = 2_147_483_647
 
 const CHECKS = {
   name: checkName,
