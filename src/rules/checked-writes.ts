@@ -72,14 +72,13 @@ export function checkedWrites(model: CheckedModel, client: GeneratedClient, chan
     const rows = await model.findMany(clientBeside(client, call), whereOf(call.args))
     const own = updateErrors(model, data, null)
     const merged = rows.map((row) => merge(row, data))
-    const wrong = (await wrongRows(model, merged, 'stored')).map((row) => ({
-      ...row,
-      errors: without(row.errors, own),
-    }))
+    const wrong = await wrongRows(model, merged, 'stored')
+    // What is wrong with the update itself is told once, not for every row.
+    const others = wrong.map((row) => ({ ...row, errors: without(row.errors, own) }))
     refuse(
       model,
       own,
-      wrong.filter(({ errors }) => hasAny(errors)),
+      others.filter(({ errors }) => hasAny(errors)),
     )
     return written(call, { ...call.args, data: stamped(model, data) })
   }

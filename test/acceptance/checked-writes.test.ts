@@ -1,10 +1,10 @@
 /** Whatever door a rule or an override comes through: all that is wrong is told at once, and nothing is written. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { RuleValidationError } from '../../src/index.js'
 import { openDatabase } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
+import { refusalOf } from '../support/refusal.js'
 
 /** A busy machine is no reason to give a transaction up. */
 const PATIENT = { timeout: 60_000, maxWait: 60_000 }
@@ -143,14 +143,4 @@ async function openRules(t: TestContext, provider: Provider) {
     overrides: client.rateLimitOverride,
     run: (sql: string) => database.execute(sql.replace('rate_limit_rule', database.dialect.table('rate_limit_rule'))),
   }
-}
-
-async function refusalOf(attempt: PromiseLike<unknown>): Promise<RuleValidationError> {
-  try {
-    await attempt
-  } catch (error) {
-    if (error instanceof RuleValidationError) return error
-    throw error
-  }
-  throw new Error('It was not refused')
 }

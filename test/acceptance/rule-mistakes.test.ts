@@ -1,10 +1,11 @@
 /** An operator makes mistakes: wrong rules are refused with all that is wrong with them, or skipped, never a 500. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type RateLimitOptions, RuleValidationError } from '../../src/index.js'
+import type { RateLimitOptions } from '../../src/index.js'
 import { ERROR, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
+import { refusalOf } from '../support/refusal.js'
 
 const GOOD = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
@@ -238,16 +239,6 @@ async function startWithRules(t: TestContext, provider: Provider, plugin: RateLi
     rules: client.rateLimitRule,
     limitOf: async (path: string) => (await started.request(path)).headers['x-ratelimit-limit'],
   }
-}
-
-async function refusalOf(attempt: PromiseLike<unknown>): Promise<RuleValidationError> {
-  try {
-    await attempt
-  } catch (error) {
-    if (error instanceof RuleValidationError) return error
-    throw error
-  }
-  throw new Error('It was not refused')
 }
 
 /** Behind the triggers' back, which cannot count without the revision. */
