@@ -53,7 +53,9 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     ruleWrites++
     for (const listener of database.ruleListeners) listener()
   }
-  const client = withCheckedWrites(generated, ruleWritten, () => clock.now()).$extends({
+  const underWay = new Set<Promise<unknown>>()
+  const writes = { changed: ruleWritten, underWay, now: () => clock.now() }
+  const client = withCheckedWrites(generated, writes).$extends({
     name: 'fastify-smart-ratelimit',
     result: {
       rateLimitEvent: {
@@ -88,6 +90,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
     client: {
       async $disconnect() {
+        await Promise.allSettled(underWay)
         await Promise.all([generated.$disconnect(), database.close()])
       },
     },

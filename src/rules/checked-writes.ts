@@ -25,6 +25,18 @@ interface Write {
   query(args: never): Promise<unknown>
 }
 
+export interface WriteOptions {
+  /** Told after every write. */
+  readonly changed: () => void
+  /**
+   * Has what still follows a write. Nobody else may know of it: a failed `$transaction([...])` does not wait for its
+   * parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
+   */
+  readonly underWay: Set<Promise<unknown>>
+  /** The time, in milliseconds, by which expiries are past. */
+  readonly now: () => number
+}
+
 /** Deletions that one statement ascribes, at most: SQLite takes 999 parameters. */
 const ASCRIBED = 500
 
@@ -34,7 +46,11 @@ const ASCRIBED = 500
  *
  * Raw SQL does not come this way: rows it writes are checked when they are read.
  */
-export function checkedWrites(model: CheckedModel, client: GeneratedClient, changed: () => void) {
+export function checkedWrites(
+  model: CheckedModel,
+  client: GeneratedClient,
+  { changed, underWay }: Omit<WriteOptions, 'now'>,
+) {
   async function written(call: Write, args: object): Promise<unknown> {
     try {
       // What an extension is called with is what it may call on; the types cannot say so for all models at once.
@@ -114,6 +130,12 @@ export function checkedWrites(model: CheckedModel, client: GeneratedClient, chan
 
   /** A deleted row cannot carry who deleted it: that goes into the change which the trigger recorded. */
   async function ascribe(beside: GeneratedClient, rows: readonly StoredRow[]): Promise<void> {
+    const ascription = ascribeAll(beside, rows)
+    underWay.add(ascription)
+    await ascription.finally(() => underWay.delete(ascription))
+  }
+
+  async function ascribeAll(beside: GeneratedClient, rows: readonly StoredRow[]): Promise<void> {
     for (let start = 0; start < rows.length; start += ASCRIBED) {
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await beside.rateLimitChange.updateMany({

@@ -1,5 +1,5 @@
 import type { GeneratedClient } from '../db/client.js'
-import { type CheckedModel, checkedWrites } from './checked-writes.js'
+import { type CheckedModel, checkedWrites, type WriteOptions } from './checked-writes.js'
 import { normalOverride, overrideErrors } from './override.js'
 import { normalRule, ruleErrors } from './rule.js'
 
@@ -24,13 +24,13 @@ function overrides(now: () => number): CheckedModel {
   }
 }
 
-/** Checks every write to rules and overrides, and tells `changed` after it. */
-export function withCheckedWrites(client: GeneratedClient, changed: () => void, now: () => number) {
+/** Checks every write to rules and overrides. */
+export function withCheckedWrites(client: GeneratedClient, { now, ...options }: WriteOptions) {
   return client.$extends({
     name: 'checked-writes',
     query: {
-      rateLimitRule: checkedWrites(RULES, client, changed),
-      rateLimitOverride: checkedWrites(overrides(now), client, changed),
+      rateLimitRule: checkedWrites(RULES, client, options),
+      rateLimitOverride: checkedWrites(overrides(now), client, options),
     },
   })
 }

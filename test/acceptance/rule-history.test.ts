@@ -1,6 +1,7 @@
 /** Operators see who changed which rule, and take changes back. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { asActor, RevertError } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
@@ -83,6 +84,22 @@ forEachDatabase((provider) => {
       'update rule c by SQL',
       'delete rule c by SQL',
     ])
+  })
+
+  test('a client closes at once, also when a transaction with a deletion has just failed', async (t) => {
+    for (let times = 0; times < 40; times += 2) {
+      const { client } = await openDatabase(t, provider)
+      await client.rateLimitRule.create({ data: RULE })
+      await assert.rejects(
+        client.$transaction([
+          client.rateLimitRule.delete({ where: { name: 'api' } }),
+          client.rateLimitRule.update({ where: { name: 'nobody' }, data: { rate: '3/m' } }),
+        ]),
+      )
+      // At every stage of what still follows the failure.
+      for (let turns = 0; turns < times; turns++) await turn()
+      await client.$disconnect()
+    }
   })
 
   test('the history of one rule follows it through a new name, the newest first, as many as asked for', async (t) => {
