@@ -120,7 +120,11 @@ export function parseOverrideClient(value: unknown): OverrideClient {
 }
 
 function canonicalClient(value: unknown): string {
-  const client = parseOverrideClient(value)
+  return clientText(parseOverrideClient(value))
+}
+
+/** The one spelling of a client. */
+export function clientText(client: OverrideClient): string {
   if (client.kind === 'user') return `user:${client.id}`
   const isWhole = client.bits === wholeBits(client.family)
   return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`

@@ -1,4 +1,5 @@
 import type { Dialect, Query } from '../db/dialect.js'
+import { readChanges } from './preview-history.js'
 import { type ClientKind, parseClientKind } from './rule.js'
 
 /** Answers how a rule told clients apart when it recorded an event; undefined where nobody knows any more. */
@@ -10,12 +11,6 @@ interface Span {
   /** Empty where there was no such rule. */
   readonly key: string
   readonly kind: ClientKind | undefined
-}
-
-interface ChangeRow {
-  readonly changed: number
-  readonly before: string | null
-  readonly after: string | null
 }
 
 interface RuleRow {
@@ -34,19 +29,14 @@ const SPREAD_MS = 2_000
  */
 export async function readKinds(query: Query, dialect: Dialect, fromMs: number, nowMs: number): Promise<KindAt> {
   const spans = new Map<string, Span[]>()
-  const changes = await query<ChangeRow>(
-    `SELECT changed_at AS changed, before, after FROM ${dialect.table('rate_limit_change')}
-     WHERE entity = 'rule' AND changed_at >= ${dialect.fromMs('$1')} AND changed_at <= ${dialect.fromMs('$2')}
-     ORDER BY changed_at, id`,
-    [fromMs - SPREAD_MS, nowMs],
-  )
-  for (const { changed, before, after } of changes) {
+  const changes = await readChanges(query, dialect, 'rule', fromMs - SPREAD_MS, nowMs)
+  for (const { changedMs, before, after } of changes) {
     const was = ruleOf(before)
     const is = ruleOf(after)
     // What was there before its first change was so from the beginning.
     if (was !== undefined && !spans.has(was.name)) add(was.name, Number.NEGATIVE_INFINITY, was.key)
-    if (was !== undefined && was.name !== is?.name) add(was.name, changed, '')
-    if (is !== undefined) add(is.name, changed, is.key)
+    if (was !== undefined && was.name !== is?.name) add(was.name, changedMs, '')
+    if (is !== undefined) add(is.name, changedMs, is.key)
   }
   const rules = await query<RuleRow>(`SELECT name, key, updated_at AS updated FROM ${dialect.table('rate_limit_rule')}`)
   for (const { name, key, updated } of rules) {

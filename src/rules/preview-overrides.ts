@@ -17,6 +17,7 @@ export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
 /** The overrides in force at one moment, for requests of any other. */
 export interface PreviewOverrides {
   readonly rejected: readonly RejectedOverride[]
+  all(): Iterable<ActiveOverride>
   /** @param path as the router sees it */
   verdict(event: LoggedRequest, path: string, kindAt: KindAt): OverrideVerdict
 }
@@ -33,6 +34,7 @@ export async function readOverrides(database: Database, router: PathOptions, now
 
   return {
     rejected,
+    all: () => set.all(),
     verdict(event, path, kindAt) {
       if (set.size === 0) return 'none'
       const recovered = byAddress(event, kindAt)

@@ -76,6 +76,8 @@ interface Findings {
   /** When the oldest event in the log was recorded. */
   readonly oldestMs: number | null
   readonly replayed: Replay
+  /** Overrides that let clients through for a part of that time, and do not any more. */
+  readonly endedPasses: number
   readonly gaps: readonly string[]
   readonly notes: readonly string[]
 }
@@ -137,7 +139,7 @@ function byHits(a: PreviewKey, b: PreviewKey): number {
 }
 
 /** What the log itself tells about requests that it lacks. */
-function logGaps({ oldestMs, fromMs, sinceMs, replayed }: Findings): string[] {
+function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings): string[] {
   if (oldestMs === null) return ['The log is empty.']
   const gaps: string[] = []
   if (oldestMs > sinceMs) {
@@ -145,6 +147,11 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed }: Findings): string[] {
   } else if (oldestMs > fromMs) {
     gaps.push(
       `The log begins ${isoTime(oldestMs)}, too late to warm up the counters from ${isoTime(fromMs)} on: some refusals of the window's first moments may be missing.`,
+    )
+  }
+  if (endedPasses > 0) {
+    gaps.push(
+      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: what these asked for until then is not in the log.`,
     )
   }
   if (replayed.events > 0 && replayed.withinLimit === 0) {

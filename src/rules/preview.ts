@@ -9,6 +9,7 @@ import { createClientReader } from './preview-clients.js'
 import { eventPages, oldestEventMs } from './preview-events.js'
 import { readKinds } from './preview-kinds.js'
 import { type PreviewOverrides, readOverrides } from './preview-overrides.js'
+import { countEndedPasses } from './preview-passes.js'
 import { Replay, type ReplayCounter } from './preview-replay.js'
 import { describePreview, type RulePreview } from './preview-report.js'
 import type { Rule } from './rule.js'
@@ -75,6 +76,7 @@ export function createPreview(parts: PreviewParts): Preview {
         fromMs,
         oldestMs: await oldestEventMs(query, database.dialect),
         replayed,
+        endedPasses: await countEndedPasses(query, database.dialect, overrides.all, fromMs, untilMs),
         gaps: parts.gaps(),
         notes: [
           ...parts.notes(),

@@ -623,6 +623,51 @@ describe('a preview says that the log is not complete', () => {
   })
 })
 
+forEachDatabase((provider) => {
+  test('a preview says that the log is not complete when overrides that let clients through have ended', async (t) => {
+    const app = await start(t, provider)
+    const { client, database } = app.database
+    const { rateLimitOverride: overrides } = client
+    const changes = database.dialect.table('rate_limit_change')
+    const changedAt = (ms: number) =>
+      database.execute(
+        `UPDATE ${changes} SET changed_at = ${database.dialect.fromMs(String(ms))} WHERE id = (SELECT MAX(id) FROM ${changes})`,
+      )
+    const allow = (name: string, more = {}) => overrides.create({ data: { client: name, effect: 'allow', ...more } })
+    const ended = async () => {
+      const { complete, gaps } = await app.preview(RULE)
+      assert.equal(complete, gaps.length === 0)
+      return gaps.join()
+    }
+    await record(app.database, [{ atMs: NOW_MS - 2 * DAY_MS }, { atMs: NOW_MS }])
+
+    await allow('user:1')
+    await overrides.update({
+      where: { client_pathPattern: { client: 'user:1', pathPattern: '' } },
+      data: { note: 'still in force' },
+    })
+    await changedAt(NOW_MS - HOUR_MS)
+    await allow('user:2')
+    await overrides.deleteMany({ where: { client: 'user:2' } })
+    await changedAt(NOW_MS - 25 * HOUR_MS)
+    assert.equal(await ended(), '')
+
+    await allow('user:3')
+    await overrides.deleteMany({ where: { client: 'user:3' } })
+    await changedAt(NOW_MS - 23 * HOUR_MS)
+    assert.match(await ended(), /^1 override\(s\) that let clients through ended since 2026-01-14T12:00:00\.000Z: /)
+    await overrides.create({ data: { client: 'user:3', effect: 'deny' } })
+    assert.equal(await ended(), '')
+
+    await allow('ip:192.0.2.0/24', { expiresAt: new Date(NOW_MS + HOUR_MS) })
+    assert.equal(await ended(), '')
+    app.clock.advance(2 * HOUR_MS)
+    assert.match(await ended(), /^1 override/)
+    app.clock.advance(DAY_MS)
+    assert.equal(await ended(), '')
+  })
+})
+
 describe('a preview notes', () => {
   test('that routes have costs, which the log has not', async (t) => {
     const database = await openDatabase(t, 'sqlite')

@@ -1,0 +1,52 @@
+import type { Dialect, Query } from '../db/dialect.js'
+import { clientText, type Override, type OverrideRow, parseOverride } from './override.js'
+import { readChanges } from './preview-history.js'
+
+/**
+ * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is
+ * not in the log, though a rule would decide it today. Where the same client and path have an override in force now
+ * this does no harm: that one decides their requests, whatever its effect.
+ *
+ * @param inForce the overrides in force now
+ */
+export async function countEndedPasses(
+  query: Query,
+  dialect: Dialect,
+  inForce: () => Iterable<Override>,
+  fromMs: number,
+  nowMs: number,
+): Promise<number> {
+  const ended = new Set<string>()
+  const expired = await query<OverrideRow>(
+    `SELECT client, effect, algorithm, path_pattern AS "pathPattern", expires_at AS "expiresAt"
+     FROM ${dialect.table('rate_limit_override')}
+     WHERE effect = 'allow' AND expires_at > ${dialect.fromMs('$1')} AND expires_at <= ${dialect.fromMs('$2')}`,
+    [fromMs, nowMs],
+  )
+  for (const row of expired) add(row)
+  for (const { before } of await readChanges(query, dialect, 'override', fromMs, nowMs)) {
+    const row: OverrideRow | null = before === null ? null : JSON.parse(before)
+    if (row?.effect === 'allow' && (row.expiresAt === null || row.expiresAt > fromMs)) add(row)
+  }
+
+  function add(row: OverrideRow): void {
+    const override = understood(row)
+    if (override !== undefined) ended.add(identityOf(override))
+  }
+
+  if (ended.size > 0) for (const override of inForce()) ended.delete(identityOf(override))
+  return ended.size
+}
+
+/** Undefined for a row that raw SQL made wrong: no server obeyed it. */
+function understood(row: OverrideRow): Override | undefined {
+  try {
+    return parseOverride(row)
+  } catch {
+    return undefined
+  }
+}
+
+function identityOf({ client, pathPattern }: Override): string {
+  return `${clientText(client)} ${pathPattern}`
+}
