@@ -17,6 +17,8 @@ export interface CheckedModel {
   nameOf(fields: Fields): unknown
   find(client: GeneratedClient, where: object): Promise<StoredRow | null>
   findMany(client: GeneratedClient, where: object): Promise<StoredRow[]>
+  /** Also of rows that raw SQL filled with what Prisma cannot read. */
+  findIds(client: GeneratedClient, where: object): Promise<Pick<StoredRow, 'id'>[]>
 }
 
 /** A call of a query extension, as far as it is the same for all operations. */
@@ -122,20 +124,20 @@ export function checkedWrites(
 
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
-    const rows = await model.findMany(beside, whereOf(call.args))
+    const rows = await model.findIds(beside, whereOf(call.args))
     const answer = await written(call, call.args)
     await ascribe(beside, rows)
     return answer
   }
 
   /** A deleted row cannot carry who deleted it: that goes into the change which the trigger recorded. */
-  async function ascribe(beside: GeneratedClient, rows: readonly StoredRow[]): Promise<void> {
+  async function ascribe(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
     const ascription = ascribeAll(beside, rows)
     underWay.add(ascription)
     await ascription.finally(() => underWay.delete(ascription))
   }
 
-  async function ascribeAll(beside: GeneratedClient, rows: readonly StoredRow[]): Promise<void> {
+  async function ascribeAll(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
     for (let start = 0; start < rows.length; start += ASCRIBED) {
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await beside.rateLimitChange.updateMany({

@@ -88,7 +88,9 @@ export async function listChanges(
  * @throws RuleValidationError when the state of before would not be accepted today
  */
 export async function revertChange({ database, client }: HistoryParts, changeId: number): Promise<void> {
-  const [row] = await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
+  const [row] = Number.isSafeInteger(changeId)
+    ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
+    : []
   if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
   const change = changeOf(row)
   const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride

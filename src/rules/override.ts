@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import Format from 'typebox/format'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
@@ -158,12 +159,16 @@ function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: numbe
   return { limit, periodMs }
 }
 
+/** Not every text that JavaScript reads: it makes March of the 31st of February, and this machine's time of no zone. */
 function parseExpiry(value: unknown): Date | null {
   if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value))
+  const isGiven = value instanceof Date || (typeof value === 'string' && Format.IsDateTime(value))
   const moment = new Date(isGiven ? value : Number.NaN)
-  if (!Number.isNaN(moment.getTime())) return moment
-  throw new Error('must be a Date, a text such as 2027-01-31T12:00:00Z, or null for never')
+  const year = moment.getUTCFullYear()
+  if (year >= 1 && year <= 9_999) return moment
+  throw new Error(
+    `${JSON.stringify(value)} is no moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
+  )
 }
 
 function checkNote(value: unknown): void {

@@ -10,6 +10,7 @@ const RULES: CheckedModel = {
   nameOf: ({ name }) => name,
   find: (client, where) => client.rateLimitRule.findUnique({ where: where as never }),
   findMany: (client, where) => client.rateLimitRule.findMany({ where }),
+  findIds: (client, where) => client.rateLimitRule.findMany({ where, select: { id: true } }),
 }
 
 /** @param now tells whether an expiry is past, in milliseconds */
@@ -21,6 +22,7 @@ function overrides(now: () => number): CheckedModel {
     nameOf: ({ client }) => client,
     find: (client, where) => client.rateLimitOverride.findUnique({ where: where as never }),
     findMany: (client, where) => client.rateLimitOverride.findMany({ where }),
+    findIds: (client, where) => client.rateLimitOverride.findMany({ where, select: { id: true } }),
   }
 }
 

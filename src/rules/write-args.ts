@@ -35,9 +35,11 @@ export function merge(row: StoredRow, data: Fields): Fields {
 /** Prisma's long form of an update without the wrapping: `{ set: '5/m' }`, `{ increment: 1 }`. */
 function plainValue(value: unknown, stored: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
-  if ('set' in value) return value.set
-  const [step] = Object.entries(value)
+  // Like Prisma, which takes what is undefined for absent.
+  const [step, ...others] = Object.entries(value).filter(([, operand]) => operand !== undefined)
   const [operation, operand] = step ?? []
+  if (others.length > 0) return value
+  if (operation === 'set') return operand
   if (typeof operand !== 'number') return value
   if (typeof stored !== 'number') return undefined
   if (operation === 'increment') return stored + operand

@@ -71,6 +71,12 @@ forEachDatabase((provider) => {
     await assert.rejects(rules.update({ where: { name: 'nobody' }, data: { priority: 1 } }), { code: 'P2025' })
     const overflow = await refusalOf(rules.update({ where, data: { priority: { increment: 2 ** 31 - 1 } } }))
     assert.deepEqual(Object.keys(overflow.errors), ['priority'])
+    // Prisma takes what is undefined for absent.
+    const hidden = { set: undefined, increment: 2 ** 31 - 1 }
+    assert.deepEqual(
+      Object.keys((await refusalOf(rules.update({ where, data: { priority: hidden as never } }))).errors),
+      ['priority'],
+    )
   })
 
   test('an update inside a transaction is checked with what the transaction wrote before', async (t) => {
@@ -127,6 +133,19 @@ forEachDatabase((provider) => {
       assert.deepEqual(Object.keys((await refusalOf(overrides.create({ data: { client, effect: 'deny' } }))).errors), [
         'client',
       ])
+    }
+    // None of these is a moment that both databases can keep.
+    const noMoments = [
+      '2030-02-31T00:00:00Z',
+      '2030-01-01T00:00',
+      '2030-01-01T23:59:60Z',
+      '9999-12-31T23:59:59-01:00',
+      new Date(8.64e15),
+      new Date(Number.NaN),
+    ]
+    for (const expiresAt of noMoments) {
+      const refusal = await refusalOf(overrides.updateMany({ data: { expiresAt } }))
+      assert.deepEqual(Object.keys(refusal.errors), ['expiresAt'], String(expiresAt))
     }
     await overrides.updateMany({ where: { client: 'user:7' }, data: { expiresAt: new Date(clock.now() - 1) } })
     assert.equal(await overrides.count(), 8)

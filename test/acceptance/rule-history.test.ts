@@ -161,7 +161,7 @@ forEachDatabase((provider) => {
 
     await assert.rejects(revert(updated), /update|changed again since/)
     await assert.rejects(revert(created), RevertError)
-    await assert.rejects(revert(999_999), /no change 999999/)
+    for (const none of [999_999, -1, 1.5, Number.NaN]) await assert.rejects(revert(none), /There is no change/)
     await rules.delete({ where: { name: 'api' } })
     const deleted = await latest()
     await rules.create({ data: RULE })
