@@ -96,7 +96,20 @@ export class OverrideReader {
       this.#newestChange = Math.max(this.#newestChange, row.changeId)
     }
     await this.#apply(found)
+    this.#removeReplaced(found)
     return true
+  }
+
+  /** A row that SQLite's REPLACE put another in the place of left no trace of its going. */
+  #removeReplaced(found: ReadonlyMap<number, StoredRow | null>): void {
+    for (const [id, row] of found) {
+      if (row === null) continue
+      for (const other of this.#options.set.othersOf(id)) {
+        const known = this.#rows.get(other)
+        const isReplaced = known?.client === row.client && known.pathPattern === row.pathPattern
+        if (isReplaced && !found.has(other)) this.#remove(other)
+      }
+    }
   }
 
   async #readAll(nowMs: number, onRows: () => void): Promise<void> {

@@ -73,6 +73,17 @@ export class OverrideSet {
     }
   }
 
+  /** Other rows for the same client, whatever their path. */
+  othersOf(id: number): readonly number[] {
+    const client = this.#byId.get(id)?.client
+    if (client === undefined) return []
+    const known =
+      client.kind === 'user'
+        ? this.#byUser.get(client.id)
+        : this.#byNetwork.at(client.address).filter((other) => bitsOf(other) === client.bits)
+    return (known ?? []).map((other) => other.id).filter((other) => other !== id)
+  }
+
   /**
    * The override that decides about a request: a refusal before a pass before a rate, then a user before a single
    * address before a network, the longest prefix first, then one with a path pattern before one without.

@@ -103,7 +103,7 @@ function understood({ client, effect, algorithm, pathPattern, expiresAt }: Overr
 
 /** SQLite keeps whatever raw SQL gives it, in a column of moments too. */
 function isStoredMoment(expiresAt: number | null): boolean {
-  return expiresAt === null || Number.isFinite(expiresAt)
+  return expiresAt === null || (typeof expiresAt === 'number' && !Number.isNaN(new Date(expiresAt).getTime()))
 }
 
 /** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */

@@ -10,6 +10,22 @@ import { forEachDatabase, type Provider, type TestDatabase } from '../support/da
 const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
 
+test('a row that REPLACE put in the place of another is obeyed alone, however long ago that was made', async (t) => {
+  const { database, overrides, clock, statuses } = await startWithOverrides(t, 'sqlite')
+  await overrides.create({ data: { client: `ip:${ALICE}`, effect: 'deny' } })
+  await overrides.create({ data: { client: `ip:${ALICE}`, effect: 'deny', pathPattern: '^/admin/' } })
+  await overrides.createMany({
+    data: Array.from({ length: 300 }, (_, place) => ({ client: `user:${place}`, effect: 'deny' })),
+  })
+  assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+  await database.database.execute(`REPLACE INTO rate_limit_override (client, effect) VALUES ($1, 'allow')`, [
+    `ip:${ALICE}`,
+  ])
+  clock.advance(2_000)
+  assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
+  assert.deepEqual(await statuses(1, '/admin/', { from: ALICE }), [429])
+})
+
 forEachDatabase((provider) => {
   test('a refused client gets 429 without Retry-After from the next request on, and is logged by its key', async (t) => {
     const { overrides, request, events } = await startWithOverrides(t, provider, { headers: 'both' })
