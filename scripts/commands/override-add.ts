@@ -56,7 +56,7 @@ export const overrideAdd = defineCommand({
     const data = { ...fields, ...normalOverride(fields) }
     return withExistingDatabase(settings, async ({ client }): Promise<CommandResult> => {
       const where = { client_pathPattern: { client: data.client, pathPattern } }
-      const before = await client.rateLimitOverride.findUnique({ where })
+      const before = await client.rateLimitOverride.findUnique({ where, select: { id: true } })
       const row = await asActor(commandActor('override add'), () =>
         client.rateLimitOverride.upsert({ where, create: data, update: data }),
       )
@@ -75,7 +75,9 @@ function expiryOf(length: string | undefined, until: string | undefined, nowMs: 
   if (length !== undefined) return new Date(nowMs + lengthMs(length))
   if (until === undefined) return null
   const moment = /^\d{4}-\d\d-\d\d(?:T|$)/.test(until) ? new Date(until) : new Date(Number.NaN)
-  if (Number.isNaN(moment.getTime())) {
+  const day = new Date(until.slice(0, 'yyyy-mm-dd'.length))
+  // JavaScript takes the 31st of February for one of March.
+  if (Number.isNaN(moment.getTime()) || !until.startsWith(day.toISOString().slice(0, 'yyyy-mm-dd'.length))) {
     throw new UsageError(`--until is ${JSON.stringify(until)}: give a moment such as 2027-01-31T12:00:00Z`)
   }
   return moment

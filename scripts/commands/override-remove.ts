@@ -30,7 +30,10 @@ export const overrideRemove = defineCommand({
         client.rateLimitOverride.deleteMany({ where: { client: { in: names }, pathPattern } }),
       )
       if (count > 0) return { json: { removed: count }, lines: [`Removed ${count} override(s) of ${names.at(-1)}.`] }
-      const others = await client.rateLimitOverride.findMany({ where: { client: { in: names } } })
+      const others = await client.rateLimitOverride.findMany({
+        where: { client: { in: names } },
+        select: { pathPattern: true },
+      })
       return { json: { removed: 0 }, lines: [], failures: [missing(names, pathPattern, others)] }
     })
   },

@@ -99,6 +99,30 @@ describe('ratelimit override', () => {
     assert.equal(await database.client.rateLimitOverride.count(), 1)
   })
 
+  test('an expiry that is no moment hides no override, and can be removed', async () => {
+    const table = database.database.dialect.table('rate_limit_override')
+    await database.database.execute(
+      `INSERT INTO ${table} (client, effect, expires_at) VALUES ('ip:10.0.0.1', 'deny', 'soon'),
+         ('ip:10.0.0.2', 'deny', 9e18), ('ip:10.0.0.3', 'deny', NULL)`,
+    )
+    const invalid = 'deny  (Invalid override: expiresAt: is no moment)'
+    assert.equal(
+      (await override('list')).stdout,
+      `ip:10.0.0.1  ${invalid}\nip:10.0.0.2  ${invalid}\nip:10.0.0.3  deny\n3 override(s).\n`,
+    )
+    const { overrides } = JSON.parse((await override('list', '--json')).stdout)
+    assert.deepEqual(
+      overrides.map(({ state, expires_at }: Record<string, unknown>) => [state, expires_at]),
+      [
+        ['not valid', null],
+        ['not valid', null],
+        ['active', null],
+      ],
+    )
+    for (const client of ['10.0.0.1', '10.0.0.2']) assert.equal((await override('remove', client)).status, 0)
+    assert.equal(await database.client.rateLimitOverride.count(), 1)
+  })
+
   test('wrong usage is status 2', async () => {
     const { status, stderr, stdout } = await override('block', '203.0.113.7')
     assert.deepEqual([status, stdout], [2, ''])
@@ -114,6 +138,7 @@ describe('ratelimit override', () => {
       [['203.0.113.7', 'deny', '--path', '(?!x)'], /pathPattern: uses \(\?!/],
       [['203.0.113.7', 'deny', '--for', 'soon'], /--for is "soon": give 30m, 2h or 7d/],
       [['203.0.113.7', 'deny', '--until', 'tomorrow'], /--until is "tomorrow": give a moment/],
+      [['203.0.113.7', 'deny', '--until', '2999-02-31'], /--until is "2999-02-31": give a moment/],
       [['203.0.113.7', 'deny', '--until', '2001-01-01'], /expiresAt: is past/],
       [['203.0.113.7', 'deny', '--for', '2h', '--until', '2999-01-01'], /give either --for or --until/],
       [['203.0.113.7', 'deny', '--algorithm', 'token_bucket'], /--algorithm goes with a rate/],

@@ -7,6 +7,7 @@ export interface OverrideRow {
   readonly effect: string
   readonly algorithm: string
   readonly pathPattern: string
+  /** An invalid Date where raw SQL wrote something else. */
   readonly expiresAt: Date | null
   readonly note: string
   readonly createdAt: Date
@@ -43,7 +44,7 @@ export function overrideLine(row: OverrideRow, nowMs: number): string {
     effect,
     ...(algorithm === 'fixed_window' || effect === 'deny' || effect === 'allow' ? [] : [algorithm]),
     ...(pathPattern === '' ? [] : [`path ${pathPattern}`]),
-    ...(expiresAt === null ? [] : [`until ${expiresAt.toISOString()}`]),
+    ...(expiresAt === null || Number.isNaN(expiresAt.getTime()) ? [] : [`until ${expiresAt.toISOString()}`]),
     ...(note === '' ? [] : [JSON.stringify(note)]),
     ...(state === 'active' ? [] : [`(${invalidity(row) ?? state})`]),
   ].join('  ')
@@ -51,6 +52,7 @@ export function overrideLine(row: OverrideRow, nowMs: number): string {
 
 /** What is wrong with a row that raw SQL wrote. */
 function invalidity(row: OverrideRow): string | undefined {
+  if (Number.isNaN(row.expiresAt?.getTime())) return 'Invalid override: expiresAt: is no moment'
   try {
     parseOverride({ ...row, expiresAt: row.expiresAt?.getTime() ?? null })
     return undefined
