@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.js'
-import { messageOf, RevertError } from '../errors.js'
+import { RevertError } from '../errors.js'
 
 /** One change of a rule or an override. */
 export interface Change {
@@ -95,14 +95,17 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
   const change = changeOf(row)
   const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
   const { before, after } = change
-  if (after === null) return recreate(table, change)
+  if (after === null) {
+    await unlessTaken(change, () => table.create({ data: stored(before ?? {}) as never }))
+    return
+  }
   const found = await identityOf(table, row.rowId, change.entity, after)
   // One statement finds what the change wrote and undoes it, so that nothing comes in between.
   const where = { ...found, ...stored(before === null ? after : changedOf(after, before)) } as never
   const { count } =
     before === null
       ? await table.deleteMany({ where })
-      : await table.updateMany({ where, data: stored(changedOf(before, after)) as never })
+      : await unlessTaken(change, () => table.updateMany({ where, data: stored(changedOf(before, after)) as never }))
   if (count === 0) {
     throw new RevertError(
       `Change ${changeId} of ${change.entity} ${JSON.stringify(change.name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
@@ -110,13 +113,15 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
   }
 }
 
-async function recreate(table: Table, { id, entity, name, before }: Change): Promise<void> {
+/** Writes the state of before, and says so when its name is another row's by now. */
+async function unlessTaken<T>({ id, entity, name, before }: Change, write: () => PromiseLike<T>): Promise<T> {
   try {
-    await table.create({ data: stored(before ?? {}) as never })
+    return await write()
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
+    const taken = before?.[UNIQUE[entity][0]] ?? name
     throw new RevertError(
-      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(name)} again (${messageOf(error)})`,
+      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
     )
   }
 }
