@@ -26,10 +26,11 @@ export async function readChanges(
   )
   const changes: RecordedChange[] = []
   // Nothing is indexed by the time: all of the history is passed over, in steps that are as long whatever they find.
+  // With "= TRUE" SQLite does not take the index on the entity, and read half of the table for every step.
   for (let id = ids?.first ?? 1; id <= (ids?.last ?? 0); id += IDS_AT_ONCE) {
     const found = await query<RecordedChange>(
       `SELECT id, changed_at AS "changedMs", before, after FROM ${table}
-       WHERE id >= ${dialect.whole('$1')} AND id < ${dialect.whole('$1')} + ${IDS_AT_ONCE} AND entity = $2
+       WHERE id >= ${dialect.whole('$1')} AND id < ${dialect.whole('$1')} + ${IDS_AT_ONCE} AND (entity = $2) = TRUE
          AND changed_at >= ${dialect.fromMs('$3')} AND changed_at <= ${dialect.fromMs('$4')}`,
       [id, entity, fromMs, untilMs],
     )

@@ -1,6 +1,7 @@
 import type { Dialect, Query } from '../db/dialect.js'
 import { readChanges } from './preview-history.js'
 import { type ClientKind, parseClientKind } from './rule.js'
+import { Slices } from './slices.js'
 
 /** Answers how a rule told clients apart when it recorded an event; undefined where nobody knows any more. */
 export type KindAt = (ruleName: string, timestampMs: number) => ClientKind | undefined
@@ -30,6 +31,7 @@ const SPREAD_MS = 2_000
 export async function readKinds(query: Query, dialect: Dialect, fromMs: number, nowMs: number): Promise<KindAt> {
   const spans = new Map<string, Span[]>()
   const changes = await readChanges(query, dialect, 'rule', fromMs - SPREAD_MS, nowMs)
+  const slices = new Slices()
   for (const { changedMs, before, after } of changes) {
     const was = ruleOf(before)
     const is = ruleOf(after)
@@ -37,6 +39,7 @@ export async function readKinds(query: Query, dialect: Dialect, fromMs: number, 
     if (was !== undefined && !spans.has(was.name)) add(was.name, Number.NEGATIVE_INFINITY, was.key)
     if (was !== undefined && was.name !== is?.name) add(was.name, changedMs, '')
     if (is !== undefined) add(is.name, changedMs, is.key)
+    if (slices.over()) await slices.pause()
   }
   const rules = await query<RuleRow>(`SELECT name, key, updated_at AS updated FROM ${dialect.table('rate_limit_rule')}`)
   for (const { name, key, updated } of rules) {

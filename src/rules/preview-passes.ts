@@ -1,6 +1,7 @@
 import type { Dialect, Query } from '../db/dialect.js'
 import { clientText, type Override, type OverrideRow, parseOverride } from './override.js'
 import { readChanges } from './preview-history.js'
+import { Slices } from './slices.js'
 
 /**
  * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is
@@ -24,9 +25,11 @@ export async function countEndedPasses(
     [fromMs, nowMs],
   )
   for (const row of expired) add(row)
+  const slices = new Slices()
   for (const { before } of await readChanges(query, dialect, 'override', fromMs, nowMs)) {
     const row: OverrideRow | null = before === null ? null : JSON.parse(before)
     if (row?.effect === 'allow' && (row.expiresAt === null || row.expiresAt > fromMs)) add(row)
+    if (slices.over()) await slices.pause()
   }
 
   function add(row: OverrideRow): void {
