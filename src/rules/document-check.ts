@@ -14,11 +14,14 @@ export interface CheckedDocument {
 /** Notes what is wrong, and where. The first complaint about a place stays. */
 type Complain = (place: string, message: string) => void
 
+/** Wrong places after which no more entries are looked at: a file of something else may have millions. */
+const ENOUGH = 10_000
+
 /**
  * Checks a document, and lets other work of the process run in between.
  *
  * @param document what was parsed from JSON
- * @throws RuleDocumentError with a message for every wrong place
+ * @throws RuleDocumentError with a message for every wrong place, up to ten thousand or so
  */
 export async function checkDocument(document: unknown): Promise<CheckedDocument> {
   const errors = new Map<string, string>()
@@ -35,8 +38,9 @@ export async function checkDocument(document: unknown): Promise<CheckedDocument>
   if (given.rules === undefined && given.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
-  const rules = await checkEntries(RULES, given.rules, complain)
-  const overrides = await checkEntries(OVERRIDES, given.overrides, complain)
+  const isEnough = () => errors.size >= ENOUGH
+  const rules = await checkEntries(RULES, given.rules, complain, isEnough)
+  const overrides = await checkEntries(OVERRIDES, given.overrides, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -50,6 +54,7 @@ async function checkEntries<Entry, Identity extends keyof Entry>(
   section: Section<Entry, Identity>,
   given: unknown,
   complain: Complain,
+  isEnough: () => boolean,
 ): Promise<Entry[] | undefined> {
   if (given === undefined) return undefined
   if (!Array.isArray(given)) {
@@ -62,6 +67,10 @@ async function checkEntries<Entry, Identity extends keyof Entry>(
   const slices = new Slices()
   for (const [index, value] of given.entries()) {
     const place = `${section.place}[${index}]`
+    if (isEnough()) {
+      complain(section.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
+      break
+    }
     const entry = checkEntry(section, place, value, defaults, complain)
     if (entry !== undefined) {
       const identity = identityOf(section, entry)

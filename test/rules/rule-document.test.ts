@@ -138,4 +138,12 @@ describe('the document of an export', () => {
       return Object.keys(error.errors).length === 1_500
     })
   })
+
+  test('is not looked at to its end where ten thousand places are wrong', async () => {
+    const errors = await errorsOf({ version: 1, rules: Array(1_000_000).fill({}), overrides: [{}] })
+    // Three for every rule, and one for either list.
+    assert.equal(Object.keys(errors).length, 10_004)
+    assert.match(errors.rules ?? '', /rules\[3334\] and what follows was not looked at$/)
+    assert.match(errors.overrides ?? '', /overrides\[0\] and/)
+  })
 })
