@@ -9,10 +9,12 @@ export interface RecordedChange {
   readonly after: string | null
 }
 
+/** For so long after a change, processes may still have obeyed what was before. */
+export const SPREAD_MS = 2_000
 /** So few that SQLite, which reads in the server's own thread, holds nobody up. */
 const IDS_AT_ONCE = 2_000
 
-/** Reads what was changed from one moment to another, in the order of the time, among other work. */
+/** Reads what may have been in force from one moment on until it was changed, in the order of the time, among other work. */
 export async function readChanges(
   query: Query,
   dialect: Dialect,
@@ -32,7 +34,7 @@ export async function readChanges(
       `SELECT id, changed_at AS "changedMs", before, after FROM ${table}
        WHERE id >= ${dialect.whole('$1')} AND id < ${dialect.whole('$1')} + ${IDS_AT_ONCE} AND (entity = $2) = TRUE
          AND changed_at >= ${dialect.fromMs('$3')} AND changed_at <= ${dialect.fromMs('$4')}`,
-      [id, entity, fromMs, untilMs],
+      [id, entity, fromMs - SPREAD_MS, untilMs],
     )
     changes.push(...found)
     await yieldToEventLoop()

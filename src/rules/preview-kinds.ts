@@ -1,5 +1,5 @@
 import type { Dialect, Query } from '../db/dialect.js'
-import { readChanges } from './preview-history.js'
+import { readChanges, SPREAD_MS } from './preview-history.js'
 import { type ClientKind, parseClientKind } from './rule.js'
 import { Slices } from './slices.js'
 
@@ -20,9 +20,6 @@ interface RuleRow {
   readonly updated: number
 }
 
-/** For so long after a change, processes may still have obeyed the rule of before. */
-const SPREAD_MS = 2_000
-
 /**
  * Reads how rules told clients apart since `fromMs`: from their history, and where nothing of them was recorded since,
  * from the table, which knows nothing from before a rule's last edit. What lies in the future was dated by another
@@ -30,7 +27,7 @@ const SPREAD_MS = 2_000
  */
 export async function readKinds(query: Query, dialect: Dialect, fromMs: number, nowMs: number): Promise<KindAt> {
   const spans = new Map<string, Span[]>()
-  const changes = await readChanges(query, dialect, 'rule', fromMs - SPREAD_MS, nowMs)
+  const changes = await readChanges(query, dialect, 'rule', fromMs, nowMs)
   const slices = new Slices()
   for (const { changedMs, before, after } of changes) {
     const was = ruleOf(before)

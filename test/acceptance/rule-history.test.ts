@@ -120,6 +120,9 @@ forEachDatabase((provider) => {
     }
     assert.equal((await app.smartRateLimit.rules.history()).length, 3)
     assert.equal((await app.smartRateLimit.rules.history('api', { limit: 1 })).length, 1)
+    for (const nobody of ['', 'nobody', 'api\0']) {
+      assert.deepEqual(await app.smartRateLimit.rules.history(nobody), [])
+    }
     await assert.rejects(app.smartRateLimit.rules.history('api', { limit: 0 }), RangeError)
   })
 

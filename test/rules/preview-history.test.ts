@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readChanges } from '../../src/rules/preview-history.js'
+import { readChanges, SPREAD_MS } from '../../src/rules/preview-history.js'
 import { openDatabase } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 
@@ -18,7 +18,13 @@ forEachDatabase((provider) => {
     }))
     await client.rateLimitChange.createMany({ data })
 
-    const found = await readChanges(database.query, database.dialect, 'rule', FIRST_MS + 101, FIRST_MS + 4_000)
+    const found = await readChanges(
+      database.query,
+      database.dialect,
+      'rule',
+      FIRST_MS + SPREAD_MS + 101,
+      FIRST_MS + 4_000,
+    )
     const times = found.map(({ changedMs }) => changedMs - FIRST_MS)
     const expected = data
       .filter(({ entity }) => entity === 'rule')
