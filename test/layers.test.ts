@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
+import { PACKAGE_ROOT } from '../src/package-root.js'
 
-const SOURCE = resolve(import.meta.dirname, '../src')
+const SOURCE = join(PACKAGE_ROOT, 'src')
 
 /** From the top down. A file imports from its own layer's folder and from the layers below. */
 const LAYERS = [

@@ -7,7 +7,7 @@ import { CLIENT_HEADER, type LoadGenerator, NEW_ENDING } from './load.js'
 import { eventsBetween, type Measurement, measurementOf } from './measurement.js'
 import { FULL_PATH, type Place, pathsOf, type Row } from './row.js'
 
-/** Long enough for the server's code to be compiled and its statements to be planned. */
+/** Long enough for the server's code to be compiled and its statements to be planned; less where less is measured. */
 const WARM_UP_SECONDS = 2
 const LIMIT_HEADER = 'x-ratelimit-limit'
 
@@ -25,7 +25,7 @@ export async function measureRow(row: Row, place: Place, options: MeasureOptions
     const origin = `http://127.0.0.1:${await portOf(server)}`
     const plan = { origin, paths: pathsOf(row), signal }
     await checkAnswers(row, origin)
-    await load.run({ ...plan, seconds: WARM_UP_SECONDS })
+    await load.run({ ...plan, seconds: Math.min(WARM_UP_SECONDS, seconds) })
     const before = await eventStats(row, server)
     const result = await load.run({ ...plan, seconds })
     const after = await eventStats(row, server)

@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import BetterSqlite3 from 'better-sqlite3'
+import { LOADER, moduleUrl } from '../support/modules.js'
 
-const PLUGIN = new URL('../../src/index.ts', import.meta.url).href
+const PLUGIN = moduleUrl('src/index')
 
 const FIRST_APP = `
   // The program starts with a minute, so that all its requests fall into one window.
@@ -43,7 +44,7 @@ async function runIn(folder: string, program: string): Promise<string> {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('RATELIMIT_')))
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ['--import', import.meta.resolve('tsx'), '--input-type=module', '--eval', program],
+    [...LOADER, '--input-type=module', '--eval', program],
     { cwd: folder, env, timeout: 60_000 },
   )
   return stdout

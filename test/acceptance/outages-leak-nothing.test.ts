@@ -1,10 +1,10 @@
 /** After outages a server holds what it held before them: no timers, sockets, promises or requests are left behind. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { forEachDatabase } from '../support/databases.js'
+import { LOADER, modulePath } from '../support/modules.js'
 import type { Held } from '../support/outages.js'
 
 const run = promisify(execFile)
@@ -15,8 +15,8 @@ const SLACK_BYTES = 2_000_000
 
 forEachDatabase((provider) => {
   test(`${OUTAGES} outages of a thousand requests leave no timer, no socket and no memory behind`, async () => {
-    const script = join(import.meta.dirname, '../support/outages.ts')
-    const args = ['--expose-gc', '--import', 'tsx', script, provider, String(OUTAGES)]
+    const script = modulePath('test/support/outages')
+    const args = ['--expose-gc', ...LOADER, script, provider, String(OUTAGES)]
     const { stdout } = await run(process.execPath, args)
     const { before, after, left }: { before: Held; after: Held; left: string[] } = JSON.parse(stdout)
 

@@ -5,10 +5,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
 import { atEnd } from '../support/at-end.js'
+import { LOADER, moduleUrl } from '../support/modules.js'
 import { REDIS_URL, redisMissing } from '../support/redis.js'
 
 const run = promisify(execFile)
@@ -29,10 +28,9 @@ const WITHOUT_IOREDIS = `data:text/javascript,${encodeURIComponent(`
 async function runApp(t: TestContext, settings: object, imports: readonly string[] = []) {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-redis-'))
   atEnd(t, () => rm(folder, { recursive: true, force: true }))
-  const source = (path: string) => JSON.stringify(pathToFileURL(join(PACKAGE_ROOT, path)).href)
   const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
-    import { rateLimitPlugin } from ${source('src/index.ts')}
+    import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
     const app = Fastify()
     try {
       await app.register(rateLimitPlugin, ${JSON.stringify(settings)})
@@ -43,7 +41,7 @@ async function runApp(t: TestContext, settings: object, imports: readonly string
     }
     await app.close()
   `
-  const args = [import.meta.resolve('tsx'), ...imports].flatMap((each) => ['--import', each])
+  const args = [...LOADER, ...imports.flatMap((each) => ['--import', each])]
   const { stdout } = await run(process.execPath, [...args, '--input-type=module', '--eval', program], {
     cwd: folder,
     timeout: TIMEOUT_MS,

@@ -1,7 +1,6 @@
 /** A rule edited in one process is obeyed by all others within two seconds. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -10,9 +9,10 @@ import { openDatabase, startApp } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { LOADER, modulePath } from '../support/modules.js'
 import { ratelimit } from '../support/scripts.js'
 
-const EDITOR = join(import.meta.dirname, '../support/rule-editor.ts')
+const EDITOR = modulePath('test/support/rule-editor')
 /** Of the fake clock. */
 const WITHIN_MS = 2_000
 /** Of real time: the same, and what a busy machine takes on top. */
@@ -88,7 +88,7 @@ async function start(t: TestContext, provider: Provider, realClock?: Clock) {
 }
 
 async function startEditor(t: TestContext, { url, schema }: TestDatabase, door: string, rate: string) {
-  const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', EDITOR, url, schema, door, 'api', rate], {
+  const child: ChildProcess = spawn(process.execPath, [...LOADER, EDITOR, url, schema, door, 'api', rate], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   t.after(() => child.kill())

@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { migrate } from '../../src/index.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
 import { forEachDatabase } from '../support/databases.js'
+import { LOADER, moduleUrl } from '../support/modules.js'
 
 const run = promisify(execFile)
 
@@ -21,10 +22,10 @@ forEachDatabase((provider, open) => {
       const url = provider === 'sqlite' ? `${database.url}.fresh` : database.url
       const schema = `${database.schema}_fresh`
       try {
-        const script = `import { migrate } from './src/index.ts'
+        const script = `import { migrate } from ${JSON.stringify(moduleUrl('src/index'))}
           migrate({ database: process.argv[1], schema: process.argv[2] }).then((applied) => console.log(applied.length))`
         const processes = Array.from({ length: 4 }, () =>
-          run(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script, url, schema], {
+          run(process.execPath, [...LOADER, '--input-type=module', '-e', script, url, schema], {
             cwd: PACKAGE_ROOT,
           }),
         )

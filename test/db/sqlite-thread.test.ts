@@ -15,11 +15,12 @@ import { MissingTableError } from '../../src/errors.js'
 import { atEnd } from '../support/at-end.js'
 import { countStatements } from '../support/count-statements.js'
 import { openTestDatabase } from '../support/databases.js'
+import { LOADER, moduleUrl } from '../support/modules.js'
 import { type StartedThread, watchThreads } from '../support/threads.js'
 
 const NO_CHANGE = 'DELETE FROM rate_limit_staff_session WHERE false'
 const run = promisify(execFile)
-const DATABASE = import.meta.resolve('../../src/db/database.ts')
+const DATABASE = moduleUrl('src/db/database')
 /** So long may a process take that compiles the sources twice, on a machine with other things to do, in milliseconds. */
 const PROCESS_TIMEOUT_MS = 150_000
 /** Seconds of work for SQLite, during which nothing reaches the thread. */
@@ -159,7 +160,7 @@ test('a process that forgets to close the database ends all the same, and what i
     await worker
     clearInterval(keepAlive)
     void database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")`
-  await run(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
+  await run(process.execPath, [...LOADER, '--input-type=module', '--eval', script], {
     timeout: PROCESS_TIMEOUT_MS,
   })
 

@@ -195,7 +195,7 @@ describe('npm run bench', () => {
         const svg = join(folder, 'ratios.svg')
         const flags = ['--rounds', '1', '--seconds', '1', '--json', '--svg', svg]
         const { status, stdout, stderr } = await runScript(
-          'bench/run.ts',
+          'bench/run',
           ['--only', 'bare-refused,ours-memory-refused,ours-sqlite-events,ours-rules-1-new', ...flags],
           load === 'wrk' ? {} : { env: { PATH: '' } },
         )
@@ -217,7 +217,7 @@ describe('npm run bench', () => {
   test('leaves nothing behind when it is interrupted', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
     try {
-      const child = startScript('bench/run.ts', ['--only', 'ours-sqlite', '--seconds', '60'], {
+      const child = startScript('bench/run', ['--only', 'ours-sqlite', '--seconds', '60'], {
         env: { TMPDIR: folder },
       })
       const stderr = text(child.stderr)
@@ -238,7 +238,7 @@ describe('npm run bench', () => {
 
   test('says which rows it skips when their server does not answer', async () => {
     const { status, stderr } = await runScript(
-      'bench/run.ts',
+      'bench/run',
       ['--only', 'ours-postgresql,fastify-rate-limit-redis', '--rounds', '1', '--seconds', '1'],
       { env: { TEST_POSTGRES_URL: 'postgresql://nobody@127.0.0.1:1/none', TEST_REDIS_URL: 'redis://127.0.0.1:1' } },
     )
@@ -251,13 +251,13 @@ describe('npm run bench', () => {
   })
 
   test('an unknown row is wrong usage', async () => {
-    const { status, stdout, stderr } = await runScript('bench/run.ts', ['--only', 'bare,memry'])
+    const { status, stdout, stderr } = await runScript('bench/run', ['--only', 'bare,memry'])
     assert.deepEqual([status, stdout], [2, ''])
     assert.equal(stderr, 'bench: --only is "memry": did you mean "memory"?\n')
   })
 
   test('--help shows the options and the rows', async () => {
-    const { status, stdout } = await runScript('bench/run.ts', ['--help'])
+    const { status, stdout } = await runScript('bench/run', ['--help'])
     assert.equal(status, 0)
     assert.match(stdout, /--svg .*\n(?:.*\n)*Rows: bare, ours-memory, /)
   })

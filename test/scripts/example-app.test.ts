@@ -22,7 +22,7 @@ describe('the example app', () => {
   after(() => rm(folder, { recursive: true, force: true }))
 
   async function start(): Promise<Running> {
-    const child = startScript('example-app.ts', [], { cwd: folder, env: { PORT: '0' } })
+    const child = startScript('example-app', [], { cwd: folder, env: { PORT: '0' } })
     child.stderr.pipe(process.stderr)
     let printed = ''
     for await (const chunk of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
@@ -98,7 +98,7 @@ describe('the example app', () => {
     const { origin, stop } = await start()
     try {
       const { port } = new URL(origin)
-      assert.deepEqual(await runScript('example-app.ts', [], { cwd: folder, env: { PORT: port } }), {
+      assert.deepEqual(await runScript('example-app', [], { cwd: folder, env: { PORT: port } }), {
         status: 1,
         stdout: '',
         stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
@@ -109,10 +109,10 @@ describe('the example app', () => {
   })
 
   test('a port that is none, and accounts that are none, are one line and status 1', async () => {
-    const wrongPort = await runScript('example-app.ts', [], { cwd: folder, env: { PORT: '65536' } })
+    const wrongPort = await runScript('example-app', [], { cwd: folder, env: { PORT: '65536' } })
     assert.deepEqual([wrongPort.status, wrongPort.stderr], [1, 'PORT is "65536": give a number, 0 to 65535\n'])
     await writeFile(join(folder, 'ratelimit-staff.json'), '{ "accounts": ')
-    const wrongAccounts = await runScript('example-app.ts', [], { cwd: folder, env: { PORT: '0' } })
+    const wrongAccounts = await runScript('example-app', [], { cwd: folder, env: { PORT: '0' } })
     assert.equal(wrongAccounts.status, 1)
     assert.match(wrongAccounts.stderr, /^\.\/ratelimit-staff\.json does not hold staff accounts: delete it, .*\n$/)
   })

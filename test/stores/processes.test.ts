@@ -1,11 +1,11 @@
 /** Several processes on one store admit the limit together, and not one check more. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { MINUTE_MS } from '../../src/clock.js'
 import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { LOADER, modulePath } from '../support/modules.js'
 import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
 
 const run = promisify(execFile)
@@ -14,7 +14,7 @@ const PROCESSES = 4
 const LIMIT = 60
 /** More than the limit for each process, so that none of them moves on before the limit is reached. */
 const CHECKS = 100
-const HAMMER = join(import.meta.dirname, '../support/hammer.ts')
+const HAMMER = modulePath('test/support/hammer')
 const NOW_MS = 1_705_161_615_000
 
 /** The processes cross into the later windows at different times. */
@@ -27,7 +27,7 @@ function admitExactly(name: string, open: () => Promise<TestPlace>): void {
       const policies = ALGORITHMS.map((algorithm) => ({ algorithm, limit: LIMIT, periodMs: MINUTE_MS }))
       const told = [JSON.stringify(place), String(CHECKS), JSON.stringify(policies), ...MOMENTS.map(String)]
       const runs = await Promise.all(
-        Array.from({ length: PROCESSES }, () => run(process.execPath, ['--import', 'tsx', HAMMER, ...told])),
+        Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, ...told])),
       )
       const admitted = runs.map(({ stdout }) => stdout.trim().split('\n').map(Number))
       for (const [index, algorithm] of ALGORITHMS.entries()) {

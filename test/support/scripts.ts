@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { LOADER, modulePath } from './modules.js'
 
 export interface ScriptRun {
   readonly status: number | null
@@ -19,20 +18,16 @@ export interface ScriptOptions {
   readonly input?: string
 }
 
-/** Starts a script of `scripts/` in a process of its own. */
+/** Starts a script of `scripts/`, named without its ending, in a process of its own. */
 export function startScript(name: string, args: readonly string[], { cwd = tmpdir(), env = {} }: ScriptOptions = {}) {
   const inherited = Object.entries(process.env).filter(
     ([variable]) => !/^(?:RATELIMIT_|NODE_TEST_|DEBUG$)/.test(variable),
   )
-  return spawn(
-    process.execPath,
-    ['--import', import.meta.resolve('tsx'), join(PACKAGE_ROOT, 'scripts', name), ...args],
-    {
-      cwd,
-      env: { ...Object.fromEntries(inherited), ...env },
-      stdio: 'pipe',
-    },
-  )
+  return spawn(process.execPath, [...LOADER, modulePath(`scripts/${name}`), ...args], {
+    cwd,
+    env: { ...Object.fromEntries(inherited), ...env },
+    stdio: 'pipe',
+  })
 }
 
 /** Runs a script to its end. */
@@ -49,5 +44,5 @@ export async function runScript(
 
 /** Runs `ratelimit <args…>`. */
 export function ratelimit(args: readonly string[], options?: ScriptOptions): Promise<ScriptRun> {
-  return runScript('ratelimit.ts', args, options)
+  return runScript('ratelimit', args, options)
 }
