@@ -19,7 +19,7 @@ import type { Row } from './row.js'
 import { chooseRows, ROWS } from './rows.js'
 import { isPostgresReachable, isRedisReachable } from './servers.js'
 
-// With these all rows take about ten minutes.
+// With these all rows take about a quarter of an hour.
 const OPTIONS = {
   rounds: { type: 'integer', of: 'rounds', min: 1, max: 100, default: 5, help: 'how often every row is measured' },
   seconds: { type: 'integer', of: 'seconds', min: 1, max: 600, default: 4, help: 'how long one measurement lasts' },
