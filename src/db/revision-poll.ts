@@ -21,8 +21,8 @@ export interface RevisionPollOptions {
 
 /**
  * Notices what other processes change: rules and overrides, or counters that they reset, wherever the revision of
- * either is kept. The revision is read about once a second, but only while there is traffic; the first request after a quiet time waits until it has been read. A failure is silent: what is cached
- * expires anyway.
+ * either is kept. The revision is read about once a second, but only while there is traffic; the first request after a
+ * quiet time waits until it has been read. A failure is silent: what is cached expires anyway.
  */
 export class RevisionPoll {
   readonly #options: RevisionPollOptions

@@ -49,17 +49,16 @@ const checkpoints = createCheckpoints({ path, identity }, (isWorking) => {
   void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
 })
 
-function wrote(rows: number): number {
-  checkpoints.wrote(rows)
-  return rows
-}
-
 async function answer({ id, sql, parameters, reads }: Statement): Promise<Answered> {
   try {
-    if (!reads) return { id, answer: wrote(await file.execute(sql, parameters)) }
+    if (!reads) {
+      const changed = await file.execute(sql, parameters)
+      checkpoints.wrote(changed)
+      return { id, answer: changed }
+    }
     const rows = await file.query(sql, parameters)
     // Those of the limiter write what they answer.
-    wrote(rows.length)
+    checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {
     const code = error instanceof BetterSqlite3.SqliteError ? error.code : null

@@ -1,5 +1,6 @@
 import type { Database } from '../db/database.js'
 import { RevertError } from '../errors.js'
+import { OVERRIDES, RULES } from './sections.js'
 
 /** One change of a rule or an override. */
 export interface Change {
@@ -54,7 +55,7 @@ interface ChangeRow {
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
 /** What there is only one row of. */
-const UNIQUE = { rule: ['name'], override: ['client', 'pathPattern'] } as const
+const UNIQUE = { rule: RULES.identity, override: OVERRIDES.identity }
 
 /**
  * What was changed, the newest first.
@@ -121,7 +122,7 @@ async function unlessTaken<T>({ id, entity, name, before }: Change, write: () =>
     return await write()
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
-    const taken = before?.[UNIQUE[entity][0]] ?? name
+    const taken = before?.[UNIQUE[entity][0] ?? ''] ?? name
     throw new RevertError(
       `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
     )

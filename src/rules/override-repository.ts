@@ -1,19 +1,13 @@
 import type { Database } from '../db/database.js'
 import { Freshness } from '../db/freshness.js'
 import { messageOf } from '../errors.js'
+import type { RejectedRow } from './load-reports.js'
 import { type OverrideRow, parseOverride } from './override.js'
 import type { OverrideSet } from './override-set.js'
 import { Slices } from './slices.js'
 
-/** A row that raw SQL wrote past the validation, and what is wrong with it. */
-export interface RejectedOverride {
-  /** The row's client. */
-  readonly name: string
-  readonly reason: string
-}
-
 export interface LoadedOverrides {
-  readonly rejected: readonly RejectedOverride[]
+  readonly rejected: readonly RejectedRow[]
 }
 
 export interface OverrideReaderOptions {
@@ -47,7 +41,7 @@ const SELECTED = `entry.id, entry.client, entry.effect, entry.algorithm, entry.p
 export class OverrideReader {
   readonly #options: OverrideReaderOptions
   readonly #rows = new Map<number, StoredRow>()
-  readonly #rejected = new Map<number, RejectedOverride>()
+  readonly #rejected = new Map<number, RejectedRow>()
   /** The newest recorded change that was seen. */
   #newestChange = 0
   /** Of the whole table as it was read: changes alone bring it up to date. */

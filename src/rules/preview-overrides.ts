@@ -1,7 +1,8 @@
 import { isIP } from 'node:net'
 import type { Database } from '../db/database.js'
+import type { RejectedRow } from './load-reports.js'
 import { NetworkTable } from './network-table.js'
-import { OverrideReader, type RejectedOverride } from './override-repository.js'
+import { OverrideReader } from './override-repository.js'
 import { type ActiveOverride, OverrideSet } from './override-set.js'
 import { byAddress, loggedUser } from './preview-clients.js'
 import type { LoggedRequest } from './preview-events.js'
@@ -16,7 +17,7 @@ export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
 
 /** The overrides in force at one moment, for requests of any other. */
 export interface PreviewOverrides {
-  readonly rejected: readonly RejectedOverride[]
+  readonly rejected: readonly RejectedRow[]
   all(): Iterable<ActiveOverride>
   /** @param path as the router sees it */
   verdict(event: LoggedRequest, path: string, kindAt: KindAt): OverrideVerdict

@@ -20,7 +20,8 @@ export interface RedisStoreOptions {
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
- * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. In a cluster every run of the script names one key; and every counter expires.
+ * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. In a cluster every run of the script
+ * names one key; and every counter expires.
  */
 export class RedisStore implements Store {
   /**
