@@ -1,0 +1,32 @@
+import type { Dialect, SqlValue } from '../db/dialect.js'
+
+/** Which events a report is about. What is undefined leaves all in. */
+export interface ReportFilter {
+  /** The rule that decided, by its name; empty for requests that no rule matched. */
+  readonly rule?: string | undefined
+  /** What the path begins with. */
+  readonly path?: string | undefined
+  readonly method?: string | undefined
+  /** The client's key. */
+  readonly key?: string | undefined
+}
+
+/** Puts values into a statement, in the order of its `$1`, `$2`, …. */
+export class Parameters {
+  readonly values: SqlValue[] = []
+
+  /** Answers the placeholder of a value. */
+  add(value: SqlValue): string {
+    return `$${this.values.push(value)}`
+  }
+}
+
+/** The condition that a row of events, or of a rollup of them, passes the filter; it begins with AND, or is empty. */
+export function filtered({ rule, path, method, key }: ReportFilter, dialect: Dialect, parameters: Parameters): string {
+  const conditions: string[] = []
+  if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
+  if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
+  if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
+  if (path !== undefined) conditions.push(dialect.beginsWith('path', parameters.add(path)))
+  return conditions.map((condition) => ` AND ${condition}`).join('')
+}
