@@ -18,3 +18,49 @@ export interface Breakdown {
   /** All that is not listed; zeros where everything is. */
   readonly other: TrafficCounts
 }
+
+const MAX_SHARES = 20
+
+/** @param isListed tells which may have a share of their own; the rest is other */
+export function breakdown<Counts extends TrafficCounts>(
+  traffic: readonly Counts[],
+  nameOf: (counts: Counts) => string,
+  isListed: (name: string) => boolean = () => true,
+): Breakdown {
+  const shares = busiest(traffic, nameOf)
+  const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
+  const names = new Set(listed.map(({ name }) => name))
+  return { shares: listed, other: sumOf(shares.filter(({ name }) => !names.has(name))) }
+}
+
+/** Adds up what has the same name: most requests first, then by the bytes of the name. */
+export function busiest<Counts extends TrafficCounts>(
+  traffic: readonly Counts[],
+  nameOf: (counts: Counts) => string,
+): Share[] {
+  const shares = new Map<string, Share>()
+  for (const counts of traffic) {
+    const name = nameOf(counts)
+    shares.set(name, { name, ...sumOf([counts, shares.get(name) ?? NOTHING]) })
+  }
+  return [...shares.values()]
+    .filter(({ total }) => total > 0)
+    .toSorted((one, other) => other.total - one.total || compareBytes(one.name, other.name))
+}
+
+const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+
+export function sumOf(traffic: readonly TrafficCounts[]): TrafficCounts {
+  let [total, blocked, would_block] = [0, 0, 0]
+  for (const counts of traffic) {
+    total += counts.total
+    blocked += counts.blocked
+    would_block += counts.would_block
+  }
+  return { total, blocked, would_block }
+}
+
+/** The order of UTF-8, which is that of the databases; UTF-16, which is JavaScript's, has another above U+FFFF. */
+export function compareBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other))
+}

@@ -1,10 +1,12 @@
-import type { Breakdown } from './breakdown.js'
+import { type Breakdown, breakdown, sumOf } from './breakdown.js'
 import type { ReportFilter } from './filter.js'
-import type { NearLimit } from './near-limit.js'
-import type { OverTime } from './over-time.js'
-import type { RuleHitCount } from './rule-hit-counts.js'
-import type { Offender } from './top-offenders.js'
-import type { TrafficSummary } from './traffic-summary.js'
+import { type NearLimit, nearLimit } from './near-limit.js'
+import { type OffenderOverTime, readOffendersOverTime } from './offenders-over-time.js'
+import { type OverTime, readOverTime } from './over-time.js'
+import { type RuleHitCount, ruleHitsOf } from './rule-hit-counts.js'
+import { countTraffic, readTraffic } from './traffic.js'
+import { summaryOf, type TrafficSummary } from './traffic-summary.js'
+import { checkDays, type Report, windowBefore, windowOf } from './window.js'
 
 /** What became of requests; a request counts once. */
 export interface Outcomes {
@@ -13,11 +15,6 @@ export interface Outcomes {
   /** Let through by a limit that does not block, though it was over. */
   readonly would_block: number
   readonly blocked: number
-}
-
-/** An offender, and when it was blocked: one number per bar of `over_time`. */
-export interface OffenderOverTime extends Offender {
-  readonly blocked_by_bar: readonly number[]
 }
 
 export interface DashboardReport {
@@ -37,4 +34,53 @@ export interface DashboardReport {
   readonly by_method: Breakdown
   readonly over_time: OverTime
   readonly near_limit: NearLimit
+}
+
+export interface DashboardReportOptions {
+  readonly days: number
+  readonly filter?: ReportFilter | undefined
+}
+
+const MAX_ROWS = 20
+const TODAY = 1
+
+/** What the dashboard shows, of one moment: its numbers agree with each other. */
+export function dashboardReport({ days, filter = {} }: DashboardReportOptions): Report<DashboardReport> {
+  checkDays(days)
+  return async (snapshot) => {
+    const { nowMs } = snapshot
+    const summary = async (its: number, period = windowOf(its, nowMs)) =>
+      summaryOf(its, await countTraffic(snapshot, period, filter))
+    const traffic = await readTraffic(snapshot, windowOf(days, nowMs), filter)
+    const counts = sumOf(traffic)
+    const window = summaryOf(days, counts)
+    const windowWasBefore = await summary(days, windowBefore(days, nowMs))
+    return {
+      days,
+      filter,
+      today: days === TODAY ? window : await summary(TODAY),
+      window,
+      before: {
+        today: days === TODAY ? windowWasBefore : await summary(TODAY, windowBefore(TODAY, nowMs)),
+        window: windowWasBefore,
+      },
+      top_offenders: await readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
+      rule_hits: ruleHitsOf(traffic, MAX_ROWS),
+      outcomes: {
+        allowed: counts.total - counts.blocked - counts.would_block,
+        would_block: counts.would_block,
+        blocked: counts.blocked,
+      },
+      by_rule: breakdown(traffic, ({ rule_name }) => rule_name),
+      // The rollups keep the paths that found no room under the empty one.
+      by_path: breakdown(
+        traffic,
+        ({ path }) => path,
+        (path) => path !== '',
+      ),
+      by_method: breakdown(traffic, ({ method }) => method),
+      over_time: await readOverTime(snapshot, days, filter),
+      near_limit: await nearLimit(filter)(snapshot),
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import type { Dialect, SqlValue } from '../db/dialect.js'
+import type { SqlValue } from '../db/dialect.js'
 
 /** Which events a report is about. What is undefined leaves all in. */
 export interface ReportFilter {
@@ -11,7 +11,12 @@ export interface ReportFilter {
   readonly key?: string | undefined
 }
 
-/** Puts values into a statement, in the order of its `$1`, `$2`, …. */
+/** Whether the filter leaves anything out. */
+export function isFiltering(filter: ReportFilter): boolean {
+  return Object.values(filter).some((value) => value !== undefined)
+}
+
+/** The values of a statement, in the order of its `$1`, `$2`, …. */
 export class Parameters {
   readonly values: SqlValue[] = []
 
@@ -21,12 +26,13 @@ export class Parameters {
   }
 }
 
-/** The condition that a row of events, or of a rollup of them, passes the filter; it begins with AND, or is empty. */
-export function filtered({ rule, path, method, key }: ReportFilter, dialect: Dialect, parameters: Parameters): string {
+/** The condition that a row of events, or of a rollup of them, passes the filter: begins with AND, or is empty. */
+export function filtered({ rule, path, method, key }: ReportFilter, parameters: Parameters): string {
   const conditions: string[] = []
   if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
+  // By whole characters, as both databases count them.
+  if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
   if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
   if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
-  if (path !== undefined) conditions.push(dialect.beginsWith('path', parameters.add(path)))
   return conditions.map((condition) => ` AND ${condition}`).join('')
 }

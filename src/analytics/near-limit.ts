@@ -1,3 +1,7 @@
+import { HOUR_MS } from '../clock.js'
+import { filtered, Parameters, type ReportFilter } from './filter.js'
+import type { Report } from './window.js'
+
 /** A client that had used more than 80 % of a limit and was let through. */
 export interface NearLimitClient {
   readonly key: string
@@ -15,4 +19,34 @@ export interface NearLimit {
   readonly clients: readonly NearLimitClient[]
   /** When the oldest of the requests looked at was, in milliseconds since the epoch; null where there was none. */
   readonly since_ms: number | null
+}
+
+const MAX_AGE_MS = HOUR_MS
+const MAX_REQUESTS = 5_000
+const MAX_CLIENTS = 20
+
+/** Few and recent, so that it is read from the events, however long the log. */
+export function nearLimit(filter: ReportFilter): Report<NearLimit> {
+  return async ({ query, dialect, nowMs }) => {
+    const latestSql = (parameters: Parameters) =>
+      `SELECT "timestamp", key, rule_name, allowed, count, "limit" FROM ${dialect.table('rate_limit_event')}
+       WHERE "timestamp" >= ${dialect.fromMs(parameters.add(Math.max(0, nowMs - MAX_AGE_MS)))}
+       ${filtered(filter, parameters)} ORDER BY "timestamp" DESC LIMIT ${MAX_REQUESTS}`
+    const parameters = new Parameters()
+    const clients = await query<NearLimitClient>(
+      `SELECT key, rule_name, MAX(count * 1.0 / "limit") AS usage, COUNT(*) AS requests
+       FROM (${latestSql(parameters)}) AS latest
+       WHERE allowed <> false AND count <= "limit" AND count * 10 > "limit" * 8 AND "limit" > 0
+       GROUP BY key, rule_name
+       ORDER BY MAX(count * 1.0 / "limit") DESC, COUNT(*) DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('rule_name')}
+       LIMIT ${MAX_CLIENTS}`,
+      parameters.values,
+    )
+    const again = new Parameters()
+    const [oldest] = await query<{ since_ms: number | null }>(
+      `SELECT MIN("timestamp") AS since_ms FROM (${latestSql(again)}) AS latest`,
+      again.values,
+    )
+    return { clients, since_ms: oldest?.since_ms ?? null }
+  }
 }

@@ -1,7 +1,7 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { blockRate } from './traffic-summary.js'
-import { checkAtLeastOne, checkDays, type Report, reportStartMs, type Snapshot, withinWindow } from './window.js'
+import { checkAtLeastOne, checkDays, type Report, type Snapshot, windowOf } from './window.js'
 
 export interface OffenderDetail {
   readonly key: string
@@ -59,7 +59,7 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
   // The log holds keys as its column takes them; asked for in full, a longer one would never be found.
   const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
-    const startMs = reportStartMs(days, snapshot.nowMs)
+    const { startMs } = windowOf(days, snapshot.nowMs)
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
     return {
       key: storedKey,
@@ -87,7 +87,7 @@ async function readTotals({ query, dialect }: Snapshot, startMs: number, key: st
   const [totals] = await query<Totals>(
     `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
        MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
-     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2`,
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2`,
     [startMs, key],
   )
   return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
@@ -97,7 +97,7 @@ function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: st
   // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through what everybody was refused.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
-     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2 AND NOT allowed
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND NOT allowed
      GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT $3`,
     [startMs, key, MAX_PATHS],
   )
@@ -116,7 +116,7 @@ async function readRecentEvents(
 ): Promise<RecentEvent[]> {
   const rows = await query<EventRow>(
     `SELECT "timestamp", path, method, allowed, count, "limit", rule_name
-     FROM ${dialect.table('rate_limit_event')} WHERE ${withinWindow(dialect)} AND key = $2
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
      ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
     [startMs, key, recent],
   )

@@ -1,4 +1,9 @@
+import { DAY_MS, HOUR_MS } from '../clock.js'
 import type { TrafficCounts } from './breakdown.js'
+import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import type { Period } from './period.js'
+import { EVENT_COUNTS } from './traffic.js'
+import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
 export interface Bar extends TrafficCounts {
   /** Milliseconds since the epoch: a whole hour, day or week (from Thursday, as the epoch's) in UTC. */
@@ -10,4 +15,67 @@ export interface OverTime {
   /** How long a bar is, in milliseconds: 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number
   readonly bars: readonly Bar[]
+}
+
+/** Up to so many days, bars are so long. There are 25 to 57 of them at these lengths, and up to 121 in between. */
+const BAR_LENGTHS: readonly (readonly [days: number, barMs: number])[] = [
+  [2, HOUR_MS],
+  [14, 6 * HOUR_MS],
+  [120, DAY_MS],
+]
+const LONGEST_BAR_MS = 7 * DAY_MS
+
+/** The bars of a window: the last one is that of now. */
+export function barsOf(days: number, nowMs: number): { readonly barMs: number; readonly starts: readonly number[] } {
+  const [, barMs] = BAR_LENGTHS.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
+  const { startMs } = windowOf(days, nowMs)
+  const first = Math.floor(startMs / barMs)
+  const last = Math.floor(nowMs / barMs)
+  return { barMs, starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs) }
+}
+
+/**
+ * The traffic bar by bar. Without a filter it is that of the trend, which has what was deleted from the log since.
+ */
+export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
+  const { barMs, starts } = barsOf(days, snapshot.nowMs)
+  const period = { startMs: starts[0] ?? 0, endMs: (starts.at(-1) ?? 0) + barMs }
+  const parameters = new Parameters()
+  const bar = `hour / ${barMs / HOUR_MS}`
+  const rows = await snapshot.query<TrafficCounts & { bar: number }>(
+    `SELECT ${bar} AS bar, SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block
+     FROM (${hoursSql(snapshot, period, filter, barMs, parameters)}) AS hours GROUP BY ${bar}`,
+    parameters.values,
+  )
+  const counts = new Map(rows.map(({ bar, ...its }) => [bar * barMs, its]))
+  return {
+    bar_ms: barMs,
+    bars: starts.map((start_ms) => ({ start_ms, total: 0, blocked: 0, would_block: 0, ...counts.get(start_ms) })),
+  }
+}
+
+/** Counts by `hour`, from where they are fewest to read. The period is of whole bars. */
+function hoursSql(
+  { dialect }: Snapshot,
+  period: Period,
+  filter: ReportFilter,
+  barMs: number,
+  parameters: Parameters,
+): string {
+  const counts = 'total, blocked, would_block'
+  const during = (column: string, unitMs: number) =>
+    `${column} >= ${parameters.add(period.startMs / unitMs)} AND ${column} < ${parameters.add(period.endMs / unitMs)}`
+  if (filter.key !== undefined) {
+    return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${EVENT_COUNTS} FROM ${dialect.table('rate_limit_event')}
+      WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
+  }
+  const deltas = dialect.table('rate_limit_rollup_delta')
+  if (!isFiltering(filter)) {
+    return `SELECT hour, ${counts} FROM ${dialect.table('rate_limit_trend')} WHERE ${during('hour', HOUR_MS)}
+      UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE is_deletion = false AND ${during('hour', HOUR_MS)}`
+  }
+  const span = barMs < DAY_MS ? 1 : 24
+  return `SELECT bucket * ${span} AS hour, ${counts} FROM ${dialect.table('rate_limit_traffic_rollup')}
+    WHERE span = ${span} AND ${during('bucket', span * HOUR_MS)}${filtered(filter, parameters)}
+    UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE ${during('hour', HOUR_MS)}${filtered(filter, parameters)}`
 }

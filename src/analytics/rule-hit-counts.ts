@@ -1,4 +1,6 @@
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, reportStartMs, withinWindow } from './window.js'
+import { busiest } from './breakdown.js'
+import { readTraffic, type Traffic } from './traffic.js'
+import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
 
 export interface RuleHitCount {
   readonly rule_name: string
@@ -10,13 +12,12 @@ export interface RuleHitCount {
 export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
   checkDays(days)
   checkAtLeastOne('limit', limit)
-  return ({ query, dialect, nowMs }) =>
-    query<RuleHitCount>(
-      `SELECT rule_name, COUNT(*) AS hits, COUNT(*) FILTER (WHERE allowed = false) AS blocked
-       FROM ${dialect.table('rate_limit_event')}
-       WHERE ${withinWindow(dialect)} AND rule_name <> ''
-       GROUP BY rule_name
-       ORDER BY COUNT(*) DESC, ${dialect.bytewise('rule_name')} LIMIT $2`,
-      [reportStartMs(days, nowMs), limit],
-    )
+  return async (snapshot) => ruleHitsOf(await readTraffic(snapshot, windowOf(days, snapshot.nowMs)), limit)
+}
+
+export function ruleHitsOf(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
+  const matched = traffic.filter(({ rule_name }) => rule_name !== '')
+  return busiest(matched, ({ rule_name }) => rule_name)
+    .slice(0, limit)
+    .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
 }

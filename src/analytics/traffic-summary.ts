@@ -1,4 +1,6 @@
-import { checkDays, type Report, reportStartMs, type WindowOptions, withinWindow } from './window.js'
+import type { TrafficCounts } from './breakdown.js'
+import { countTraffic } from './traffic.js'
+import { checkDays, type Report, type WindowOptions, windowOf } from './window.js'
 
 export interface TrafficSummary {
   readonly days: number
@@ -12,18 +14,11 @@ export interface TrafficSummary {
 /** How much was asked for, and how much of it was refused. */
 export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
   checkDays(days)
-  return async ({ query, dialect, nowMs }) => {
-    // Naming both values lets the index on (allowed, timestamp) answer alone, without a look at the table.
-    const counts = await query<{ allowed: boolean | number; events: number }>(
-      `SELECT allowed, COUNT(*) AS events FROM ${dialect.table('rate_limit_event')}
-       WHERE allowed IN (true, false) AND ${withinWindow(dialect)} GROUP BY allowed`,
-      [reportStartMs(days, nowMs)],
-    )
-    const allowed = counts.find((row) => Boolean(row.allowed))?.events ?? 0
-    const blocked = counts.find((row) => !row.allowed)?.events ?? 0
-    const total = allowed + blocked
-    return { days, total, allowed, blocked, block_rate: blockRate(blocked, total) }
-  }
+  return async (snapshot) => summaryOf(days, await countTraffic(snapshot, windowOf(days, snapshot.nowMs)))
+}
+
+export function summaryOf(days: number, { total, blocked }: TrafficCounts): TrafficSummary {
+  return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total) }
 }
 
 export function blockRate(blocked: number, total: number): number {

@@ -2,6 +2,8 @@ import { type Clock, DAY_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import type { Dialect, Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
+import type { Parameters } from './filter.js'
+import type { Period } from './period.js'
 
 /** The event log as it was at one moment: what a report reads. */
 export interface Snapshot {
@@ -29,13 +31,25 @@ export function reportsOf(database: Database, clock: Clock) {
     database.report((query) => report({ query, dialect: database.dialect, nowMs: clock.now() }))
 }
 
-/** The condition that an event lies in the window of which parameter `$1` is the start. */
-export function withinWindow(dialect: Dialect): string {
-  return `"timestamp" >= ${dialect.fromMs('$1')}`
+/** The condition that an event lies in a period. */
+export function duringPeriod(dialect: Dialect, { startMs, endMs }: Period, parameters: Parameters): string {
+  const begun = `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))}`
+  if (endMs === Number.POSITIVE_INFINITY) return begun
+  return `${begun} AND "timestamp" < ${dialect.fromMs(parameters.add(endMs))}`
 }
 
-/** The first millisecond of the window. There is no event from before 1970, and PostgreSQL knows no year -300000. */
-export function reportStartMs(days: number, nowMs: number): number {
+/** The last so many days, and whatever is dated later than now. */
+export function windowOf(days: number, nowMs: number): Period {
+  return { startMs: daysBefore(days, nowMs), endMs: Number.POSITIVE_INFINITY }
+}
+
+/** The period of the same length that ended where the window begins. */
+export function windowBefore(days: number, nowMs: number): Period {
+  return { startMs: daysBefore(2 * days, nowMs), endMs: daysBefore(days, nowMs) }
+}
+
+/** There is no event from before 1970, and PostgreSQL knows no year -300000. */
+function daysBefore(days: number, nowMs: number): number {
   return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
 }
 

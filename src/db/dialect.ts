@@ -65,10 +65,14 @@ export interface Dialect {
   fromMs(expression: string): string
   /** A timestamp as milliseconds since the epoch, where it is not read as a column of its own. */
   toMs(expression: string): string
+  /** The hours since the epoch of a timestamp that is finite and not before it. */
+  hourOf(expression: string): string
   /** An expression, a parameter above all, taken for a whole number. */
   whole(expression: string): string
   /** A text that sorts by its bytes, as every list of a report does. */
   bytewise(expression: string): string
+  /** Whether an expression is one of the values of a JSON array, given as a parameter; an index is asked for each. */
+  oneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
   /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string

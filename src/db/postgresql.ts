@@ -24,8 +24,11 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not in `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
+    hourOf: (expression) => `floor(date_part('epoch', ${expression}) / 3600)::bigint`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
+    oneOf: (expression, placeholder, type) =>
+      `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which reads an element's text again for each of its fields.
     jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,

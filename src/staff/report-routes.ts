@@ -24,7 +24,7 @@ export function registerReportRoutes(app: FastifyInstance, { database, clock }: 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
     // The links on the page are relative, so that it also works behind a proxy that rewrites paths.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
-    const report = await read(dashboardReport(requestedDays(request)))
+    const report = await read(dashboardReport({ days: requestedDays(request) }))
     return pages.send(reply, 'dashboard', dashboardContext(report, clock.now()))
   }
 

@@ -1,0 +1,129 @@
+import type { Offender } from '../alerts/offender.js'
+import { Parameters } from './filter.js'
+import { type BucketRange, type Period, partsOf } from './period.js'
+import { duringPeriod, type Snapshot } from './window.js'
+
+/** Buckets of one length, each by its number. */
+export interface BucketList {
+  readonly span: 1 | 24
+  readonly buckets: readonly number[]
+}
+
+/** How often each key was blocked, by whole buckets; and the rest of a period: events at its ends, and deltas. */
+export class BlockedCounts {
+  readonly #snapshot: Snapshot
+  readonly #table: string
+  readonly #period: Period
+
+  constructor(snapshot: Snapshot, period: Period) {
+    this.#snapshot = snapshot
+    this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
+    this.#period = period
+  }
+
+  /** The buckets of the period that the rollup has; undefined where there are too many to go through one by one. */
+  async buckets(atMost: number): Promise<BucketList[] | undefined> {
+    const lists: BucketList[] = []
+    let left = atMost
+    for (const range of partsOf(this.#period).buckets) {
+      const list = await this.#present(range, left)
+      if (list === undefined) return undefined
+      left -= list.buckets.length
+      lists.push(list)
+    }
+    return lists
+  }
+
+  async #present({ span, from, to }: BucketRange, atMost: number): Promise<BucketList | undefined> {
+    const where = `FROM ${this.#table} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`
+    const [ends] = await this.#snapshot.query<{ first: number | null; last: number | null }>(
+      `SELECT (SELECT MIN(bucket) ${where}) AS first, (SELECT MAX(bucket) ${where}) AS last`,
+      [from, to],
+    )
+    if (ends === undefined || ends.first === null || ends.last === null) return { span, buckets: [] }
+    const { first, last } = ends
+    if (last - first >= atMost) return undefined
+    return { span, buckets: Array.from({ length: last - first + 1 }, (_, place) => first + place) }
+  }
+
+  /** The keys that a bucket has most of. */
+  async topOf(span: 1 | 24, buckets: readonly number[], limit: number): Promise<string[]> {
+    if (buckets.length === 0) return []
+    const parameters = new Parameters()
+    const placeholder = parameters.add(limit)
+    const tops = buckets.map(
+      (bucket) =>
+        `SELECT key FROM (SELECT key FROM ${this.#table} WHERE span = ${span} AND bucket = ${parameters.add(bucket)}
+         ORDER BY blocked DESC LIMIT ${placeholder}) AS bucket_top`,
+    )
+    const rows = await this.#snapshot.query<{ key: string }>(tops.join(' UNION '), parameters.values)
+    return rows.map(({ key }) => key)
+  }
+
+  /** The keys that were blocked at least so often in one bucket, so many of them at most. */
+  async keysAtLeast({ span, buckets }: BucketList, atLeast: number, limit: number): Promise<string[]> {
+    if (buckets.length === 0) return []
+    const { query, dialect } = this.#snapshot
+    const rows = await query<{ key: string }>(
+      `SELECT DISTINCT key FROM ${this.#table}
+       WHERE span = ${span} AND ${dialect.oneOf('bucket', '$1', 'bigint')} AND blocked >= $2 LIMIT $3`,
+      [JSON.stringify(buckets), atLeast, limit],
+    )
+    return rows.map(({ key }) => key)
+  }
+
+  /** What these keys have in each of these buckets. */
+  of(
+    keys: readonly string[],
+    { span, buckets }: BucketList,
+  ): Promise<{ key: string; bucket: number; blocked: number }[]> {
+    const { query, dialect } = this.#snapshot
+    return query(
+      `SELECT key, bucket, blocked FROM ${this.#table}
+       WHERE span = ${span} AND ${dialect.oneOf('bucket', '$1', 'bigint')} AND ${dialect.oneOf('key', '$2', 'text')}`,
+      [JSON.stringify(buckets), JSON.stringify(keys)],
+    )
+  }
+
+  /** What lies in no whole bucket, or is in none yet. Deletions can make it negative. */
+  async rest(): Promise<Map<string, number>> {
+    const parameters = new Parameters()
+    const rows = await this.#snapshot.query<Offender>(
+      `SELECT key, SUM(blocked) AS blocked_count FROM (${this.#restSql(parameters)}) AS rest GROUP BY key`,
+      parameters.values,
+    )
+    return new Map(rows.map(({ key, blocked_count }) => [key, blocked_count]))
+  }
+
+  /** Ranks all keys, the plain way. */
+  rankAll(limit: number, atLeast: number): Promise<Offender[]> {
+    const { query, dialect } = this.#snapshot
+    const parameters = new Parameters()
+    const ranges = partsOf(this.#period).buckets.map(
+      ({ span, from, to }) =>
+        `SELECT key, blocked FROM ${this.#table}
+         WHERE span = ${span} AND bucket >= ${parameters.add(from)} AND bucket < ${parameters.add(to)}`,
+    )
+    return query<Offender>(
+      `SELECT key, SUM(blocked) AS blocked_count
+       FROM (${[...ranges, this.#restSql(parameters)].join(' UNION ALL ')}) AS blocked_counts
+       GROUP BY key HAVING SUM(blocked) >= ${parameters.add(atLeast)}
+       ORDER BY SUM(blocked) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(limit)}`,
+      parameters.values,
+    )
+  }
+
+  #restSql(parameters: Parameters): string {
+    const { dialect } = this.#snapshot
+    const { edges, hours } = partsOf(this.#period)
+    return [
+      `SELECT key, blocked FROM ${dialect.table('rate_limit_rollup_delta')}
+       WHERE key IS NOT NULL AND hour >= ${parameters.add(hours.from)} AND hour < ${parameters.add(hours.to)}`,
+      ...edges.map(
+        (edge) =>
+          `SELECT key, 1 FROM ${dialect.table('rate_limit_event')}
+           WHERE allowed = false AND ${duringPeriod(dialect, edge, parameters)}`,
+      ),
+    ].join(' UNION ALL ')
+  }
+}
