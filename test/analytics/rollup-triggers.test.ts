@@ -1,0 +1,333 @@
+/** The rollups know of every row that is written or deleted, by whatever means. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { dashboardReport } from '../../src/analytics/dashboard-report.js'
+import { reportsOf } from '../../src/analytics/window.js'
+import { DAY_MS, HOUR_MS } from '../../src/clock.js'
+import type { Database } from '../../src/db/database.js'
+import { sqlitePath } from '../../src/db/sqlite.js'
+import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { fakeClock } from '../support/clock.js'
+import { compareReports } from '../support/compare-reports.js'
+import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
+import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { foldRollups } from '../support/rollups.js'
+
+const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
+
+function blocked(atMs: number, its: Partial<NewEvent> = {}): NewEvent {
+  return { atMs, key: 'ip:192.0.2.1', rule: '', path: '/', method: 'GET', outcome: 'blocked', ...its }
+}
+
+async function rowsOf(database: Database, table: string): Promise<number> {
+  const [counted] = await database.query<{ rows: number }>(
+    `SELECT COUNT(*) AS rows FROM ${database.dialect.table(table)}`,
+  )
+  return counted?.rows ?? 0
+}
+
+async function compareNowAndFolded(database: Database): Promise<void> {
+  await compareReports(database, NOW_MS, 3)
+  await foldRollups(database)
+  await compareReports(database, NOW_MS, 3)
+}
+
+forEachDatabase((_provider, open) => {
+  test('what is written through the client counts, and what a transaction takes back does not', async (t) => {
+    const { client, database, close } = await open()
+    t.after(close)
+    await logEvents(client, { key: 'user:1', allowed: 3, blocked: 2, atMs: NOW_MS - HOUR_MS })
+    const { id } = await client.rateLimitEvent.create({
+      data: {
+        timestamp: new Date(NOW_MS),
+        key: 'user:1',
+        path: '/one',
+        method: 'GET',
+        allowed: true,
+        count: 9,
+        limit: 5,
+      },
+    })
+    await client.rateLimitEvent.update({ where: { id }, data: { path: '/other' } })
+    await client.rateLimitEvent.deleteMany({ where: { allowed: true, path: '/' } })
+    await assert.rejects(
+      client.$transaction(async (transaction) => {
+        await transaction.rateLimitEvent.deleteMany()
+        throw new Error('never mind')
+      }),
+      /never mind/,
+    )
+    await compareNowAndFolded(database)
+    assert.equal(await rowsOf(database, 'rate_limit_event'), 3)
+  })
+
+  test('thousands of events are folded by themselves, and nothing is left to fold for long', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    for (let batch = 0; batch < 20; batch++) {
+      await insertEvents(
+        database,
+        Array.from({ length: 500 }, (_, place) => blocked(NOW_MS - (place % 48) * HOUR_MS, { key: `user:${place}` })),
+      )
+    }
+    const left = await rowsOf(database, 'rate_limit_rollup_delta')
+    assert.ok(left < 10_000 * 0.9, `${left} of 10,000 are left`)
+    assert.ok((await rowsOf(database, 'rate_limit_traffic_rollup')) > 0)
+    await compareNowAndFolded(database)
+  })
+
+  test('an hour and a day keep 256 paths apart, and count all others as one', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    const strange = Array.from({ length: 3_000 }, (_, place) => blocked(NOW_MS, { path: `/${place}` }))
+    await insertEvents(database, Array(50).fill(blocked(NOW_MS, { path: '/busy' })))
+    await insertEvents(database, strange)
+    await foldRollups(database)
+    // Once more: those that were folded away must not come to have rows of their own.
+    await insertEvents(database, strange.toReversed())
+    await foldRollups(database)
+
+    assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 2 * 257)
+    const report = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    assert.equal(report.window.total, 6_050)
+    assert.deepEqual(report.by_path.shares[0], { name: '/busy', total: 50, blocked: 50, would_block: 0 })
+    assert.equal(report.by_path.shares.length, 20)
+    const listed = report.by_path.shares.reduce((sum, { total }) => sum + total, 0)
+    assert.equal(report.by_path.other.total, 6_050 - listed)
+
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path <> '/busy'`)
+    await foldRollups(database)
+    const after = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    assert.deepEqual(after.by_path.shares, [{ name: '/busy', total: 50, blocked: 50, would_block: 0 }])
+    assert.equal(after.window.total, 50)
+  })
+
+  test('rollups of a log that was deleted are gone, and its trend is not', async (t) => {
+    const { client, database, close } = await open(fakeClock(NOW_MS))
+    t.after(close)
+    const old = NOW_MS - 40 * DAY_MS
+    await insertEvents(database, [
+      blocked(old),
+      blocked(old + HOUR_MS),
+      blocked(old, { outcome: 'allowed' }),
+      blocked(NOW_MS),
+    ])
+    await foldRollups(database)
+    assert.equal(await client.rateLimitEvent.cleanupOld({ olderThanDays: 30 }), 3)
+    await foldRollups(database)
+
+    assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 2)
+    assert.equal(await rowsOf(database, 'rate_limit_blocked_rollup'), 2)
+    const { over_time, window } = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 90 }))
+    const bars = over_time.bars.filter(({ total }) => total > 0)
+    assert.equal(window.total, 1)
+    assert.deepEqual(
+      bars.map(({ total, blocked }) => ({ total, blocked })),
+      [
+        { total: 3, blocked: 2 },
+        { total: 1, blocked: 1 },
+      ],
+    )
+  })
+
+  test('the trend follows an event that is corrected', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    await insertEvents(database, [blocked(NOW_MS)])
+    await foldRollups(database)
+    const { dialect } = database
+    const moved = `UPDATE ${dialect.table('rate_limit_event')} SET "timestamp" = ${dialect.fromMs('$1')}, allowed = true`
+    await database.execute(moved, [NOW_MS - 5 * HOUR_MS])
+    await foldRollups(database)
+    const { over_time } = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    assert.deepEqual(
+      over_time.bars.filter(({ total }) => total > 0),
+      [{ start_ms: Date.UTC(2026, 0, 15, 7), total: 1, blocked: 0, would_block: 1 }],
+    )
+    assert.equal(await rowsOf(database, 'rate_limit_trend'), 1)
+  })
+
+  test('the events that were there before the rollups are in them', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    await insertEvents(database, [blocked(NOW_MS), blocked(NOW_MS - DAY_MS), blocked(NOW_MS, { outcome: 'allowed' })])
+    await forgetRollups(database)
+    await database.migrate()
+    await compareNowAndFolded(database)
+    assert.equal(await rowsOf(database, 'rate_limit_trend'), 2)
+  })
+})
+
+/** Takes the database back to before the migration. */
+async function forgetRollups(database: Database): Promise<void> {
+  const { dialect } = database
+  const sqlite = dialect.provider === 'sqlite'
+  const triggers = ['insert', 'update', 'delete', ...(sqlite ? [] : ['truncate'])].map((event) => `rollup_${event}`)
+  for (const name of [...triggers, ...(sqlite ? ['replaced_before', 'replaced_after'] : [])]) {
+    const on = sqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
+    await database.execute(`DROP TRIGGER "rate_limit_event_${name}"${on}`)
+  }
+  const tables = ['traffic_rollup', 'blocked_rollup', 'trend', 'rollup_delta']
+  for (const name of [...tables, ...(sqlite ? ['rollup_stage', 'rollup_fold', 'event_replaced'] : [])]) {
+    await database.execute(`DROP TABLE ${dialect.table(`rate_limit_${name}`)}`)
+  }
+  for (const name of sqlite ? [] : ['hour(timestamptz)', 'rollup_fold(boolean)', 'event_rollup()']) {
+    await database.execute(`DROP FUNCTION "${database.schema}".rate_limit_${name}`)
+  }
+  await database.execute(`DELETE FROM ${dialect.table('_prisma_migrations')} WHERE migration_name LIKE '%_rollups'`)
+}
+
+test('on SQLite, whatever INSERT does about a conflict is noticed', async (t) => {
+  const { database, close } = await openTestDatabase('sqlite')
+  t.after(close)
+  const columns = 'id, "timestamp", key, path, method, allowed, count, "limit"'
+  await database.execute(`INSERT INTO rate_limit_event (${columns}) VALUES (5, ${NOW_MS}, 'a', '/', 'GET', 0, 1, 1)`)
+  const again = `VALUES (5, ${NOW_MS - HOUR_MS}, 'b', '/b', 'POST', 1, 3, 1)`
+  await database.execute(`INSERT OR IGNORE INTO rate_limit_event (${columns}) ${again}`)
+  await compareNowAndFolded(database)
+  await database.execute(`REPLACE INTO rate_limit_event (${columns}) ${again}`)
+  await compareNowAndFolded(database)
+  await assert.rejects(database.execute(`INSERT INTO rate_limit_event (${columns}) ${again}`), /UNIQUE/)
+  await database.execute(
+    `INSERT INTO rate_limit_event (${columns}) ${again} ON CONFLICT (id) DO UPDATE SET allowed = 0, key = 'c'`,
+  )
+  await compareNowAndFolded(database)
+  // Enough to be folded in the midst of it.
+  for (const policy of ['REPLACE', 'IGNORE', 'ROLLBACK', 'FAIL']) {
+    await database.execute(
+      `INSERT OR ${policy} INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+       SELECT ${NOW_MS} - i * 60000, 'user:' || i % 100, '/' || i % 10, 'GET', i % 2, 2, 1 + i % 2 FROM n`,
+    )
+    await compareNowAndFolded(database)
+  }
+})
+
+test('on SQLite, four processes that write at once lose nothing', async (t) => {
+  const { database, url, close } = await openTestDatabase('sqlite')
+  t.after(close)
+  const writer = `
+    const database = require('better-sqlite3')(process.argv[1], { timeout: 10_000 })
+    for (let round = 0; round < 30; round++) {
+      database.exec(\`INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+        SELECT ${NOW_MS} - i * 600000, 'user:' || i % 20, '/' || i % 20, 'GET', i % 2, 1, 1 FROM n;
+        DELETE FROM rate_limit_event WHERE id IN (SELECT id FROM rate_limit_event ORDER BY random() LIMIT 10)\`)
+    }`
+  const options = { cwd: PACKAGE_ROOT }
+  const run = promisify(execFile)
+  await Promise.all(Array.from({ length: 4 }, () => run(process.execPath, ['-e', writer, sqlitePath(url)], options)))
+  assert.equal(await rowsOf(database, 'rate_limit_event'), 4 * 30 * 90)
+  await compareNowAndFolded(database)
+})
+
+test('on SQLite, timestamps of every kind are counted where the log has them', async (t) => {
+  const { database, close } = await openTestDatabase('sqlite')
+  t.after(close)
+  for (const timestamp of [
+    "'2026-01-15 12:00:00'",
+    "'no time'",
+    "x'00'",
+    `${NOW_MS}.5`,
+    '-1',
+    '-0.5',
+    '0.5',
+    '1e300',
+    '9223372036854775807',
+    "'1969-12-31 23:30:00'",
+  ]) {
+    await database.execute(
+      `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+       VALUES (${timestamp}, 'a', '/', 'GET', 0, 1, 1)`,
+    )
+    await compareNowAndFolded(database)
+  }
+  await database.execute(`UPDATE rate_limit_event SET "timestamp" = '2026-01-14T10:00:00Z' WHERE id % 2 = 0`)
+  await compareNowAndFolded(database)
+  await database.execute('DELETE FROM rate_limit_event')
+  await compareNowAndFolded(database)
+  assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 0)
+})
+
+describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
+  test('infinity, TRUNCATE and ON CONFLICT are noticed', async (t) => {
+    const { database, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const table = database.dialect.table('rate_limit_event')
+    const insert = `INSERT INTO ${table} (id, "timestamp", key, path, method, allowed, count, "limit")`
+    await database.execute(
+      `${insert} VALUES (1, 'infinity', 'a', '/', 'GET', false, 1, 1), (2, '-infinity', 'a', '/', 'GET', false, 1, 1),
+       (3, '1969-12-31T23:59:59Z', 'a', '/', 'GET', false, 1, 1), (4, '2026-01-15T10:00:00Z', 'b', '/', 'GET', true, 1, 1)`,
+    )
+    await compareNowAndFolded(database)
+    await database.execute(
+      `${insert} VALUES (4, '2026-01-15T11:00:00Z', 'c', '/', 'GET', false, 1, 1), (5, now(), 'c', '/', 'GET', false, 1, 1)
+       ON CONFLICT (id) DO UPDATE SET allowed = excluded.allowed, "timestamp" = excluded."timestamp"`,
+    )
+    await compareNowAndFolded(database)
+    await database.execute(`${insert} VALUES (6, '2026-01-15T11:00:00Z', 'c', '/', 'GET', false, 1, 1)`)
+    await database.execute(`TRUNCATE ${table}`)
+    await compareNowAndFolded(database)
+    assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 0)
+    assert.ok((await rowsOf(database, 'rate_limit_trend')) > 0)
+  })
+
+  test('four writers at once neither deadlock nor lose anything', async (t) => {
+    const { database, url, schema, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const writers = await Promise.all(Array.from({ length: 4 }, () => connect(url, schema)))
+    t.after(() => Promise.all(writers.map((writer) => writer.end())))
+    await Promise.all(writers.map((writer, place) => writeForAWhile(writer, place)))
+    assert.equal(await rowsOf(database, 'rate_limit_event'), 4 * 30 * 100 - 4 * 8 * 20)
+    await compareNowAndFolded(database)
+  })
+
+  test('a transaction of a host that keeps its snapshot writes events while others fold', async (t) => {
+    const { database, url, schema, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const host = await connect(url, schema)
+    t.after(() => host.end())
+    await host.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
+    await host.query('SELECT count(*) FROM rate_limit_event')
+    await insertEvents(database, Array(5_000).fill(blocked(NOW_MS)))
+    await foldRollups(database)
+    await host.query(insertMany(5_000, 'host'))
+    await host.query('COMMIT')
+    await compareNowAndFolded(database)
+  })
+})
+
+async function connect(url: string, schema: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  await client.query(`SET search_path TO "${schema}"`)
+  return client
+}
+
+function insertMany(rows: number, key: string): string {
+  return `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+    SELECT to_timestamp(${NOW_MS} / 1000.0) - (random() * 50) * interval '1 hour', '${key}:' || (random() * 20)::int,
+      '/' || (random() * 20)::int, 'GET', random() < 0.5, 1, 1 FROM generate_series(1, ${rows})`
+}
+
+/** Inserts and deletes in statements of its own and in transactions of several, which meet the others' in any order. */
+async function writeForAWhile(writer: pg.Client, place: number): Promise<void> {
+  for (let round = 0; round < 30; round++) {
+    const inTransaction = round % 3 === 0
+    if (inTransaction) await writer.query('BEGIN')
+    await writer.query(insertMany(50, `writer-${(place + round) % 4}`))
+    await writer.query(insertMany(50, `writer-${place}`))
+    if (round % 4 === 0) {
+      await writer.query(
+        `DELETE FROM rate_limit_event WHERE id IN (
+           SELECT id FROM rate_limit_event WHERE key LIKE 'writer-${place}:%' ORDER BY id LIMIT 20 FOR UPDATE SKIP LOCKED)`,
+      )
+    }
+    if (inTransaction) await writer.query('COMMIT')
+    if (round % 7 === 0) await writer.query('SELECT rate_limit_rollup_fold(false)')
+  }
+}

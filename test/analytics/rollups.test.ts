@@ -1,0 +1,111 @@
+/** Reports add up rollups: whatever became of the event log, they agree with counting its rows. */
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { ReportFilter } from '../../src/analytics/filter.js'
+import { DAY_MS, HOUR_MS } from '../../src/clock.js'
+import type { Database } from '../../src/db/database.js'
+import { compareReports } from '../support/compare-reports.js'
+import { forEachDatabase } from '../support/databases.js'
+import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { foldRollups } from '../support/rollups.js'
+
+/** Histories per database; more with `TEST_TRACES`. */
+const HISTORIES = Number(process.env.TEST_TRACES ?? 40)
+const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
+
+const KEYS = ['ip:192.0.2.1', 'ip:192.0.2.2', 'user:7', 'rule:a:192.0.2.1', 'ä']
+const RULES = ['', 'a', 'b']
+const PATHS = ['/', '/a', '/a/b', '/ä', '']
+const METHODS = ['GET', 'POST']
+
+/** Moments where the parts of a window meet are likelier than others. */
+const moment = fc.oneof(
+  fc.integer({ min: 0, max: 5 * DAY_MS }).map((ageMs) => NOW_MS - ageMs),
+  fc
+    .tuple(fc.integer({ min: 0, max: 100 }), fc.constantFrom(HOUR_MS, DAY_MS), fc.constantFrom(-1, 0, 1))
+    .map(([ago, unitMs, byMs]) => (Math.floor(NOW_MS / unitMs) - (ago % 6)) * unitMs + byMs),
+  fc.constantFrom(0, 1, NOW_MS - DAY_MS, NOW_MS - DAY_MS - 1, NOW_MS + 1, NOW_MS + 3 * DAY_MS),
+)
+const event: fc.Arbitrary<NewEvent> = fc.record({
+  atMs: moment,
+  key: fc.constantFrom(...KEYS),
+  rule: fc.constantFrom(...RULES),
+  path: fc.constantFrom(...PATHS),
+  method: fc.constantFrom(...METHODS),
+  outcome: fc.constantFrom('allowed', 'blocked', 'would_block'),
+})
+const step = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ kind: fc.constant('insert' as const), events: fc.array(event, { maxLength: 30 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete older' as const), atMs: moment }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete every third' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('move' as const), key: fc.constantFrom(...KEYS), atMs: moment }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('pardon' as const), key: fc.constantFrom(...KEYS) }) },
+)
+type Step = typeof step extends fc.Arbitrary<infer Made> ? Made : never
+
+async function take(database: Database, step: Step): Promise<void> {
+  const { dialect } = database
+  const table = dialect.table('rate_limit_event')
+  switch (step.kind) {
+    case 'insert':
+      await insertEvents(database, step.events)
+      return
+    case 'fold':
+      await foldRollups(database)
+      return
+    case 'delete older':
+      await database.execute(`DELETE FROM ${table} WHERE "timestamp" < ${dialect.fromMs('$1')}`, [step.atMs])
+      return
+    case 'delete every third':
+      await database.execute(`DELETE FROM ${table} WHERE id % 3 = 0`)
+      return
+    case 'move':
+      await database.execute(
+        `UPDATE ${table} SET "timestamp" = ${dialect.fromMs('$1')} WHERE key = $2 AND id % 2 = 0`,
+        [step.atMs, step.key],
+      )
+      return
+    case 'pardon':
+      await database.execute(`UPDATE ${table} SET allowed = NOT allowed, path = '/pardoned' WHERE key = $1`, [step.key])
+  }
+}
+
+forEachDatabase((_provider, open) => {
+  test('every report equals the plain recount, whatever became of the log', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    const history = fc.record({
+      steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+      days: fc.oneof(fc.constantFrom(1, 2, 3, 7, 14, 30, 365), fc.double({ min: 0.001, max: 6, noNaN: true })),
+      filter: fc.oneof(
+        fc.constantFrom<ReportFilter>(
+          { rule: 'a' },
+          { rule: '' },
+          { path: '/a' },
+          { path: '/ä' },
+          { method: 'POST' },
+          { key: 'user:7' },
+          { rule: 'b', path: '/', method: 'GET' },
+          { key: 'ä', method: 'GET' },
+        ),
+      ),
+    })
+    await fc.assert(
+      fc.asyncProperty(history, async ({ steps, days, filter }) => {
+        await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')}`)
+        for (const each of steps) await take(database, each)
+        await compareReports(database, NOW_MS, days, filter)
+        await foldRollups(database)
+        await compareReports(database, NOW_MS, days, filter)
+      }),
+      { numRuns: HISTORIES },
+    )
+  })
+})

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { analyticsOf } from '../../src/analytics/analytics.js'
+import { dashboardReport } from '../../src/analytics/dashboard-report.js'
+import type { ReportFilter } from '../../src/analytics/filter.js'
+import { reportsOf } from '../../src/analytics/window.js'
+import type { Database } from '../../src/db/database.js'
+import { fakeClock } from './clock.js'
+import { Recount, readEvents } from './recount.js'
+
+/** Compares every report with the plain recount. */
+export async function compareReports(
+  database: Database,
+  nowMs: number,
+  days: number,
+  filter: ReportFilter = {},
+): Promise<void> {
+  const clock = fakeClock(nowMs)
+  const events = await readEvents(database)
+  const window = Recount.ofWindow(events, days, nowMs)
+  const analytics = analyticsOf(database, clock, undefined)
+
+  assert.deepEqual(await analytics.getTrafficSummary({ days }), window.summary(days))
+  assert.deepEqual(await analytics.getRuleHitCounts({ days }), window.ruleHits(50))
+  for (const limit of [1, 3, 1000]) {
+    assert.deepEqual(await analytics.getTopOffenders({ days, limit }), window.offenders(limit))
+  }
+  assert.deepEqual(await analytics.findAlertableOffenders({ threshold: 3, days }), window.offenders(100, 3))
+  await compareDashboard(database, nowMs, days, {})
+  await compareDashboard(database, nowMs, days, filter)
+}
+
+async function compareDashboard(database: Database, nowMs: number, days: number, filter: ReportFilter): Promise<void> {
+  const events = await readEvents(database)
+  const window = Recount.ofWindow(events, days, nowMs, filter)
+  const { total, blocked, would_block } = window.counts()
+  const report = await reportsOf(database, fakeClock(nowMs))(dashboardReport({ days, filter }))
+
+  assert.deepEqual(report.window, window.summary(days))
+  assert.deepEqual(report.today, Recount.ofWindow(events, 1, nowMs, filter).summary(1))
+  assert.deepEqual(report.before.window, Recount.ofWindowBefore(events, days, nowMs, filter).summary(days))
+  assert.deepEqual(report.before.today, Recount.ofWindowBefore(events, 1, nowMs, filter).summary(1))
+  assert.deepEqual(report.outcomes, { allowed: total - blocked - would_block, would_block, blocked })
+  assert.deepEqual(report.rule_hits, window.ruleHits(20))
+  assert.deepEqual(report.by_rule.shares, window.by(({ rule_name }) => rule_name).slice(0, 20))
+  assert.deepEqual(
+    report.by_method.shares,
+    window.by(({ method }) => method),
+  )
+  const paths = window.by(({ path }) => path)
+  const listed = paths.filter(({ name }) => name !== '').slice(0, 20)
+  assert.deepEqual(report.by_path.shares, listed)
+  assert.equal(report.by_path.other.total, total - listed.reduce((sum, share) => sum + share.total, 0))
+  assert.deepEqual(
+    report.top_offenders.map(({ key, blocked_count }) => ({ key, blocked_count })),
+    window.offenders(20),
+  )
+  const { bar_ms, bars } = report.over_time
+  for (const { key, blocked_by_bar } of report.top_offenders) {
+    const own = new Recount(events, 0, Number.POSITIVE_INFINITY, { ...filter, key }).events
+    assert.deepEqual(
+      blocked_by_bar,
+      bars.map(({ start_ms }) => new Recount(own, start_ms, start_ms + bar_ms).counts().blocked),
+    )
+  }
+  if (Object.keys(filter).length === 0) return
+  for (const { start_ms, ...counts } of bars) {
+    assert.deepEqual(counts, new Recount(events, start_ms, start_ms + bar_ms, filter).counts())
+  }
+}

@@ -1,0 +1,31 @@
+import type { Database } from '../../src/db/database.js'
+import { eventValues, insertEventsSql } from '../../src/events/event.js'
+
+export interface NewEvent {
+  readonly atMs: number
+  readonly key: string
+  readonly rule: string
+  readonly path: string
+  readonly method: string
+  readonly outcome: 'allowed' | 'blocked' | 'would_block'
+}
+
+/** As the event log writes them. */
+export async function insertEvents(database: Database, events: readonly NewEvent[]): Promise<void> {
+  const rows = events.map(({ atMs, key, rule, path, method, outcome }) =>
+    eventValues({
+      timestampMs: atMs,
+      key,
+      ruleName: rule,
+      path,
+      method,
+      allowed: outcome !== 'blocked',
+      count: outcome === 'allowed' ? 1 : 2,
+      limit: 1,
+      ipAddress: null,
+      userId: null,
+      clientIp: null,
+    }),
+  )
+  await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
+}
