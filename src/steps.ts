@@ -26,6 +26,8 @@ import { createRequestUser, integerUserId } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
+import type { Metrics } from './metrics/metrics.js'
+import { timedCheck } from './metrics/timed-check.js'
 import type { ActiveOverride, OverrideSet } from './rules/override-set.js'
 import type { ClientKind, Rule } from './rules/rule.js'
 import type { RuleSet } from './rules/rule-set.js'
@@ -43,11 +45,12 @@ export interface StepParts {
   readonly overrides: (nowMs: number) => OverrideSet | Promise<OverrideSet>
   readonly events: EventLog
   readonly scopes: CounterScopes
+  readonly metrics: Metrics | undefined
 }
 
 /** Resolves the steps of the hot path, so that it looks up no option. */
 export function createSteps(parts: StepParts) {
-  const { app, settings, router, limiter, scopes } = parts
+  const { app, settings, router, scopes } = parts
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -64,13 +67,14 @@ export function createSteps(parts: StepParts) {
     now: () => Math.floor(settings.clock.now()),
     address: parts.addresses.client,
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    check: (check: Check, nowMs: number) => limiter.check(check, nowMs),
+    check: createCheck(parts),
   }
   const decide = createDecide({
     ...decideSteps,
     ...createOverrides(parts, warnOfUsers),
     limit: createLimit(parts, warnOfUsers),
   })
+  const count = createCount(parts)
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
   const onRequest: OnRequestSteps = {
@@ -79,7 +83,7 @@ export function createSteps(parts: StepParts) {
     decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
-    record: createRecord(parts),
+    record: inTurn(count, createEventRecord(parts)),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed,
   }
@@ -96,6 +100,7 @@ export function createSteps(parts: StepParts) {
       scopes,
       router,
       log,
+      record: count ?? recordNothing,
       hasErrorHandler: errorHandlers.hasErrorHandler,
       failed,
     })
@@ -205,8 +210,31 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
   }
 }
 
-function createRecord({ settings: { logEvents }, addresses, events }: StepParts): OnRequestSteps['record'] {
-  if (logEvents === false) return () => undefined
+/** Asks the limiter, and tells how long that took where somebody wants to know. */
+function createCheck({ limiter, metrics }: StepParts): DecideSteps['check'] {
+  const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
+  return metrics === undefined ? check : timedCheck(check, metrics.observe)
+}
+
+type RecordStep = OnRequestSteps['record']
+
+function recordNothing(): void {}
+
+/** Both, or the one that there is. */
+function inTurn(first: RecordStep | undefined, second: RecordStep | undefined): RecordStep {
+  if (first === undefined || second === undefined) return first ?? second ?? recordNothing
+  return function record(request, outcome) {
+    first(request, outcome)
+    second(request, outcome)
+  }
+}
+
+function createCount({ metrics }: StepParts): RecordStep | undefined {
+  return metrics && ((_request, { limit, decision }) => metrics.count(limit, decision.allowed))
+}
+
+function createEventRecord({ settings: { logEvents }, addresses, events }: StepParts): RecordStep | undefined {
+  if (logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
   return function record(request: FastifyRequest, outcome: Outcome): void {
     const { decision, client } = outcome
