@@ -1,13 +1,11 @@
 import Type from 'typebox'
 import { InvalidSettingError } from './errors.js'
-import { checkTargets, type MetricsOptions } from './metrics/targets.js'
-import { checkFields, type Fields, Flag } from './settings-check.js'
+import type { MetricsOptions } from './metrics/targets.js'
+import { checkFields, Flag, shown } from './settings-check.js'
 
 const Target = Type.Union([Flag, Type.Object({})])
-const FIELDS = {
-  prometheus: [Target, 'a Registry of prom-client, or true for its default one'],
-  openTelemetry: [Target, 'a MeterProvider or a Meter of OpenTelemetry, or true for the global one'],
-} as const satisfies Fields
+const REGISTRY = 'a Registry of prom-client, or true for its default one'
+const METER = 'a MeterProvider or a Meter of OpenTelemetry, or true for the global one'
 
 /**
  * Checks where metrics go.
@@ -16,10 +14,29 @@ const FIELDS = {
  */
 export function resolveMetrics(options: MetricsOptions | undefined): MetricsOptions | undefined {
   if (options === undefined) return undefined
-  checkFields(options, FIELDS, (name) => `metrics.${name}`)
-  if (options.prometheus === undefined && options.openTelemetry === undefined) {
+  const called = (name: string) => `metrics.${name}`
+  checkFields(options, { prometheus: [Target, REGISTRY], openTelemetry: [Target, METER] }, called)
+  const { prometheus, openTelemetry } = options
+  if (prometheus === undefined && openTelemetry === undefined) {
     throw new InvalidSettingError('Setting "metrics" names nothing: give prometheus, openTelemetry, or both')
   }
-  checkTargets(options)
+  if (typeof prometheus === 'object' && !hasMethods(prometheus, 'getSingleMetric', 'registerMetric')) {
+    throw wrongObject('prometheus', prometheus, REGISTRY)
+  }
+  if (
+    typeof openTelemetry === 'object' &&
+    !hasMethods(openTelemetry, 'getMeter') &&
+    !hasMethods(openTelemetry, 'createHistogram', 'createObservableCounter', 'createObservableGauge')
+  ) {
+    throw wrongObject('openTelemetry', openTelemetry, METER)
+  }
   return options
+}
+
+function hasMethods(object: object, ...names: string[]): boolean {
+  return names.every((name) => typeof Reflect.get(object, name) === 'function')
+}
+
+function wrongObject(setting: string, value: object, allowed: string): Error {
+  return new InvalidSettingError(`Setting "metrics.${setting}" is ${shown(value)}, which is none: give ${allowed}`)
 }

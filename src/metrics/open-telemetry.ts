@@ -36,9 +36,12 @@ function createMetrics(meter: OpenTelemetryMeter): Metrics {
   })
   for (const reading of READINGS) {
     const create = reading.kind === 'counter' ? 'createObservableCounter' : 'createObservableGauge'
+    let wasThere = false
     meter[create](reading.name, options(reading)).addCallback((result) => {
       const value = readings.value(reading)
-      if (value !== undefined) result.observe(value)
+      wasThere ||= value !== undefined
+      // The SDK repeats a figure that is not told any more, such as an outage in which the app was closed.
+      if (wasThere) result.observe(value ?? 0)
     })
   }
   return {
