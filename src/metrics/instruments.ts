@@ -31,7 +31,7 @@ export const DECISION_LABELS = ['rule', 'policy', 'outcome', 'algorithm'] as con
 export const DURATION: Instrument = {
   name: 'ratelimit.decision.duration',
   unit: 's',
-  help: 'How long a request waited for its counter, the time in the queue and without the store included.',
+  help: 'How long a request waited for the check of its counter.',
 }
 
 /** From a store in memory to twice the time-out that a request waits for a store by default. */
