@@ -1,11 +1,11 @@
-import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
 import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
-import { createDecide, type DecideSteps, NO_OVERRIDES, type Outcome } from './http/decide.js'
+import { createDecide, type DecideSteps, NO_OVERRIDES } from './http/decide.js'
 import { createHeaders, createStricterHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -21,8 +21,8 @@ import {
 import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
-import { createRequestPath, PathPrefixes, type RouterOptions, receivedPath } from './http/request-path.js'
-import { createRequestUser, integerUserId } from './http/request-user.js'
+import { createRequestPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
+import { createRequestUser } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
@@ -33,6 +33,7 @@ import type { ClientKind, Rule } from './rules/rule.js'
 import type { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { resolveRouteLimit } from './settings-route-limit.js'
+import { createRecord, createRouteRecord } from './steps-record.js'
 
 export interface StepParts {
   readonly app: FastifyInstance
@@ -74,7 +75,6 @@ export function createSteps(parts: StepParts) {
     ...createOverrides(parts, warnOfUsers),
     limit: createLimit(parts, warnOfUsers),
   })
-  const count = createCount(parts)
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
   const onRequest: OnRequestSteps = {
@@ -83,7 +83,7 @@ export function createSteps(parts: StepParts) {
     decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
-    record: inTurn(count, createEventRecord(parts)),
+    record: createRecord(parts),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed,
   }
@@ -100,7 +100,7 @@ export function createSteps(parts: StepParts) {
       scopes,
       router,
       log,
-      record: count ?? recordNothing,
+      record: createRouteRecord(parts),
       hasErrorHandler: errorHandlers.hasErrorHandler,
       failed,
     })
@@ -214,43 +214,4 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
 function createCheck({ limiter, metrics }: StepParts): DecideSteps['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)
-}
-
-type RecordStep = OnRequestSteps['record']
-
-function recordNothing(): void {}
-
-/** Both, or the one that there is. */
-function inTurn(first: RecordStep | undefined, second: RecordStep | undefined): RecordStep {
-  if (first === undefined || second === undefined) return first ?? second ?? recordNothing
-  return function record(request, outcome) {
-    first(request, outcome)
-    second(request, outcome)
-  }
-}
-
-function createCount({ metrics }: StepParts): RecordStep | undefined {
-  return metrics && ((_request, { limit, decision }) => metrics.count(limit, decision.allowed))
-}
-
-function createEventRecord({ settings: { logEvents }, addresses, events }: StepParts): RecordStep | undefined {
-  if (logEvents === false) return undefined
-  const blockedOnly = logEvents === 'blocked'
-  return function record(request: FastifyRequest, outcome: Outcome): void {
-    const { decision, client } = outcome
-    if (blockedOnly && decision.allowed) return
-    events.record({
-      timestampMs: outcome.nowMs,
-      key: client.name,
-      ruleName: outcome.limit.ruleName,
-      path: receivedPath(request.originalUrl),
-      method: request.method,
-      allowed: !outcome.refused,
-      count: decision.count,
-      limit: decision.limit,
-      ipAddress: addresses.peer(request),
-      userId: integerUserId(outcome.user),
-      clientIp: client.byAddress && outcome.address.plain !== null ? outcome.address.key : null,
-    })
-  }
 }

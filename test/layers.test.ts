@@ -12,6 +12,7 @@ const LAYERS = [
     'index',
     'plugin',
     'steps',
+    'steps-record',
     'parts',
     'parts-metrics',
     'smart-rate-limit',

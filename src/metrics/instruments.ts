@@ -2,8 +2,8 @@
  * What is measured, once for everything that it is exported to. An *instrument* is one figure with a name; a *reading* is
  * one that an app is asked for when metrics are collected.
  *
- * Names and units are those of OpenTelemetry. The names for Prometheus follow from them as in OpenTelemetry's own
- * exporters, so that one dashboard serves both. No label says anything that a client could write.
+ * Names and units are those of OpenTelemetry. The names for Prometheus follow from them as in the specification
+ * of OpenTelemetry, so that one dashboard serves both. No label says anything that a client could write.
  */
 export interface Instrument {
   readonly name: string
