@@ -29,6 +29,12 @@ export type { RateLimitUser, UserOf } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
 export { parseRate, type Rate } from './limiter/rate.js'
+export type {
+  MetricsOptions,
+  OpenTelemetryMeter,
+  OpenTelemetryMeterProvider,
+  PrometheusRegistry,
+} from './metrics/targets.js'
 export type { MiddlewareOptions, RateLimitOptions } from './options.js'
 export { asActor } from './rules/actor.js'
 export type { Difference, FieldChanges } from './rules/difference.js'

@@ -6,6 +6,7 @@ import type { KeyFunction, RateFunction } from './http/limits.js'
 import type { UserOf } from './http/request-user.js'
 import type { Algorithm } from './limiter/algorithm.js'
 import type { StoreErrorAction } from './limiter/fallback.js'
+import type { MetricsOptions } from './metrics/targets.js'
 import type { Store } from './stores/store.js'
 
 /** The limit of requests that no rule matches. */
@@ -71,5 +72,10 @@ export interface RateLimitOptions {
   storeTimeoutMs?: number | undefined
   /** The most events held back while the database is busy; more are dropped and counted; 10000 unless given. */
   eventBuffer?: number | undefined
+  /**
+   * Counts decisions, measures how long they take, and tells about the store, the events and the rules:
+   * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off unless given.
+   */
+  metrics?: MetricsOptions | undefined
   clock?: Clock | undefined
 }

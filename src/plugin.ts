@@ -12,6 +12,7 @@ import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
+import { openMetrics } from './metrics/open-metrics.js'
 import type { RateLimitOptions } from './options.js'
 import {
   createCaches,
@@ -26,6 +27,7 @@ import {
   logGapsOf,
   previewNotesOf,
 } from './parts.js'
+import { createReadings } from './parts-metrics.js'
 import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
 import { resolveSettings, type Settings } from './settings.js'
@@ -48,6 +50,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     )
   }
   const settings = resolveSettings(options, process.env)
+  const metrics = settings.enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
@@ -63,12 +66,12 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const events = createEventLog(settings, opened, app.log)
   const scopes = new CounterScopes()
   const inForce = { rules: currentRules, overrides: currentOverrides }
-  const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes })
+  const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
-    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches))
+    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
   const decoration: SmartRateLimit = {
@@ -109,6 +112,11 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     clock: settings.clock,
     clientAddress: (request) => addresses.client(request).key,
   })
+  if (metrics !== undefined) {
+    const leave = metrics.join(createReadings(settings, { limiter, events, rules, overrides }))
+    // Hooks on closing run from the last to the first: by then the last events are written.
+    app.addHook('onClose', async () => leave())
+  }
   connect(app, opened, changed, poll, events)
   app.addHook('onClose', async () => {
     limiter.close()
@@ -128,8 +136,8 @@ function invalidate(caches: readonly { invalidate(): void }[]): void {
 }
 
 /** Thousands of rules and overrides are read before the first request, unless the database is away. */
-async function warmUp(caches: readonly { warm(): Promise<void> }[]): Promise<void> {
-  const warm = Promise.all(caches.map((cache) => cache.warm()))
+async function warmUp(caches: readonly { warm(nowMs: number): Promise<void> }[], nowMs: number): Promise<void> {
+  const warm = Promise.all(caches.map((cache) => cache.warm(nowMs)))
   await Promise.race([warm, delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
 }
 

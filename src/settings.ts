@@ -14,6 +14,7 @@ import { checkAlgorithm } from './rules/field-checks.js'
 import { type ClientKind, parseClientKind } from './rules/rule.js'
 import { Callback, checkFields, explain, Flag, shown, withoutUndefined } from './settings-check.js'
 import { middlewareVariableOf, optionsFromEnvironment, variableOf } from './settings-environment.js'
+import { resolveMetrics } from './settings-metrics.js'
 import type { Store } from './stores/store.js'
 
 const Text = Type.String({ minLength: 1, maxLength: 2000 })
@@ -41,6 +42,7 @@ const FIELDS = {
   ipv6Subnet: [Type.Integer({ minimum: 1, maximum: 128 }), 'an integer, 1 to 128'],
   storeTimeoutMs: [Type.Integer({ minimum: 1, maximum: 60_000 }), 'milliseconds, 1 to 60000'],
   eventBuffer: [Type.Integer({ minimum: 1, maximum: 1_000_000 }), 'an integer, 1 to 1000000'],
+  metrics: [Reference, 'an object such as { prometheus: register }'],
   clock: [Reference, 'an object with now()'],
 } as const
 const MIDDLEWARE_FIELDS = {
@@ -105,6 +107,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     storeTimeoutMs: given.storeTimeoutMs ?? 500,
     // Some seconds of heavy traffic; a few megabytes, at most 10.
     eventBuffer: given.eventBuffer ?? 10_000,
+    metrics: resolveMetrics(given.metrics),
     clock: given.clock ?? systemClock,
   }
 }

@@ -1,11 +1,11 @@
-import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
 import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
-import { createDecide, type DecideSteps, NO_OVERRIDES, type Outcome } from './http/decide.js'
+import { createDecide, type DecideSteps, NO_OVERRIDES } from './http/decide.js'
 import { createHeaders, createStricterHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -21,16 +21,19 @@ import {
 import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
-import { createRequestPath, PathPrefixes, type RouterOptions, receivedPath } from './http/request-path.js'
-import { createRequestUser, integerUserId } from './http/request-user.js'
+import { createRequestPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
+import { createRequestUser } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
+import type { Metrics } from './metrics/metrics.js'
+import { timedCheck } from './metrics/timed-check.js'
 import type { ActiveOverride, OverrideSet } from './rules/override-set.js'
 import type { ClientKind, Rule } from './rules/rule.js'
 import type { RuleSet } from './rules/rule-set.js'
 import type { Settings } from './settings.js'
 import { resolveRouteLimit } from './settings-route-limit.js'
+import { createRecord, createRouteRecord } from './steps-record.js'
 
 export interface StepParts {
   readonly app: FastifyInstance
@@ -43,11 +46,12 @@ export interface StepParts {
   readonly overrides: (nowMs: number) => OverrideSet | Promise<OverrideSet>
   readonly events: EventLog
   readonly scopes: CounterScopes
+  readonly metrics: Metrics | undefined
 }
 
 /** Resolves the steps of the hot path, so that it looks up no option. */
 export function createSteps(parts: StepParts) {
-  const { app, settings, router, limiter, scopes } = parts
+  const { app, settings, router, scopes } = parts
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -64,7 +68,7 @@ export function createSteps(parts: StepParts) {
     now: () => Math.floor(settings.clock.now()),
     address: parts.addresses.client,
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    check: (check: Check, nowMs: number) => limiter.check(check, nowMs),
+    check: createCheck(parts),
   }
   const decide = createDecide({
     ...decideSteps,
@@ -96,6 +100,7 @@ export function createSteps(parts: StepParts) {
       scopes,
       router,
       log,
+      record: createRouteRecord(parts),
       hasErrorHandler: errorHandlers.hasErrorHandler,
       failed,
     })
@@ -205,24 +210,8 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
   }
 }
 
-function createRecord({ settings: { logEvents }, addresses, events }: StepParts): OnRequestSteps['record'] {
-  if (logEvents === false) return () => undefined
-  const blockedOnly = logEvents === 'blocked'
-  return function record(request: FastifyRequest, outcome: Outcome): void {
-    const { decision, client } = outcome
-    if (blockedOnly && decision.allowed) return
-    events.record({
-      timestampMs: outcome.nowMs,
-      key: client.name,
-      ruleName: outcome.limit.ruleName,
-      path: receivedPath(request.originalUrl),
-      method: request.method,
-      allowed: !outcome.refused,
-      count: decision.count,
-      limit: decision.limit,
-      ipAddress: addresses.peer(request),
-      userId: integerUserId(outcome.user),
-      clientIp: client.byAddress && outcome.address.plain !== null ? outcome.address.key : null,
-    })
-  }
+/** Asks the limiter, and tells how long that took where somebody wants to know. */
+function createCheck({ limiter, metrics }: StepParts): DecideSteps['check'] {
+  const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
+  return metrics === undefined ? check : timedCheck(check, metrics.observe)
 }

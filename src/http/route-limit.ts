@@ -8,7 +8,7 @@ import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { createDecide, type DecideSteps, NO_OVERRIDES } from './decide.js'
 import { createStricterHeaders, type HeaderVariant } from './headers.js'
 import { createStaticLimits, DENIED_LIMIT, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
-import { createOnRequest } from './on-request.js'
+import { createOnRequest, type OnRequestSteps } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
 /** What `app.smartRateLimit.limit()` takes. */
@@ -36,20 +36,20 @@ interface RouteLimit {
   readonly name: string
 }
 
-export interface RouteLimitParts extends Pick<DecideSteps, 'now' | 'address' | 'user' | 'check'> {
+export interface RouteLimitParts
+  extends Pick<DecideSteps, 'now' | 'address' | 'user' | 'check'>,
+    Pick<OnRequestSteps, 'record' | 'hasErrorHandler' | 'failed'> {
   readonly headers: HeaderVariant
   readonly keyOf: KeyOf
   readonly scopes: CounterScopes
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
-  hasErrorHandler(request: FastifyRequest): boolean
-  failed(error: unknown): void
 }
 
 /** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
-  { keyOf, scopes, router, log, headers, hasErrorHandler, failed, ...steps }: RouteLimitParts,
+  { keyOf, scopes, router, log, headers, record, hasErrorHandler, failed, ...steps }: RouteLimitParts,
 ) {
   const scopeOf = createRouteScope(name)
   function keyOfRoute(...[request, address, user]: Parameters<KeyOf>): ReturnType<KeyOf> {
@@ -76,7 +76,7 @@ export function createRouteLimit(
     cost: (request: FastifyRequest) => costOf(request),
     decide: createDecide({ ...steps, limit, overrides: () => NO_OVERRIDES, overrideLimit: () => DENIED_LIMIT }),
     headers: createStricterHeaders(headers),
-    record: () => undefined,
+    record,
     hasErrorHandler,
     failed,
   })

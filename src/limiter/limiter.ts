@@ -82,6 +82,7 @@ export class Limiter {
    * that is still stuck after another one was answered begins no outage, and a late answer ends none.
    */
   #turn = 0
+  #storeErrors = 0
 
   readonly check: (check: Check, nowMs: number) => Decision | Promise<Decision>
 
@@ -127,6 +128,11 @@ export class Limiter {
     return this.#outage !== undefined
   }
 
+  /** How many batches of checks the store has failed, or not answered in time. */
+  get storeErrors(): number {
+    return this.#storeErrors
+  }
+
   #checkAtOnce(check: Check, nowMs: number): Decision | Promise<Decision> {
     try {
       const decisions = this.#options.store.check([check], nowMs)
@@ -146,6 +152,7 @@ export class Limiter {
   }
 
   #instead(check: Check, nowMs: number, error: unknown): Decision {
+    this.#storeErrors++
     this.#failed(error, nowMs)
     return this.#withoutStore(check, nowMs)
   }
@@ -239,6 +246,7 @@ export class Limiter {
   }
 
   #fail(failed: Batch, error: unknown): void {
+    this.#storeErrors++
     if (failed.turn !== this.#turn) {
       const place = this.#waiting.indexOf(failed)
       if (place !== -1) this.#waiting.splice(place, 1)

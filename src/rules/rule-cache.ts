@@ -43,6 +43,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
   readonly #options: RuleCacheOptions<Read, RuleSet>
   #set: RuleSet
   #loaded: Read | undefined
+  #readAtMs: number | undefined
   readonly #freshness = new Freshness()
   #loading: Promise<RuleSet> | undefined
   #invalidations = 0
@@ -74,8 +75,13 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     return this.#set
   }
 
+  /** When the table was last read, by the clock of those who asked for it; undefined when it never was. */
+  get readAtMs(): number | undefined {
+    return this.#readAtMs
+  }
+
   /** Reads and compiles the rules before the first request, which reads them again, and finds little to do. Never rejects. */
-  async warm(): Promise<void> {
+  async warm(nowMs: number): Promise<void> {
     const { load, compile } = this.#options
     try {
       const loaded = await load(this.#loaded, () => undefined)
@@ -83,6 +89,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
       if (this.#loaded !== undefined) return
       this.#set = set
       this.#loaded = loaded
+      this.#readAtMs = nowMs
     } catch {
       // Whoever needs the rules meets the failure and reports it.
     }
@@ -117,6 +124,7 @@ export class RuleCache<Read extends Loaded, RuleSet> {
         this.#reports.loaded(loaded.rejected)
         if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
         this.#loaded = loaded
+        this.#readAtMs = nowMs
       } catch (error) {
         this.#freshness.start(nowMs, Math.min(ttlMs, RETRY_MS))
         this.#reports.failed(error)

@@ -45,6 +45,16 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['storeTimeoutMs', 0, /1 to 60000/],
   ['eventBuffer', 0, /1 to/],
   ['clock', 5, /now/],
+  ['metrics', true, /prometheus/],
+  ['metrics', {}, /prometheus.*openTelemetry/],
+]
+
+const WRONG_METRICS: readonly Wrong[] = [
+  ['prometheus', 'yes', /Registry/],
+  ['prometheus', {}, /Registry of prom-client/],
+  ['openTelemetry', 1, /MeterProvider/],
+  ['openTelemetry', { name: 'tracer' }, /MeterProvider or a Meter/],
+  ['statsd', true, /prometheus, openTelemetry/],
 ]
 
 const WRONG_MIDDLEWARE: readonly Wrong[] = [
@@ -77,6 +87,12 @@ const WRONG_MIDDLEWARE: readonly Wrong[] = [
 for (const [setting, value, allowed] of WRONG_SETTINGS) {
   test(`${setting}: ${shown(value)} is refused at start`, async (t) => {
     assertExplained(await complaintOf(t, { [setting]: value }), setting, value, allowed)
+  })
+}
+
+for (const [setting, value, allowed] of WRONG_METRICS) {
+  test(`metrics.${setting}: ${shown(value)} is refused at start`, async (t) => {
+    assertExplained(await complaintOf(t, { metrics: { [setting]: value } }), `metrics.${setting}`, value, allowed)
   })
 }
 

@@ -1,0 +1,114 @@
+/**
+ * What is measured, once for everything that it is exported to. An *instrument* is one figure with a name; a *reading* is
+ * one that an app is asked for when metrics are collected.
+ *
+ * Names and units are those of OpenTelemetry. The names for Prometheus follow from them as in the specification
+ * of OpenTelemetry, so that one dashboard serves both. No label says anything that a client could write.
+ */
+export interface Instrument {
+  readonly name: string
+  /** `s` for seconds, what is counted in braces, or nothing. */
+  readonly unit: 's' | `{${string}}` | ''
+  readonly help: string
+}
+
+export interface ReadingInstrument extends Instrument {
+  /** What apps call it. */
+  readonly reading: string
+  readonly kind: 'counter' | 'gauge'
+  /** What the figures of several apps, or of several processes, make together. */
+  readonly combine: 'sum' | 'max'
+}
+
+export const DECISIONS: Instrument = {
+  name: 'ratelimit.decisions',
+  unit: '{decision}',
+  help: 'Checked requests, by the limit that decided and by what became of them.',
+}
+
+export const DECISION_LABELS = ['rule', 'policy', 'outcome', 'algorithm'] as const
+
+export const DURATION: Instrument = {
+  name: 'ratelimit.decision.duration',
+  unit: 's',
+  help: 'How long a request waited for the check of its counter.',
+}
+
+/** From a store in memory to twice the time-out that a request waits for a store by default. */
+export const DURATION_BUCKETS: readonly number[] = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+]
+
+export const READINGS = [
+  {
+    reading: 'storeErrors',
+    name: 'ratelimit.store.errors',
+    unit: '{error}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Batches of checks that the store failed, or did not answer in time.',
+  },
+  {
+    reading: 'fallbackActive',
+    name: 'ratelimit.fallback.active',
+    unit: '',
+    kind: 'gauge',
+    combine: 'max',
+    help: '1 while the store fails and onStoreError decides, else 0.',
+  },
+  {
+    reading: 'eventsWritten',
+    name: 'ratelimit.events.written',
+    unit: '{event}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Events written to the log.',
+  },
+  {
+    reading: 'eventsDropped',
+    name: 'ratelimit.events.dropped',
+    unit: '{event}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Events lost, because the buffer was full or the write failed.',
+  },
+  {
+    reading: 'eventsBuffered',
+    name: 'ratelimit.events.buffered',
+    unit: '{event}',
+    kind: 'gauge',
+    combine: 'sum',
+    help: 'Events not yet written.',
+  },
+  {
+    reading: 'rulesActive',
+    name: 'ratelimit.rules.active',
+    unit: '{rule}',
+    kind: 'gauge',
+    combine: 'max',
+    help: 'Rules in force.',
+  },
+  {
+    reading: 'rulesAgeSeconds',
+    name: 'ratelimit.rules.age',
+    unit: 's',
+    kind: 'gauge',
+    combine: 'max',
+    help: 'Seconds since the rules in force were read from their table.',
+  },
+  {
+    reading: 'overridesActive',
+    name: 'ratelimit.overrides.active',
+    unit: '{override}',
+    kind: 'gauge',
+    combine: 'max',
+    help: 'Overrides in force, expired ones that were not deleted included.',
+  },
+] as const satisfies readonly ReadingInstrument[]
+
+export type ReadingName = (typeof READINGS)[number]['reading']
+
+/** How Prometheus spells the name of an instrument. */
+export function prometheusName({ name, unit }: Instrument, kind: 'counter' | 'gauge' | 'histogram'): string {
+  return `${name.replaceAll('.', '_')}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`
+}

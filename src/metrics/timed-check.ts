@@ -1,0 +1,24 @@
+import type { Check, Decision } from '../limiter/algorithm.js'
+
+type Ask = (check: Check, nowMs: number) => Decision | Promise<Decision>
+
+const MS_PER_SECOND = 1_000
+
+/** The same check, with the time that it took told. Not by the clock of the limits, which stands still in tests. */
+export function timedCheck(check: Ask, observe: (seconds: number) => void): Ask {
+  function observeSince(startMs: number): void {
+    observe((performance.now() - startMs) / MS_PER_SECOND)
+  }
+  return function timed(asked, nowMs) {
+    const startMs = performance.now()
+    const decision = check(asked, nowMs)
+    if (decision instanceof Promise) {
+      return decision.then((decided) => {
+        observeSince(startMs)
+        return decided
+      })
+    }
+    observeSince(startMs)
+    return decision
+  }
+}

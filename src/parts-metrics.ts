@@ -1,0 +1,44 @@
+/** What an app tells about itself when metrics are collected. */
+import { SECOND_MS } from './clock.js'
+import type { EventLog } from './events/event-log.js'
+import type { Limiter } from './limiter/limiter.js'
+import type { AppReadings } from './metrics/shared-readings.js'
+import type { Overrides, Rules } from './parts.js'
+import type { Settings } from './settings.js'
+
+interface ReadParts {
+  readonly limiter: Limiter
+  readonly events: EventLog
+  readonly rules: Rules
+  readonly overrides: Overrides
+}
+
+/** Without events, or rules, there are no figures of them. */
+export function createReadings(settings: Settings, { limiter, events, rules, overrides }: ReadParts): AppReadings {
+  return {
+    storeErrors: () => limiter.storeErrors,
+    fallbackActive: () => Number(limiter.storeIsDown),
+    ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
+    ...(settings.useDynamicRules ? readingsOfRules(settings, rules, overrides) : {}),
+  }
+}
+
+function readingsOfEvents(events: EventLog): AppReadings {
+  return {
+    eventsWritten: () => events.stats().written,
+    eventsDropped: () => events.stats().dropped,
+    eventsBuffered: () => events.stats().buffered,
+  }
+}
+
+function readingsOfRules({ clock }: Settings, rules: Rules, overrides: Overrides): AppReadings {
+  return {
+    rulesActive: () => rules.lastGood().rules.length,
+    rulesAgeSeconds: () => {
+      const { readAtMs } = rules
+      // The clock may have been set back.
+      return readAtMs === undefined ? undefined : Math.max(0, clock.now() - readAtMs) / SECOND_MS
+    },
+    overridesActive: () => overrides.lastGood().size,
+  }
+}

@@ -1,0 +1,57 @@
+/** Apps in processes of their own, in which an optional peer may look as if it were not installed. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { promisify } from 'node:util'
+import { atEnd } from './at-end.js'
+import { LOADER, moduleUrl } from './modules.js'
+
+const run = promisify(execFile)
+const TIMEOUT_MS = 20_000
+
+/** A module that makes a package look as if it were not installed. */
+function without(name: string): string {
+  const hooks = `
+    export async function resolve(specifier, context, next) {
+      if (specifier !== ${JSON.stringify(name)}) return next(specifier, context)
+      throw Object.assign(new Error("Cannot find package '" + specifier + "'"), { code: 'ERR_MODULE_NOT_FOUND' })
+    }
+  `
+  const register = `
+    import { register } from 'node:module'
+    register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hooks)}`)})
+  `
+  return `data:text/javascript,${encodeURIComponent(register)}`
+}
+
+/**
+ * Runs an app with these settings, which answers one request and closes, in a process and a folder of its own.
+ *
+ * @param missing the package that is not to be found
+ * @returns what it printed, which is the code and the message where it did not start, and the files that it left
+ */
+export async function runApp(t: TestContext, settings: object, missing?: string) {
+  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-peers-'))
+  atEnd(t, () => rm(folder, { recursive: true, force: true }))
+  const program = `
+    import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
+    import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
+    const app = Fastify()
+    try {
+      await app.register(rateLimitPlugin, ${JSON.stringify(settings)})
+      const { headers } = await app.inject('/')
+      console.log('remaining', headers['x-ratelimit-remaining'])
+    } catch (error) {
+      console.log(error.code, error.message)
+    }
+    await app.close()
+  `
+  const args = [...LOADER, ...(missing === undefined ? [] : ['--import', without(missing)])]
+  const { stdout } = await run(process.execPath, [...args, '--input-type=module', '--eval', program], {
+    cwd: folder,
+    timeout: TIMEOUT_MS,
+  })
+  return { stdout, files: await readdir(folder) }
+}
