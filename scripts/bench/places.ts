@@ -25,7 +25,7 @@ export class Places {
   }
 
   /** Gives `use` an empty database, so that no row pays for what others left, and removes it afterwards. */
-  async with<Result>(row: Row, use: (place: Place) => Promise<Result>): Promise<Result> {
+  async with<Result>(row: Pick<Row, 'needs' | 'needsPrisma'>, use: (place: Place) => Promise<Result>): Promise<Result> {
     const name = `bench_${process.pid}_${++this.#made}`
     const prismaClient = row.needsPrisma === true ? await this.#generatePrismaClient() : ''
     if (row.needs === 'postgresql') {

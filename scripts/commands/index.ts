@@ -11,6 +11,7 @@ import { reloadRules } from './reload-rules.js'
 import { rulesExport } from './rules-export.js'
 import { rulesImport } from './rules-import.js'
 import type { Command } from './support/command.js'
+import { verifyRollupsCommand } from './verify-rollups.js'
 
 /** All there are, in the order the help lists them. */
 export const COMMANDS: readonly Command[] = [
@@ -26,4 +27,5 @@ export const COMMANDS: readonly Command[] = [
   reloadRules,
   rulesExport,
   rulesImport,
+  verifyRollupsCommand,
 ]

@@ -23,7 +23,7 @@ export interface EventLogOptions {
 }
 
 /** One statement's worth: a synchronous driver holds up the event loop for a few milliseconds with it. */
-const MAX_BATCH_SIZE = 200
+export const MAX_BATCH_SIZE = 200
 const ERROR_LOG_INTERVAL_MS = 60_000
 
 /**

@@ -2,9 +2,5 @@ import type { Database } from '../../src/db/database.js'
 
 /** Folds what the triggers have gathered into the rollups, as they do by themselves every few thousand events. */
 export async function foldRollups(database: Database): Promise<void> {
-  await database.execute(
-    database.dialect.provider === 'sqlite'
-      ? 'INSERT INTO rate_limit_rollup_fold VALUES (1)'
-      : `SELECT "${database.schema}".rate_limit_rollup_fold(true)`,
-  )
+  await database.execute(database.dialect.foldRollups)
 }

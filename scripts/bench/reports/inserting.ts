@@ -1,0 +1,44 @@
+import type { Database } from '../../../src/db/database.js'
+import { eventValues, insertEventsSql } from '../../../src/events/event.js'
+import { MAX_BATCH_SIZE } from '../../../src/events/event-log.js'
+import { createEvents } from './synthetic-log.js'
+
+/** Takes the rollups from a database, so that it writes events as if there were none. */
+export async function dropRollups(database: Database): Promise<void> {
+  const { dialect } = database
+  const isSqlite = dialect.provider === 'sqlite'
+  const events = ['rollup_insert', 'rollup_update', 'rollup_delete']
+  for (const name of isSqlite ? [...events, 'replaced_before', 'replaced_after'] : events) {
+    const on = isSqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
+    await database.execute(`DROP TRIGGER rate_limit_event_${name}${on}`)
+  }
+}
+
+/**
+ * Writes batches, as the event log does, to both databases in turn.
+ *
+ * @returns what a batch with rollups takes, as a multiple of one without: the ratio of the sums
+ */
+export async function compareInserting(
+  withRollups: Database,
+  without: Database,
+  batches: number,
+  nowMs: number,
+): Promise<number> {
+  const makeEvent = createEvents(batches)
+  const sql = insertEventsSql(withRollups.dialect)
+  const tookMs = new Map([withRollups, without].map((database) => [database, 0]))
+  for (let batch = 0; batch < batches; batch++) {
+    const rows = JSON.stringify(
+      Array.from({ length: MAX_BATCH_SIZE }, (_, place) => eventValues(makeEvent(nowMs + batch * 10 + place))),
+    )
+    // Now the one first, now the other.
+    const turn = batch % 2 === 0 ? [withRollups, without] : [without, withRollups]
+    for (const database of turn) {
+      const startedMs = performance.now()
+      await database.execute(sql, [rows])
+      tookMs.set(database, (tookMs.get(database) ?? 0) + performance.now() - startedMs)
+    }
+  }
+  return (tookMs.get(withRollups) ?? 0) / (tookMs.get(without) ?? 0)
+}

@@ -1,0 +1,203 @@
+/**
+ * `npm run bench:reports`: fills the event log and measures the reports and the dashboard, beside plain queries over the
+ * events. Prints Markdown tables, or JSON.
+ */
+import Fastify from 'fastify'
+import { dashboardReport } from '../../../src/analytics/dashboard-report.js'
+import type { ReportFilter } from '../../../src/analytics/filter.js'
+import { offenderDetail } from '../../../src/analytics/offender-detail.js'
+import { ruleHitCounts } from '../../../src/analytics/rule-hit-counts.js'
+import { topOffenders } from '../../../src/analytics/top-offenders.js'
+import { trafficSummary } from '../../../src/analytics/traffic-summary.js'
+import { type Report, reportsOf } from '../../../src/analytics/window.js'
+import { databaseOf } from '../../../src/db/database.js'
+import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../../src/index.js'
+import { type Options, parseOptions, withCommonOptions } from '../../commands/support/options.js'
+import { createProgress } from '../../commands/support/progress.js'
+import { describeError, printLine, warnLine } from '../../commands/support/terminal.js'
+import { UsageError } from '../../commands/support/usage-error.js'
+import { Places } from '../places.js'
+import { isPostgresReachable } from '../servers.js'
+import { compareInserting, dropRollups } from './inserting.js'
+import { PLAIN_REPORTS } from './plain-reports.js'
+import { fillLog } from './synthetic-log.js'
+import { reportTables } from './tables.js'
+import { type Timing, timed } from './timing.js'
+
+const OPTIONS = {
+  sizes: { type: 'text', default: '100000,1000000,10000000', help: 'how many events, separated by commas' },
+  databases: { type: 'text', default: 'sqlite,postgresql', help: 'which databases, separated by commas' },
+  runs: { type: 'integer', of: 'runs', min: 1, max: 10_000, default: 40, help: 'how often each report is read' },
+  'plain-runs': {
+    type: 'integer',
+    of: 'runs',
+    min: 1,
+    max: 1_000,
+    default: 3,
+    help: 'how often each plain query is run',
+  },
+} as const satisfies Options
+
+const DAYS = 7
+const INSERT_BATCHES = 300
+
+const REPORTS: Readonly<Record<string, Report<unknown>>> = {
+  'Traffic summary': trafficSummary({ days: DAYS }),
+  'Top offenders': topOffenders({ days: DAYS, limit: 20 }),
+  'Rule hits': ruleHitCounts({ days: DAYS, limit: 20 }),
+  Dashboard: dashboardReport({ days: DAYS }),
+  'Top 1,000 (CSV)': topOffenders({ days: DAYS, limit: 1_000 }),
+  'One client': offenderDetail({ key: 'ip:10.0.3.232', days: DAYS }),
+  'The busiest client': offenderDetail({ key: 'ip:10.0.0.0', days: DAYS }),
+}
+
+const FILTERS: Readonly<Record<string, ReportFilter>> = {
+  'no filter': {},
+  'a rule': { rule: 'rule-7' },
+  'a method': { method: 'POST' },
+  'a path prefix': { path: '/api/v1/resource-1' },
+  'a client': { key: 'ip:10.0.3.232' },
+}
+
+export interface Measured {
+  readonly database: string
+  readonly events: number
+  readonly reports: Readonly<Record<string, Timing>>
+  readonly plain: Readonly<Record<string, Timing>>
+  /** The whole page, by filter. */
+  readonly pages: Readonly<Record<string, Timing>>
+}
+
+interface Conditions {
+  readonly runs: number
+  readonly plainRuns: number
+}
+
+async function measure(provider: 'sqlite' | 'postgresql', events: number, conditions: Conditions): Promise<Measured> {
+  const places = await Places.open()
+  try {
+    return await places.with({ needs: provider }, async ({ url, name }) => {
+      const client = createRateLimitClient({ database: url, schema: name })
+      const database = databaseOf(client)
+      const nowMs = Date.now()
+      const progress = createProgress()
+      await fillLog(database, events, nowMs, (written) => progress.show(`${provider}: ${written} of ${events} events`))
+      progress.end()
+      await settle(provider, client)
+      warnLine(`${provider}: ${events} events are written; measuring`)
+      const read = reportsOf(database, { now: () => nowMs })
+      const reports = await timeAll(REPORTS, (report) => timed(conditions.runs, () => read(report)))
+      const pages = await measurePages(client, conditions.runs)
+      const plain = await timeAll(PLAIN_REPORTS, (report) => timed(conditions.plainRuns, () => read(report)))
+      await client.$disconnect()
+      return { database: provider, events, reports, plain, pages }
+    })
+  } finally {
+    await places.close()
+  }
+}
+
+/** What the database does by itself in a while, done now: nobody reads a log that was written in three minutes. */
+async function settle(provider: string, client: ReturnType<typeof createRateLimitClient>): Promise<void> {
+  if (provider === 'postgresql') await client.$executeRawUnsafe('VACUUM ANALYZE')
+}
+
+async function measurePages(
+  client: ReturnType<typeof createRateLimitClient>,
+  runs: number,
+): Promise<Record<string, Timing>> {
+  const app = Fastify()
+  await app.register(rateLimitPlugin, { database: client, logEvents: true, middleware: { backend: 'memory' } })
+  await app.register(dashboardPlugin, { isStaff: () => true })
+  try {
+    return await timeAll(FILTERS, (filter) => {
+      const query = new URLSearchParams([['days', String(DAYS)], ...Object.entries(filter)])
+      return timed(runs, async () => {
+        const { statusCode } = await app.inject(`/dashboard/?${query}`)
+        if (statusCode !== 200) throw new Error(`The dashboard answers ${statusCode}`)
+      })
+    })
+  } finally {
+    await app.close()
+  }
+}
+
+async function timeAll<Work>(
+  works: Readonly<Record<string, Work>>,
+  time: (work: Work) => Promise<Timing>,
+): Promise<Record<string, Timing>> {
+  const timings: Record<string, Timing> = {}
+  for (const [name, work] of Object.entries(works)) timings[name] = await time(work)
+  return timings
+}
+
+/** What an event costs with rollups, as a multiple of what it costs without, in logs that have so many already. */
+async function measureInserting(provider: 'sqlite' | 'postgresql', events: number): Promise<number> {
+  const places = await Places.open()
+  try {
+    return await places.with({ needs: provider }, (one) =>
+      places.with({ needs: provider }, async (other) => {
+        const clients = [one, other].map(({ url, name }) => createRateLimitClient({ database: url, schema: name }))
+        const databases = clients.map(databaseOf)
+        const [withRollups, without] = databases
+        if (withRollups === undefined || without === undefined) throw new Error('two databases were made')
+        const nowMs = Date.now()
+        await without.ready()
+        await dropRollups(without)
+        for (const database of databases) await fillLog(database, events, nowMs, () => undefined)
+        for (const client of clients) await settle(provider, client)
+        const ratio = await compareInserting(withRollups, without, INSERT_BATCHES, nowMs)
+        await Promise.all(clients.map((client) => client.$disconnect()))
+        return ratio
+      }),
+    )
+  } finally {
+    await places.close()
+  }
+}
+
+async function bench(args: readonly string[]): Promise<number> {
+  const { values, json, help } = parseOptions(OPTIONS, args)
+  if (help) {
+    printLine('Usage: npm run bench:reports -- [options]')
+    for (const [name, option] of Object.entries(withCommonOptions(OPTIONS))) {
+      printLine(`  --${name.padEnd(10)} ${option.help}`)
+    }
+    return 0
+  }
+  const sizes = values.sizes.split(',').map(Number)
+  if (!sizes.every((size) => Number.isInteger(size) && size >= 1)) {
+    throw new UsageError(`--sizes is "${values.sizes}": give whole numbers, separated by commas`)
+  }
+  const measured: Measured[] = []
+  const inserting: Record<string, number> = {}
+  for (const provider of await chosenDatabases(values.databases)) {
+    for (const size of sizes) {
+      measured.push(await measure(provider, size, { runs: values.runs, plainRuns: values['plain-runs'] }))
+    }
+    // At a size that takes a minute.
+    inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
+  }
+  if (json) printLine(JSON.stringify({ measured, inserting }))
+  else for (const line of reportTables(measured, inserting)) printLine(line)
+  return 0
+}
+
+async function chosenDatabases(names: string): Promise<('sqlite' | 'postgresql')[]> {
+  const chosen: ('sqlite' | 'postgresql')[] = []
+  for (const name of names.split(',')) {
+    if (name !== 'sqlite' && name !== 'postgresql') {
+      throw new UsageError(`--databases has "${name}": give sqlite, postgresql or both`)
+    }
+    if (name === 'sqlite' || (await isPostgresReachable())) chosen.push(name)
+    else warnLine('SKIPPED, since no PostgreSQL server answers at TEST_POSTGRES_URL: postgresql')
+  }
+  return chosen
+}
+
+try {
+  process.exitCode = await bench(process.argv.slice(2))
+} catch (error) {
+  warnLine(`bench:reports: ${describeError(error)}`)
+  process.exitCode = error instanceof UsageError ? 2 : 1
+}

@@ -1,0 +1,92 @@
+import { DAY_MS } from '../../../src/clock.js'
+import type { Database } from '../../../src/db/database.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/events/event.js'
+
+export const LOG_DAYS = 30
+const KEYS = 100_000
+const RULES = 20
+const PATHS_PER_RULE = 3
+const METHODS = ['GET', 'GET', 'GET', 'POST'] as const
+const BLOCKED_SHARE = 0.1
+/** Events without a table in between are made faster than they are written: large batches keep the filling short. */
+const FILL_BATCH = 2_000
+
+/** The same events in every run: Mulberry32, a generator of 32 bits of state (public domain). */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return function random() {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** Numbers below `count`, the n-th as often as 1/n of the first. */
+function createZipf(count: number, random: () => number): () => number {
+  const cumulated = new Float64Array(count)
+  let sum = 0
+  for (let place = 0; place < count; place++) {
+    sum += 1 / (place + 1)
+    cumulated[place] = sum
+  }
+  return function zipf() {
+    const aim = random() * sum
+    let [low, high] = [0, count - 1]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((cumulated[middle] ?? 0) < aim) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/**
+ * Makes events as an API with 20 rules would log them: a tenth is blocked, and few of 100,000 clients make most of the
+ * requests, each under one rule.
+ */
+export function createEvents(seed: number): (timestampMs: number) => RateLimitEvent {
+  const random = createRandom(seed)
+  const client = createZipf(KEYS, random)
+  return function makeEvent(timestampMs) {
+    const place = client()
+    const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
+    const rule = place % RULES
+    const path = rule + RULES * Math.floor(random() ** 2 * PATHS_PER_RULE)
+    const blocked = random() < BLOCKED_SHARE
+    return {
+      timestampMs,
+      key: rule === 0 ? `ip:${address}` : `rule:rule-${rule}:${address}`,
+      ruleName: rule === 0 ? '' : `rule-${rule}`,
+      path: `/api/v1/resource-${path}`,
+      method: METHODS[path % METHODS.length] ?? 'GET',
+      allowed: !blocked,
+      count: blocked ? 101 : 1 + Math.floor(random() * 100),
+      limit: 100,
+      ipAddress: '10.0.0.1',
+      userId: null,
+      clientIp: address,
+    }
+  }
+}
+
+/** Writes so many events, evenly over the last 30 days. */
+export async function fillLog(
+  database: Database,
+  events: number,
+  nowMs: number,
+  onProgress: (written: number) => void,
+): Promise<void> {
+  const makeEvent = createEvents(events)
+  const stepMs = (LOG_DAYS * DAY_MS) / events
+  const startMs = nowMs - LOG_DAYS * DAY_MS
+  const sql = insertEventsSql(database.dialect)
+  for (let written = 0; written < events; written += FILL_BATCH) {
+    const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, place) =>
+      eventValues(makeEvent(Math.floor(startMs + (written + place) * stepMs))),
+    )
+    await database.execute(sql, [JSON.stringify(rows)])
+    onProgress(written + rows.length)
+  }
+}
