@@ -28,14 +28,14 @@ const MAX_CLIENTS = 20
 /** Few and recent, so that it is read from the events, however long the log. */
 export function nearLimit(filter: ReportFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
-    const latestSql = (parameters: Parameters) =>
-      `SELECT "timestamp", key, rule_name, allowed, count, "limit" FROM ${dialect.table('rate_limit_event')}
+    const latestSql = (columns: string, parameters: Parameters) =>
+      `SELECT ${columns} FROM ${dialect.table('rate_limit_event')}
        WHERE "timestamp" >= ${dialect.fromMs(parameters.add(Math.max(0, nowMs - MAX_AGE_MS)))}
        ${filtered(filter, parameters)} ORDER BY "timestamp" DESC LIMIT ${MAX_REQUESTS}`
     const parameters = new Parameters()
     const clients = await query<NearLimitClient>(
       `SELECT key, rule_name, MAX(count * 1.0 / "limit") AS usage, COUNT(*) AS requests
-       FROM (${latestSql(parameters)}) AS latest
+       FROM (${latestSql('key, rule_name, allowed, count, "limit"', parameters)}) AS latest
        WHERE allowed <> false AND count <= "limit" AND count * 10 > "limit" * 8 AND "limit" > 0
        GROUP BY key, rule_name
        ORDER BY MAX(count * 1.0 / "limit") DESC, COUNT(*) DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('rule_name')}
@@ -44,7 +44,7 @@ export function nearLimit(filter: ReportFilter): Report<NearLimit> {
     )
     const again = new Parameters()
     const [oldest] = await query<{ since_ms: number | null }>(
-      `SELECT MIN("timestamp") AS since_ms FROM (${latestSql(again)}) AS latest`,
+      `SELECT MIN("timestamp") AS since_ms FROM (${latestSql('"timestamp"', again)}) AS latest`,
       again.values,
     )
     return { clients, since_ms: oldest?.since_ms ?? null }

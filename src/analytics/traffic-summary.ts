@@ -17,7 +17,7 @@ export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<Traffic
   return async (snapshot) => summaryOf(days, await countTraffic(snapshot, windowOf(days, snapshot.nowMs)))
 }
 
-export function summaryOf(days: number, { total, blocked }: TrafficCounts): TrafficSummary {
+export function summaryOf(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {
   return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total) }
 }
 

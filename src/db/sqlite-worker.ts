@@ -9,6 +9,8 @@ import { CHECKPOINT_PAGES, createSqliteFile, identityOf } from './sqlite-file.js
 export interface ThreadOptions {
   readonly path: string
   readonly identity: string
+  /** Nothing is written, so that the write-ahead log is somebody else's business. */
+  readonly onlyReads?: true
 }
 
 /** A statement to run, or null to close. */
@@ -37,7 +39,7 @@ const READY = 0
 
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
-const { path, identity }: ThreadOptions = workerData
+const { path, identity, onlyReads }: ThreadOptions = workerData
 // A file that was deleted or replaced meanwhile is used on by who has it open: the counters must not begin afresh.
 // Asked before it is opened, lest the other one be touched, and of what was opened, since it may be replaced in between.
 const file = createSqliteFile(path)
@@ -58,7 +60,7 @@ async function answer({ id, sql, parameters, reads }: Statement): Promise<Answer
     }
     const rows = await file.query(sql, parameters)
     // Those of the limiter write what they answer.
-    checkpoints.wrote(rows.length)
+    if (!onlyReads) checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {
     const code = error instanceof BetterSqlite3.SqliteError ? error.code : null

@@ -1,8 +1,9 @@
 import { fileURLToPath } from 'node:url'
 import BetterSqlite3 from 'better-sqlite3'
-import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
+import type { Dialect, SqlConnection, Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
-import { named, openSqlite, rows } from './sqlite-file.js'
+import { openSqlite } from './sqlite-file.js'
+import { createSqliteReports, inTransaction, runOnce } from './sqlite-reports.js'
 import { createSqliteStatements } from './sqlite-statements.js'
 
 export const sqliteDialect: Dialect = {
@@ -45,17 +46,13 @@ export function sqlitePath(url: string): string {
 
 export function createSqliteConnection(path: string): SqlConnection {
   const statements = createSqliteStatements(path)
-  let reports: BetterSqlite3.Database | undefined
+  const reports = createSqliteReports(path)
 
   return {
     query: statements.query,
     execute: statements.execute,
 
-    // A connection of its own, since a transaction that waits between its queries would take other writes along.
-    async snapshot(read) {
-      reports ??= await whileBusy(() => openSqlite(path))
-      return inTransaction(reports, 'BEGIN', read)
-    },
+    snapshot: reports.snapshot,
 
     // There is one writer of the file at a time, so this locks all tables.
     async locked(_tables, work) {
@@ -82,28 +79,8 @@ export function createSqliteConnection(path: string): SqlConnection {
     },
 
     async close() {
-      await statements.close()
-      reports?.close()
-      reports = undefined
+      await Promise.all([statements.close(), reports.close()])
     },
-  }
-}
-
-async function inTransaction<T>(
-  database: BetterSqlite3.Database,
-  begin: string,
-  work: (query: Query) => Promise<T>,
-): Promise<T> {
-  await whileBusy(() => database.exec(begin))
-  try {
-    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-      rows<Row>(runOnce(database, sql, parameters)),
-    )
-    database.exec('COMMIT')
-    return result
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK')
-    throw error
   }
 }
 
@@ -112,13 +89,6 @@ function takeStepsNow<T>(database: BetterSqlite3.Database, steps: Steps<T>): T {
   let next = steps.next()
   while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
   return next.value
-}
-
-function runOnce(database: BetterSqlite3.Database, sql: string, parameters: readonly SqlValue[]): unknown[] {
-  const statement = database.prepare(sql)
-  if (statement.reader) return statement.all(named(parameters))
-  statement.run(named(parameters))
-  return []
 }
 
 /** What to do about a file that cannot be used; undefined for any other error. */

@@ -1,0 +1,88 @@
+import type BetterSqlite3 from 'better-sqlite3'
+import type { Query, SqlConnection, SqlValue } from './dialect.js'
+import { whileBusy } from './sqlite-busy.js'
+import { identityOf, named, openSqlite, rows } from './sqlite-file.js'
+import { type SqliteThread, startSqliteThread } from './sqlite-thread.js'
+
+/** A command reads one report and is done: a thread pays from the second one on. */
+const REPORTS_BEFORE_THREAD = 1
+
+/**
+ * Reads reports of a file, on a connection of its own: a transaction that waits between its queries would take other
+ * writes along. On a server it is on a thread of its own too, where a long log takes none of the server's time; while
+ * that is not ready, or where none can start, this thread reads.
+ */
+export function createSqliteReports(path: string): Pick<SqlConnection, 'snapshot' | 'close'> {
+  let here: BetterSqlite3.Database | undefined
+  let thread: SqliteThread | undefined
+  let read = 0
+  let isAllowed = true
+
+  function start(): SqliteThread | undefined {
+    try {
+      const started = startSqliteThread({ path, identity: identityOf(path), onlyReads: true }, (wasOnline) => {
+        if (thread !== started) return
+        thread = undefined
+        isAllowed = wasOnline
+      })
+      return started
+    } catch {
+      // Node's permission model, say, forbids threads.
+      isAllowed = false
+      return undefined
+    }
+  }
+
+  return {
+    async snapshot(readReport) {
+      if (thread === undefined && isAllowed && read++ >= REPORTS_BEFORE_THREAD) thread = start()
+      if (thread?.isOnline()) return snapshotOf(thread, readReport)
+      here ??= await whileBusy(() => openSqlite(path))
+      return inTransaction(here, 'BEGIN', readReport)
+    },
+
+    async close() {
+      const closing = thread
+      thread = undefined
+      here?.close()
+      here = undefined
+      await closing?.close()
+    },
+  }
+}
+
+async function snapshotOf<T>(thread: SqliteThread, read: (query: Query) => Promise<T>): Promise<T> {
+  await thread.execute('BEGIN')
+  try {
+    return await read(thread.query)
+  } finally {
+    // There is nothing to commit. A thread that is no more has told so already.
+    await thread.execute('ROLLBACK').catch(() => undefined)
+  }
+}
+
+/** Runs `work` in one transaction. */
+export async function inTransaction<T>(
+  database: BetterSqlite3.Database,
+  begin: string,
+  work: (query: Query) => Promise<T>,
+): Promise<T> {
+  await whileBusy(() => database.exec(begin))
+  try {
+    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
+      rows<Row>(runOnce(database, sql, parameters)),
+    )
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+export function runOnce(database: BetterSqlite3.Database, sql: string, parameters: readonly SqlValue[]): unknown[] {
+  const statement = database.prepare(sql)
+  if (statement.reader) return statement.all(named(parameters))
+  statement.run(named(parameters))
+  return []
+}
