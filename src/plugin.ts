@@ -107,6 +107,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     database: opened.database,
     staffLimiter,
     clock: settings.clock,
+    switches: settings,
+    eventStats: () => events.stats(),
     clientAddress: (request) => addresses.client(request).key,
   })
   connect(app, opened, changed, poll, events)
