@@ -8,8 +8,6 @@ import { rounded, type StackPart, stack } from './stack.js'
 export interface Chart {
   /** Says in words what the drawing shows. */
   readonly description: string
-  /** What one bar stands for: `6 hours`. */
-  readonly bar_name: string
   readonly lines: readonly AxisLine[]
   readonly labels: readonly AxisLabel[]
   readonly bars: readonly ChartBar[]
@@ -41,7 +39,6 @@ export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rate
   const room = 100 / Math.max(1, bars.length)
   return {
     description: describe({ bar_ms, bars }, rates),
-    bar_name: barName(bar_ms),
     lines: countLines(most),
     labels: timeLabels(bars, bar_ms),
     bars: bars.map((bar, place) => ({

@@ -1,14 +1,14 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
 import { drawChart } from './chart.js'
 import { filterForm, isFiltered } from './filter-form.js'
-import { formatBar, formatCount, formatRate, formatRequests, formatTime, visible } from './format.js'
+import { formatBar, formatCount, formatRate, formatTime, visible } from './format.js'
 import { csvHref, dashboardHref, filterEntries, offenderHref } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
 import { shareRows } from './shares.js'
 import { drawSparkline } from './sparkline.js'
 import type { Outcome } from './stack.js'
 import { summary } from './summary.js'
-import { offeredWindows, windowBefore, windowName } from './windows.js'
+import { offeredWindows, windowName } from './windows.js'
 
 /**
  * What `dashboard.hbs` is given: the report as it is, for templates of one's own, and everything the page shows,
@@ -104,12 +104,11 @@ function rulesNote({ by_rule: { shares, other }, days }: DashboardReport, { swit
 }
 
 /** Why there is nothing to see. */
-function nothing({ filter, before, days }: DashboardReport, { switches: { enabled, logEvents } }: LogState) {
+function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents } }: LogState) {
   const logOff = enabled && logEvents === false
   return {
     filtered: isFiltered(filter),
     log_off: logOff,
     not_yet: enabled && !logOff && !isFiltered(filter),
-    before: before.window.total === 0 ? '' : `${formatRequests(before.window.total)} in the ${windowBefore(days)}`,
   }
 }

@@ -33,15 +33,13 @@ export function requestedFilterBack(request: FastifyRequest): ReportFilter {
 }
 
 function filterOf(parameters: URLSearchParams): ReportFilter {
-  const stored = (name: string, maxLength: number) => {
-    const text = storable((parameters.getAll(name).at(-1) ?? '').trim(), maxLength)
-    return text === '' ? undefined : text
-  }
+  const last = (name: string) => (parameters.getAll(name).at(-1) ?? '').trim()
+  const stored = (text: string, maxLength: number) => storable(text, maxLength) || undefined
   return {
-    rule: stored('rule', MAX_RULE_NAME_LENGTH),
-    path: stored('path', MAX_PATH_LENGTH),
-    method: stored('method', MAX_METHOD_LENGTH)?.toUpperCase(),
-    key: stored('key', MAX_KEY_LENGTH),
+    rule: stored(last('rule'), MAX_RULE_NAME_LENGTH),
+    path: stored(last('path'), MAX_PATH_LENGTH),
+    method: stored(last('method').toUpperCase(), MAX_METHOD_LENGTH),
+    key: stored(last('key'), MAX_KEY_LENGTH),
   }
 }
 

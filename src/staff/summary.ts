@@ -22,6 +22,7 @@ export interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
   readonly parts: readonly StackPart[]
+  /** Empty where there is no bar. */
   readonly bar_label: string
   /** What it is compared with; empty where there is nothing to compare with. */
   readonly before: string
@@ -39,15 +40,19 @@ export function summary(
   counts: Counts,
   { before, onlyBlocked }: { readonly before?: Counts | undefined; readonly onlyBlocked: boolean },
 ): Summary {
-  const { days, total, blocked, block_rate } = counts
+  const { days, total, blocked } = counts
   const compared = before !== undefined && before.total > 0 ? before : undefined
   return {
     title: windowTitle(days),
     figures: figures(counts, compared, onlyBlocked),
     parts: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
-    bar_label: total === 0 ? 'No requests' : `${formatRate(block_rate)} of ${formatRequests(total)} blocked`,
+    bar_label: onlyBlocked ? '' : barLabel(counts),
     before: before === undefined ? '' : beforeText(before, onlyBlocked),
   }
+}
+
+function barLabel({ total, block_rate }: Counts): string {
+  return total === 0 ? 'No requests' : `${formatRate(block_rate)} of ${formatRequests(total)} blocked`
 }
 
 function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean): Figure[] {
