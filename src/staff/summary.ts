@@ -63,8 +63,9 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     tone: now.blocked > 0 ? 'blocked' : undefined,
     change: change('blocked'),
   }
-  // Whom the log holds then though they were let through were over a limit that does not block.
-  if (onlyBlocked) return [blocked, { label: 'Over limit', value: formatCount(now.allowed), change: change('allowed') }]
+  // What the log holds then though it was let through was over a limit that does not block.
+  const letThrough = { label: 'Let through', value: formatCount(now.allowed), change: change('allowed') }
+  if (onlyBlocked) return [blocked, letThrough]
   return [
     { label: 'Requests', value: formatCount(now.total), change: change('total') },
     {

@@ -64,7 +64,7 @@ test('of a log of refusals alone a card tells no rate', () => {
     figures.map(({ label, value }) => [label, value]),
     [
       ['Blocked', '10'],
-      ['Over limit', '2'],
+      ['Let through', '2'],
     ],
   )
   assert.equal(before, 'Compared with the 24 hours before: 5 blocked')
