@@ -15,7 +15,7 @@ const NOW_MS = Date.UTC(2026, 10, 21, 14, 32)
 const PICTURES: Readonly<Record<string, BrowserContextOptions>> = {
   'dashboard.png': { viewport: { width: 1280, height: 1264 } },
   'dashboard-dark.png': { viewport: { width: 1280, height: 1264 }, colorScheme: 'dark' },
-  'dashboard-phone.png': { viewport: { width: 360, height: 800 }, deviceScaleFactor: 2 },
+  'dashboard-phone.png': { viewport: { width: 360, height: 1360 }, deviceScaleFactor: 2 },
 }
 
 async function buildApp(folder: string): Promise<FastifyInstance> {
