@@ -1,7 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from './clock.js'
 import type { Database } from './db/database.js'
+import type { EventLogStats } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
+
+/** What this process does, so that the pages can say what there is to switch on. */
+export interface Switches {
+  readonly enabled: boolean
+  readonly logEvents: boolean | 'blocked'
+  readonly useDynamicRules: boolean
+}
 
 /** What the staff routes need of the plugin they belong to. */
 export interface Internals {
@@ -9,6 +17,9 @@ export interface Internals {
   /** Counts what strangers do on the staff pages: in the store, and in memory while that fails. */
   readonly staffLimiter: Limiter
   readonly clock: Clock
+  readonly switches: Switches
+  /** How the event log of this process does. */
+  eventStats(): EventLogStats
   /** The client's address as limits count it: IPv6 by its network. */
   clientAddress(request: FastifyRequest): string
 }

@@ -110,6 +110,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     database: opened.database,
     staffLimiter,
     clock: settings.clock,
+    switches: settings,
+    eventStats: () => events.stats(),
     clientAddress: (request) => addresses.client(request).key,
   })
   if (metrics !== undefined) {

@@ -21,8 +21,8 @@ export interface RateLimitEvent {
 }
 
 /** The other columns' lengths, in characters. What is longer is cut, never an error. */
-const MAX_RULE_NAME_LENGTH = 100
-const MAX_METHOD_LENGTH = 10
+export const MAX_RULE_NAME_LENGTH = 100
+export const MAX_METHOD_LENGTH = 10
 
 const COLUMNS = [
   ['"timestamp"', 'bigint'],

@@ -6,6 +6,7 @@ const RATE = new Intl.NumberFormat('en-US', {
   minimumFractionDigits: 1,
   maximumFractionDigits: 1,
 })
+const SHORT_COUNT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 /** The least share that is shown as what it is. */
 const LEAST_RATE = 0.001
 
@@ -15,6 +16,16 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
 /** `1234567` as `1,234,567`. */
 export function formatCount(count: number): string {
   return COUNT.format(count)
+}
+
+/** `1500` as `1.5K`, for the axis of a chart. */
+export function formatShortCount(count: number): string {
+  return SHORT_COUNT.format(count)
+}
+
+/** `1 request`, `2,000 requests`. */
+export function formatRequests(count: number): string {
+  return count === 1 ? '1 request' : `${formatCount(count)} requests`
 }
 
 /** A share of 1 as a percentage. What is not quite nothing, or not quite all, does not look as if it were. */

@@ -8,6 +8,20 @@ import Handlebars from 'handlebars'
 import { InvalidSettingError } from '../errors.js'
 import { PACKAGE_ROOT } from '../package-root.js'
 
+/** Parts of pages, by the names of their templates. */
+const PARTIALS = [
+  'chart',
+  'event-log',
+  'filter',
+  'near-limit',
+  'notices',
+  'nothing',
+  'offenders',
+  'shares',
+  'summary',
+  'window-selector',
+]
+
 /** The pages, by the names of their templates. */
 export type PageName = 'dashboard' | 'offender' | 'sign-in' | 'error'
 
@@ -38,7 +52,7 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     layout: file('layout.hbs'),
     propertyName: DECORATOR,
     options: {
-      partials: { summary: file('summary.hbs'), 'window-selector': file('window-selector.hbs') },
+      partials: Object.fromEntries(PARTIALS.map((name) => [name, file(`${name}.hbs`)])),
     },
     defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
   })

@@ -7,9 +7,18 @@ import { offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/top-offenders.js'
 import { type Report, reportsOf } from '../analytics/window.js'
 import type { Internals } from '../internals.js'
+import { dashboardContext } from './dashboard-page.js'
+import { logStateOf } from './log-state.js'
+import { offenderContext } from './offender-page.js'
 import type { Pages } from './pages.js'
-import { dashboardContext, offenderContext } from './presenter.js'
-import { requestedDays, requestedKey, requestedPath, requestedSearch } from './request-query.js'
+import {
+  requestedDays,
+  requestedFilter,
+  requestedFilterBack,
+  requestedKey,
+  requestedPath,
+  requestedSearch,
+} from './request-query.js'
 import { fromDatabase } from './staff-errors.js'
 import { staffRoute } from './staff-routes.js'
 
@@ -17,15 +26,16 @@ const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such 
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
 
 /** The routes behind the guard, relative to the dashboard. */
-export function registerReportRoutes(app: FastifyInstance, { database, clock }: Internals, pages: Pages): void {
+export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages): void {
+  const { database, clock } = internals
   const reports = reportsOf(database, clock)
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
     // The links on the page are relative, so that it also works behind a proxy that rewrites paths.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
-    const report = await read(dashboardReport({ days: requestedDays(request) }))
-    return pages.send(reply, 'dashboard', dashboardContext(report, clock.now()))
+    const report = await read(dashboardReport({ days: requestedDays(request), filter: requestedFilter(request) }))
+    return pages.send(reply, 'dashboard', dashboardContext(report, logStateOf(internals), clock.now()))
   }
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
@@ -43,7 +53,9 @@ export function registerReportRoutes(app: FastifyInstance, { database, clock }: 
   }
 
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
-    return pages.send(reply, 'offender', offenderContext(await readDetail(request), clock.now()))
+    const detail = await readDetail(request)
+    const back = requestedFilterBack(request)
+    return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now()))
   }
 
   async function refuseUnknownPath(): Promise<never> {

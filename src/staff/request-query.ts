@@ -1,4 +1,7 @@
 import type { FastifyRequest } from 'fastify'
+import type { ReportFilter } from '../analytics/filter.js'
+import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
+import { MAX_METHOD_LENGTH, MAX_RULE_NAME_LENGTH } from '../events/event.js'
 
 const WHOLE_NUMBER = /^[+-]?[0-9]+$/
 const DEFAULT_DAYS = 7
@@ -17,6 +20,27 @@ export function requestedDays(request: FastifyRequest): number {
 /** The key a page is asked about, empty when it is missing. */
 export function requestedKey(request: FastifyRequest): string {
   return lastParameter(request, 'key')
+}
+
+/** What the dashboard is filtered by: each parameter as the log holds it, those that are missing or blank left out. */
+export function requestedFilter(request: FastifyRequest): ReportFilter {
+  return filterOf(new URLSearchParams(requestedSearch(request)))
+}
+
+/** The filter of the dashboard that somebody came from, as `offenderHref` wrote it. */
+export function requestedFilterBack(request: FastifyRequest): ReportFilter {
+  return filterOf(new URLSearchParams(lastParameter(request, 'back')))
+}
+
+function filterOf(parameters: URLSearchParams): ReportFilter {
+  const last = (name: string) => (parameters.getAll(name).at(-1) ?? '').trim()
+  const stored = (text: string, maxLength: number) => storable(text, maxLength) || undefined
+  return {
+    rule: stored(last('rule'), MAX_RULE_NAME_LENGTH),
+    path: stored(last('path'), MAX_PATH_LENGTH),
+    method: stored(last('method').toUpperCase(), MAX_METHOD_LENGTH),
+    key: stored(last('key'), MAX_KEY_LENGTH),
+  }
 }
 
 /** The path of a request, as the browser spells it. */

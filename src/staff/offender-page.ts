@@ -1,0 +1,65 @@
+import type { ReportFilter } from '../analytics/filter.js'
+import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
+import { formatBar, formatCount, formatTime, visible } from './format.js'
+import { dashboardHref, offenderFields, offenderJsonHref } from './links.js'
+import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+import { summary } from './summary.js'
+import { offeredWindows, windowName } from './windows.js'
+
+/**
+ * What `offender.hbs` is given: the detail as it is, and everything the page shows, formatted, in `page`.
+ *
+ * @param back the filter of the dashboard that the page leads back to
+ */
+export function offenderContext(detail: OffenderDetail, back: ReportFilter, log: LogState, nowMs: number) {
+  const { key, days, by_path, recent_events } = detail
+  const most = by_path[0]?.blocked_count ?? 0
+  return {
+    ...detail,
+    page: {
+      title: visible(key),
+      subtitle: 'Rate limits',
+      name: visible(key),
+      window: windowName(days),
+      windows: offeredWindows(days),
+      kept: offenderFields(key, back).map(([name, value]) => ({ name, value })),
+      notices: logNotices(log, detail.total > 0),
+      is_logging: log.switches.enabled && log.switches.logEvents !== false,
+      summaries: [summary(detail, { onlyBlocked: logsOnlyBlocked(log) })],
+      has_traffic: detail.total > 0,
+      first_seen: detail.first_seen === null ? null : seenAt(detail.first_seen),
+      last_seen: detail.last_seen === null ? null : seenAt(detail.last_seen),
+      paths: by_path.map(({ path, blocked_count }) => ({
+        path: visible(path),
+        href: dashboardHref(days, { key, path }),
+        blocked: formatCount(blocked_count),
+        bar: formatBar(blocked_count, most),
+      })),
+      events: recent_events.map((event) => ({
+        ...seenAt(event.timestamp),
+        ...decision(event),
+        method: visible(event.method),
+        path: visible(event.path),
+        usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
+        rule: visible(event.rule_name),
+      })),
+      recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
+      dashboard_href: dashboardHref(days, back),
+      traffic_href: dashboardHref(days, { key }),
+      json_href: offenderJsonHref(key, days),
+      time: formatTime(nowMs),
+    },
+  }
+}
+
+/** `decision` is what the style sheet calls it. */
+function decision({ allowed, count, limit }: RecentEvent) {
+  if (!allowed) return { decision: 'blocked', decision_text: 'Blocked' }
+  // A rule that does not block lets through what another would have refused.
+  if (count > limit) return { decision: 'over-limit', decision_text: 'Over limit' }
+  return { decision: 'allowed', decision_text: 'Allowed' }
+}
+
+function seenAt(iso: string) {
+  return { iso, time: formatTime(Date.parse(iso)) }
+}

@@ -1,0 +1,46 @@
+import type { Breakdown, TrafficCounts } from '../analytics/breakdown.js'
+import { formatCount, formatRate, visible } from './format.js'
+import { type StackPart, stack } from './stack.js'
+
+/** A line of a table of traffic by rule, path or method. */
+export interface ShareRow {
+  readonly name: string
+  /** To the page filtered by it; undefined for what no filter names. */
+  readonly href: string | undefined
+  readonly requests: string
+  readonly blocked: string
+  readonly would_block: string
+  readonly block_rate: string
+  readonly parts: readonly StackPart[]
+}
+
+/**
+ * The lines of a table: the busiest first, all that is not listed in the last one.
+ *
+ * @param names how what is not named is called: `unnamed` what has an empty name, `other` what is not listed
+ */
+export function shareRows(
+  { shares, other }: Breakdown,
+  names: { readonly unnamed: string; readonly other: string },
+  hrefOf: (name: string) => string,
+): ShareRow[] {
+  const most = Math.max(other.total, ...shares.map(({ total }) => total))
+  const rows = shares.map((share) =>
+    share.name === ''
+      ? shareRow(names.unnamed, undefined, share, most)
+      : shareRow(visible(share.name), hrefOf(share.name), share, most),
+  )
+  return other.total === 0 ? rows : [...rows, shareRow(names.other, undefined, other, most)]
+}
+
+function shareRow(name: string, href: string | undefined, counts: TrafficCounts, most: number): ShareRow {
+  return {
+    name,
+    href,
+    requests: formatCount(counts.total),
+    blocked: formatCount(counts.blocked),
+    would_block: formatCount(counts.would_block),
+    block_rate: formatRate(counts.total === 0 ? 0 : counts.blocked / counts.total),
+    parts: stack(counts, most),
+  }
+}

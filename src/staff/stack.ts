@@ -1,0 +1,50 @@
+import type { TrafficCounts } from '../analytics/breakdown.js'
+
+/** What became of requests, as the style sheet calls it, in the order that bars show it: what matters at the root. */
+export const OUTCOMES = ['blocked', 'would-block', 'allowed'] as const
+
+export type Outcome = (typeof OUTCOMES)[number]
+
+/** A part of a bar, in percent of the longest there can be. */
+export interface StackPart {
+  readonly outcome: Outcome
+  readonly start: number
+  readonly length: number
+}
+
+/** So short a part can just be seen. */
+const LEAST_LENGTH = 1
+
+/**
+ * Stacks traffic into a bar: blocked, what would have been, and allowed.
+ *
+ * @param most the traffic that would fill the bar
+ * @returns the parts that are not nothing; each can be seen, and together they are 100 at most
+ */
+export function stack({ total, blocked, would_block }: TrafficCounts, most: number): StackPart[] {
+  const counts: Record<Outcome, number> = {
+    blocked,
+    'would-block': would_block,
+    allowed: total - blocked - would_block,
+  }
+  const lengths = OUTCOMES.map((outcome) =>
+    counts[outcome] > 0 ? Math.max(LEAST_LENGTH, (100 * counts[outcome]) / most) : 0,
+  )
+  // What the shortest parts got too much, the longest has to spare.
+  const tooMuch = Math.max(0, lengths.reduce((sum, length) => sum + length, 0) - 100)
+  const longest = Math.max(...lengths)
+  const parts: StackPart[] = []
+  let start = 0
+  for (const [place, outcome] of OUTCOMES.entries()) {
+    const wished = lengths[place] ?? 0
+    const length = wished === longest ? wished - tooMuch : wished
+    if (wished > 0) parts.push({ outcome, start: rounded(start), length: rounded(length) })
+    start += length
+  }
+  return parts
+}
+
+/** Exact enough for any screen, and short in the page. */
+export function rounded(percent: number): number {
+  return Math.round(percent * 100) / 100
+}

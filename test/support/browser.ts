@@ -1,0 +1,59 @@
+/** Chromium without a window, for what only a browser can tell. */
+import { existsSync } from 'node:fs'
+import { after, type TestContext } from 'node:test'
+import axe from 'axe-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { atEnd } from './at-end.js'
+
+const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
+/** Nothing of it calls home. */
+const ARGUMENTS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+
+/** Why Chromium is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
+export const chromiumMissing =
+  process.env.CI !== undefined || existsSync(EXECUTABLE) ? false : `no Chromium at ${EXECUTABLE} (CHROMIUM)`
+
+let launched: Promise<Browser> | undefined
+after(async () => (await launched)?.close())
+
+/** A page, and what its console complained about. The end of the test closes it. */
+export async function openPage(t: TestContext, options: BrowserContextOptions = {}) {
+  launched ??= chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS })
+  const context = await (await launched).newContext(options)
+  atEnd(t, () => context.close())
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => complaints.push(message.text()))
+  page.on('pageerror', (error) => complaints.push(error.message))
+  return { page, complaints }
+}
+
+// Scripts for the page are texts: its types, the DOM's, are none of this program's.
+
+/** What axe-core finds fault with, by WCAG 2.2 AA and its own best practices: the rule, and where. */
+export async function findFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source)
+  return page.evaluate<string[]>(`
+    axe.run({ runOnly: ${JSON.stringify(RULES)} }).then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')),
+    )`)
+}
+
+/** How wide the page is, in CSS pixels: more than the window means that it scrolls sideways. */
+export function widthOf(page: Page): Promise<number> {
+  return page.evaluate<number>('document.scrollingElement.scrollWidth')
+}
+
+/** The text and place of what has the focus. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate<string>('document.activeElement.name || document.activeElement.textContent.trim()')
+}
