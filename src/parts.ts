@@ -119,6 +119,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
   const sql = insertEventsSql(database.dialect)
   return new EventLog({
     write: (rowsJson) => database.execute(sql, [rowsJson]),
+    batchSize: database.dialect.rowsPerInsert,
     bufferSize: settings.eventBuffer,
     now: () => settings.clock.now(),
     log,

@@ -59,6 +59,8 @@ export interface Dialect {
   readonly provider: 'sqlite' | 'postgresql'
   /** How many writes may usefully be under way at once. */
   readonly writeConcurrency: number
+  /** How many rows of the event log one statement writes at most. */
+  readonly rowsPerInsert: number
   /** A table of this package, qualified. */
   table(name: string): string
   /** A timestamp from an expression that is milliseconds since the epoch. */

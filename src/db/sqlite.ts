@@ -9,6 +9,8 @@ import { createSqliteStatements } from './sqlite-statements.js'
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
   writeConcurrency: 1,
+  // The driver is synchronous: where no thread may be started, these hold up the event loop for a few milliseconds.
+  rowsPerInsert: 200,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
   toMs: (expression) => expression,

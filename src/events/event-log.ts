@@ -16,14 +16,14 @@ export interface EventLogStats {
 export interface EventLogOptions {
   /** Writes the rows, given as a JSON array of `eventValues`. */
   readonly write: (rowsJson: string) => Promise<unknown>
+  /** The most events that one statement writes. */
+  readonly batchSize: number
   /** The most events held back, waiting for the table; more are dropped and counted. */
   readonly bufferSize: number
   readonly now: () => number
   readonly log: { error(details: object, message: string): void }
 }
 
-/** One statement's worth: a synchronous driver holds up the event loop for a few milliseconds with it. */
-export const MAX_BATCH_SIZE = 200
 const ERROR_LOG_INTERVAL_MS = 60_000
 
 /**
@@ -77,7 +77,7 @@ export class EventLog {
 
   async #writeBatch(): Promise<void> {
     await yieldToEventLoop()
-    await this.#write(this.#buffer.splice(0, MAX_BATCH_SIZE))
+    await this.#write(this.#buffer.splice(0, this.#options.batchSize))
     this.#turn = this.#buffer.length > 0 ? this.#writeBatch() : undefined
   }
 

@@ -43,6 +43,7 @@ function logOf({ bufferSize = 1_000 } = {}) {
       if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
       if (table.failure !== undefined) throw table.failure
     },
+    batchSize: 200,
     bufferSize,
     now: clock.now,
     log: { error: (_details, message) => lines.push(message) },
@@ -102,6 +103,7 @@ describe('the event log', () => {
     const written: number[] = []
     const events = new EventLog({
       write: async (rowsJson) => written.push(rowsJson.length),
+      batchSize: 200,
       bufferSize: 10,
       now: Date.now,
       log: { error: () => assert.fail() },

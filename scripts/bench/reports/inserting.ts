@@ -1,6 +1,5 @@
 import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql } from '../../../src/events/event.js'
-import { MAX_BATCH_SIZE } from '../../../src/events/event-log.js'
 import { createEvents } from './synthetic-log.js'
 
 /** Takes the rollups from a database, so that it writes events as if there were none. */
@@ -30,7 +29,9 @@ export async function compareInserting(
   const tookMs = new Map([withRollups, without].map((database) => [database, 0]))
   for (let batch = 0; batch < batches; batch++) {
     const rows = JSON.stringify(
-      Array.from({ length: MAX_BATCH_SIZE }, (_, place) => eventValues(makeEvent(nowMs + batch * 10 + place))),
+      Array.from({ length: withRollups.dialect.rowsPerInsert }, (_, place) =>
+        eventValues(makeEvent(nowMs + batch * 10 + place)),
+      ),
     )
     // Now the one first, now the other.
     const turn = batch % 2 === 0 ? [withRollups, without] : [without, withRollups]
