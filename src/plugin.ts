@@ -77,7 +77,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const decoration: SmartRateLimit = {
     client: opened.client,
     store,
-    analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold),
+    analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold, settings.logEvents === 'blocked'),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
       invalidateCache: () => {

@@ -60,8 +60,13 @@ export function createAnalytics({
 }
 
 /** The reports of a database that is open already. */
-export function analyticsOf(database: Database, clock: Clock, alertThreshold: number | undefined): Analytics {
-  const read = reportsOf(database, clock)
+export function analyticsOf(
+  database: Database,
+  clock: Clock,
+  alertThreshold: number | undefined,
+  onlyBlocked = false,
+): Analytics {
+  const read = reportsOf(database, clock, onlyBlocked)
   // Being async, they reject where an option is wrong; a caller has one way to hear of it.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   return {

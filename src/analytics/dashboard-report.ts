@@ -34,6 +34,8 @@ export interface DashboardReport {
   readonly by_method: Breakdown
   readonly over_time: OverTime
   readonly near_limit: NearLimit
+  /** Requests of the window whose paths the rollups did not keep apart, so that a filter by path leaves them out. */
+  readonly unknown_paths: number
 }
 
 export interface DashboardReportOptions {
@@ -51,7 +53,9 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
     const { nowMs } = snapshot
     const summary = async (its: number, period = windowOf(its, nowMs)) =>
       summaryOf(its, await countTraffic(snapshot, period, filter))
-    const traffic = await readTraffic(snapshot, windowOf(days, nowMs), filter)
+    const { path, ...others } = filter
+    const anyPath = await readTraffic(snapshot, windowOf(days, nowMs), others)
+    const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
     const counts = sumOf(traffic)
     const window = summaryOf(days, counts)
     const windowWasBefore = await summary(days, windowBefore(days, nowMs))
@@ -81,6 +85,7 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
       by_method: breakdown(traffic, ({ method }) => method),
       over_time: await readOverTime(snapshot, days, filter),
       near_limit: await nearLimit(filter)(snapshot),
+      unknown_paths: path === undefined ? 0 : sumOf(anyPath.filter((its) => its.path === '')).total,
     }
   }
 }

@@ -1,9 +1,17 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { blockRate } from './traffic-summary.js'
-import { checkAtLeastOne, checkDays, type Report, type Snapshot, windowOf } from './window.js'
+import {
+  type Coverage,
+  checkAtLeastOne,
+  checkDays,
+  coverageOf,
+  type Report,
+  type Snapshot,
+  windowOf,
+} from './window.js'
 
-export interface OffenderDetail {
+export interface OffenderDetail extends Coverage {
   readonly key: string
   readonly days: number
   readonly total: number
@@ -72,6 +80,7 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
       last_seen: lastMs === null ? null : isoTime(lastMs),
       by_path: await readBlockedPaths(snapshot, startMs, storedKey),
       recent_events: await readRecentEvents(snapshot, startMs, storedKey, recent),
+      ...coverageOf(snapshot),
     }
   }
 }

@@ -1,8 +1,8 @@
 import type { TrafficCounts } from './breakdown.js'
 import { countTraffic } from './traffic.js'
-import { checkDays, type Report, type WindowOptions, windowOf } from './window.js'
+import { type Coverage, checkDays, coverageOf, type Report, type WindowOptions, windowOf } from './window.js'
 
-export interface TrafficSummary {
+export interface TrafficSummary extends Coverage {
   readonly days: number
   readonly total: number
   readonly allowed: number
@@ -14,7 +14,10 @@ export interface TrafficSummary {
 /** How much was asked for, and how much of it was refused. */
 export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
   checkDays(days)
-  return async (snapshot) => summaryOf(days, await countTraffic(snapshot, windowOf(days, snapshot.nowMs)))
+  return async (snapshot) => {
+    const summary = summaryOf(days, await countTraffic(snapshot, windowOf(days, snapshot.nowMs)))
+    return { ...summary, ...coverageOf(snapshot) }
+  }
 }
 
 export function summaryOf(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {

@@ -10,6 +10,18 @@ export interface Snapshot {
   readonly query: Query
   readonly dialect: Dialect
   readonly nowMs: number
+  /** Whether the log holds refusals alone, and would-be refusals: `logEvents: 'blocked'`. */
+  readonly onlyBlocked: boolean
+}
+
+/** What a report says of itself where it knows of refusals alone. */
+export interface Coverage {
+  /** Present where this process logs refusals and would-be refusals alone: there are no other requests in the counts. */
+  readonly only_blocked?: true
+}
+
+export function coverageOf({ onlyBlocked }: Snapshot): Coverage {
+  return onlyBlocked ? { only_blocked: true } : {}
 }
 
 /** A report whose options were found valid. Several can read the same snapshot. */
@@ -26,9 +38,9 @@ export interface RankingOptions extends WindowOptions {
 }
 
 /** Runs reports against a database; what this process has served so far is in them. */
-export function reportsOf(database: Database, clock: Clock) {
+export function reportsOf(database: Database, clock: Clock, onlyBlocked = false) {
   return <Result>(report: Report<Result>): Promise<Result> =>
-    database.report((query) => report({ query, dialect: database.dialect, nowMs: clock.now() }))
+    database.report((query) => report({ query, dialect: database.dialect, nowMs: clock.now(), onlyBlocked }))
 }
 
 /** The condition that an event lies in a period. */

@@ -27,7 +27,7 @@ export function dashboardContext(report: DashboardReport, log: LogState, nowMs: 
       kept: filterEntries(filter).map(([name, value]) => ({ name, value })),
       filter: filterForm(report),
       is_filtered: isFiltered(filter),
-      notices: logNotices(log, hasTraffic),
+      notices: logNotices(log, hasTraffic, report.unknown_paths),
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
       nothing: hasTraffic ? undefined : nothing(report, log),

@@ -21,13 +21,15 @@ export function logsOnlyBlocked({ switches: { logEvents } }: LogState): boolean 
  * What `notices.hbs` says about the log before anything else.
  *
  * @param hasTraffic whether the page shows any; where it does not, it says why itself
+ * @param unknownPaths how many requests a filter by path had to leave out
  */
-export function logNotices(state: LogState, hasTraffic: boolean) {
+export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 0) {
   const { enabled, logEvents } = state.switches
   return {
     limiter_off: !enabled,
     log_off: hasTraffic && enabled && logEvents === false,
     only_blocked: enabled && logEvents === 'blocked',
+    unknown_paths: unknownPaths === 0 ? undefined : unknownPathsText(unknownPaths),
     dropped: state.stats.dropped === 0 ? undefined : droppedText(state.stats.dropped),
   }
 }
@@ -41,6 +43,10 @@ export function logHealth({ stats: { written, dropped, buffered, lastError } }: 
     has_dropped: dropped > 0,
     last_error: lastError === null ? undefined : visible(lastError),
   }
+}
+
+function unknownPathsText(count: number): string {
+  return count === 1 ? '1 request is left out' : `${formatCount(count)} requests are left out`
 }
 
 function droppedText(dropped: number): string {

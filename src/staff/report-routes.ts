@@ -27,8 +27,8 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
 
 /** The routes behind the guard, relative to the dashboard. */
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages): void {
-  const { database, clock } = internals
-  const reports = reportsOf(database, clock)
+  const { database, clock, switches } = internals
+  const reports = reportsOf(database, clock, switches.logEvents === 'blocked')
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {

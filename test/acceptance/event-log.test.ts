@@ -78,6 +78,9 @@ forEachDatabase((provider) => {
         ['watch', true, 2],
       ],
     )
+    const { analytics } = app.smartRateLimit
+    assert.equal((await analytics.getTrafficSummary()).only_blocked, true)
+    assert.equal((await analytics.getOffenderDetail({ key: 'ip:127.0.0.1' })).only_blocked, true)
   })
 
   test('an event of a rateLimits prefix carries the key of the client, so that offenders add up', async (t) => {

@@ -99,6 +99,13 @@ forEachDatabase((_provider, open) => {
     const listed = report.by_path.shares.reduce((sum, { total }) => sum + total, 0)
     assert.equal(report.by_path.other.total, 6_050 - listed)
 
+    const filtered = await reportsOf(
+      database,
+      fakeClock(NOW_MS),
+    )(dashboardReport({ days: 1, filter: { path: '/busy' } }))
+    assert.equal(filtered.window.total, 50)
+    assert.equal(filtered.unknown_paths, 6_000 - 255 * 2, 'which may have had such a path, or not')
+
     await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path <> '/busy'`)
     await foldRollups(database)
     const after = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))

@@ -1,8 +1,10 @@
 /** What the dashboard says of the log, and how it is filtered. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { databaseOf } from '../../src/db/database.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { logEvents } from '../support/events.js'
+import { foldRollups } from '../support/rollups.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
@@ -196,4 +198,22 @@ test('what is not listed is one row, the last', async (t) => {
   const names = namesIn((await request(DASHBOARD)).text, 'paths')
 
   assert.deepEqual([names.length, names.at(-1)], [21, 'other paths'])
+})
+
+test('a filter by path says how many requests it had to leave out', async (t) => {
+  const { app, page } = await startWithTraffic(t)
+  const strange = Array.from({ length: 300 }, (_, place) => ({
+    timestamp: new Date(NOW_MS - 60_000),
+    key: 'ip:192.0.2.9',
+    path: `/strange/${place}`,
+    method: 'GET',
+    allowed: true,
+    count: 1,
+    limit: 2,
+  }))
+  await app.smartRateLimit.client.rateLimitEvent.createMany({ data: strange })
+  await foldRollups(databaseOf(app.smartRateLimit.client))
+
+  assert.match(await page('?path=%2Fauth'), /<b>46 requests are left out\.<\/b>/)
+  assert.doesNotMatch(await page(''), /left out/)
 })
