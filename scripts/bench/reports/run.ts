@@ -38,6 +38,8 @@ const OPTIONS = {
   },
 } as const satisfies Options
 
+const interruption = new AbortController()
+
 const DAYS = 7
 const INSERT_BATCHES = 300
 
@@ -81,7 +83,10 @@ async function measure(provider: 'sqlite' | 'postgresql', events: number, condit
       const database = databaseOf(client)
       const nowMs = Date.now()
       const progress = createProgress()
-      await fillLog(database, events, nowMs, (written) => progress.show(`${provider}: ${written} of ${events} events`))
+      await fillLog(database, events, nowMs, (written) => {
+        interruption.signal.throwIfAborted()
+        progress.show(`${provider}: ${written} of ${events} events`)
+      })
       progress.end()
       await settle(provider, client)
       warnLine(`${provider}: ${events} events are written; measuring`)
@@ -127,7 +132,10 @@ async function timeAll<Work>(
   time: (work: Work) => Promise<Timing>,
 ): Promise<Record<string, Timing>> {
   const timings: Record<string, Timing> = {}
-  for (const [name, work] of Object.entries(works)) timings[name] = await time(work)
+  for (const [name, work] of Object.entries(works)) {
+    interruption.signal.throwIfAborted()
+    timings[name] = await time(work)
+  }
   return timings
 }
 
@@ -144,7 +152,8 @@ async function measureInserting(provider: 'sqlite' | 'postgresql', events: numbe
         const nowMs = Date.now()
         await without.ready()
         await dropRollups(without)
-        for (const database of databases) await fillLog(database, events, nowMs, () => undefined)
+        for (const database of databases)
+          await fillLog(database, events, nowMs, () => interruption.signal.throwIfAborted())
         for (const client of clients) await settle(provider, client)
         const ratio = await compareInserting(withRollups, without, INSERT_BATCHES, nowMs)
         await Promise.all(clients.map((client) => client.$disconnect()))
@@ -195,9 +204,11 @@ async function chosenDatabases(names: string): Promise<('sqlite' | 'postgresql')
   return chosen
 }
 
+// Stops what is under way, which then cleans up; a second signal ends at once.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
 try {
   process.exitCode = await bench(process.argv.slice(2))
 } catch (error) {
-  warnLine(`bench:reports: ${describeError(error)}`)
-  process.exitCode = error instanceof UsageError ? 2 : 1
+  warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : describeError(error)}`)
+  process.exitCode = interruption.signal.aborted ? 130 : error instanceof UsageError ? 2 : 1
 }

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, test } from 'node:test'
+import { runScript, startScript } from '../support/scripts.js'
+
+describe('npm run bench:reports', () => {
+  test('measures every report, the page by filter, and what rollups cost', async () => {
+    const args = ['--sizes', '3000', '--databases', 'sqlite', '--runs', '2', '--plain-runs', '1']
+    const { status, stdout, stderr } = await runScript('bench/reports/run', args)
+    assert.equal(status, 0, stderr)
+    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){5} \d+ \|$/m)
+    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){8}$/m)
+    assert.match(stdout, /^Writing an event with rollups takes [\d.]+ times as long as without, on SQLite\.$/m)
+  })
+
+  test('a wrong size or database is wrong usage', async () => {
+    const size = await runScript('bench/reports/run', ['--sizes', 'many'])
+    assert.deepEqual([size.status, size.stdout], [2, ''])
+    assert.match(size.stderr, /--sizes is "many": give whole numbers/)
+    const database = await runScript('bench/reports/run', ['--databases', 'mysql'])
+    assert.deepEqual([database.status, database.stdout], [2, ''])
+    assert.match(database.stderr, /--databases has "mysql": give sqlite, postgresql or both/)
+  })
+
+  test('leaves nothing behind when it is interrupted', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
+    try {
+      const args = ['--sizes', '2000,100000000', '--databases', 'sqlite', '--runs', '1', '--plain-runs', '1']
+      const child = startScript('bench/reports/run', args, { env: { TMPDIR: folder } })
+      const stderr = text(child.stderr)
+      await once(child.stderr, 'data')
+      child.kill('SIGINT')
+      await once(child, 'close')
+      assert.equal(child.exitCode, 130)
+      assert.match(await stderr, /bench:reports: interrupted\n$/)
+      const left = await readdir(folder)
+      assert.deepEqual(
+        left.filter((name) => name.startsWith('ratelimit-bench-')),
+        [],
+      )
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+})
