@@ -13,6 +13,9 @@ const STATEMENT_TIMEOUT_MS = 5_000
 const REPORT_TIMEOUT_MS = 60_000
 /** How long a transaction of somebody else that wrote to a table is waited for before that table cannot be locked. */
 const LOCK_TIMEOUT_MS = 10_000
+/** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
+const BEGIN_REPORT =
+  'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
@@ -94,9 +97,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     snapshot(read) {
-      return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', (client) =>
-        read(queryOf(client, REPORT_TIMEOUT_MS)),
-      )
+      return inTransaction(pool, BEGIN_REPORT, (client) => read(queryOf(client, REPORT_TIMEOUT_MS)))
     },
 
     locked(tables, work) {

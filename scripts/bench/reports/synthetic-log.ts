@@ -11,6 +11,9 @@ const BLOCKED_SHARE = 0.1
 /** Events without a table in between are made faster than they are written: large batches keep the filling short. */
 const FILL_BATCH = 2_000
 
+/** As often as autovacuum, which is off on some servers, would come at some thousands of events per second. */
+const VACUUM_INTERVAL = 200_000
+
 /** The same events in every run: Mulberry32, a generator of 32 bits of state (public domain). */
 function createRandom(seed: number): () => number {
   let state = seed
@@ -81,12 +84,16 @@ export async function fillLog(
   const makeEvent = createEvents(events)
   const stepMs = (LOG_DAYS * DAY_MS) / events
   const startMs = nowMs - LOG_DAYS * DAY_MS
-  const sql = insertEventsSql(database.dialect)
+  const { dialect } = database
+  const sql = insertEventsSql(dialect)
   for (let written = 0; written < events; written += FILL_BATCH) {
     const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, place) =>
       eventValues(makeEvent(Math.floor(startMs + (written + place) * stepMs))),
     )
     await database.execute(sql, [JSON.stringify(rows)])
+    if (written % VACUUM_INTERVAL === 0 && dialect.provider === 'postgresql') {
+      await database.execute(`VACUUM ${dialect.table('rate_limit_rollup_delta')}`)
+    }
     onProgress(written + rows.length)
   }
 }
