@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import BetterSqlite3 from 'better-sqlite3'
 import pg from 'pg'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
 import { reportsOf } from '../../src/analytics/window.js'
@@ -169,12 +170,14 @@ forEachDatabase((_provider, open) => {
   })
 })
 
+const SQLITE_ROW_TRIGGERS = ['replaced_before', 'replaced_after', 'moved_before', 'moved_after']
+
 /** Takes the database back to before the migration. */
 async function forgetRollups(database: Database): Promise<void> {
   const { dialect } = database
   const sqlite = dialect.provider === 'sqlite'
   const triggers = ['insert', 'update', 'delete', ...(sqlite ? [] : ['truncate'])].map((event) => `rollup_${event}`)
-  for (const name of [...triggers, ...(sqlite ? ['replaced_before', 'replaced_after'] : [])]) {
+  for (const name of [...triggers, ...(sqlite ? SQLITE_ROW_TRIGGERS : [])]) {
     const on = sqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
     await database.execute(`DROP TRIGGER "rate_limit_event_${name}"${on}`)
   }
@@ -211,6 +214,40 @@ test('on SQLite, whatever INSERT does about a conflict is noticed', async (t) =>
        SELECT ${NOW_MS} - i * 60000, 'user:' || i % 100, '/' || i % 10, 'GET', i % 2, 2, 1 + i % 2 FROM n`,
     )
     await compareNowAndFolded(database)
+  }
+})
+
+test('on SQLite, rows that others take the place of are noticed, however they do', async (t) => {
+  const columns = 'id, "timestamp", key, path, method, allowed, count, "limit"'
+  const insert = (id: number, path: string, policy = 'INSERT') =>
+    `${policy} INTO rate_limit_event (${columns}) VALUES (${id}, ${NOW_MS}, 'a', '${path}', 'GET', 0, 1, 1)`
+  const ways: readonly (readonly [before: string, ...then: string[]])[] = [
+    // A row that stayed, and whose id is used again later.
+    [insert(5, '/b', 'INSERT OR IGNORE'), 'DELETE FROM rate_limit_event', insert(5, '/c')],
+    [insert(5, '/b', 'INSERT OR IGNORE'), 'UPDATE rate_limit_event SET id = 7', insert(5, '/c')],
+    [
+      insert(5, '/b', 'INSERT OR IGNORE'),
+      'DELETE FROM rate_limit_event',
+      'DELETE FROM sqlite_sequence',
+      `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
+       SELECT ${NOW_MS}, 'b', '/', 'GET', 0, 1, 1 FROM n`,
+    ],
+    [insert(6, '/b'), 'UPDATE OR REPLACE rate_limit_event SET id = 5 WHERE id = 6'],
+    [insert(6, '/b'), "UPDATE OR REPLACE rate_limit_event SET rowid = 5, path = '/c' WHERE id = 6"],
+    [insert(6, '/b'), 'UPDATE OR IGNORE rate_limit_event SET id = 5', 'DELETE FROM rate_limit_event', insert(5, '/')],
+    [insert(-5, '/b'), insert(-5, '/c', 'REPLACE'), insert(0, '/b'), insert(0, '/c', 'REPLACE')],
+  ]
+  for (const recursive of ['OFF', 'ON']) {
+    for (const [before, ...then] of ways) {
+      const { database, url, close } = await openTestDatabase('sqlite')
+      t.after(close)
+      const host = new BetterSqlite3(sqlitePath(url))
+      host.pragma(`recursive_triggers = ${recursive}`)
+      for (const sql of [insert(5, '/'), before, ...then]) host.exec(sql)
+      host.close()
+      await compareNowAndFolded(database)
+    }
   }
 })
 
