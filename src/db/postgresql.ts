@@ -13,6 +13,8 @@ const STATEMENT_TIMEOUT_MS = 5_000
 const REPORT_TIMEOUT_MS = 60_000
 /** How long a transaction of somebody else that wrote to a table is waited for before that table cannot be locked. */
 const LOCK_TIMEOUT_MS = 10_000
+/** What a lock was waited for has to be seen, whatever isolation the role has by default. */
+const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
@@ -100,7 +102,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     locked(tables, work) {
-      return inTransaction(pool, 'BEGIN', async (client) => {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         const query = queryOf(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
@@ -109,7 +111,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     exclusively(migrate) {
-      return inTransaction(pool, 'BEGIN', async (client) => {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which asks for the right to create schemas even where there is nothing to create.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])

@@ -343,6 +343,24 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await host.query('COMMIT')
     await compareNowAndFolded(database)
   })
+
+  test('TRUNCATE is refused to a transaction that keeps its snapshot, and so cannot take all there is', async (t) => {
+    const { database, url, schema, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const host = await connect(url, schema)
+    t.after(() => host.end())
+    await host.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+    await host.query('SELECT count(*) FROM rate_limit_event')
+    await insertEvents(database, [blocked(NOW_MS)])
+    await assert.rejects(host.query('TRUNCATE rate_limit_event'), /READ COMMITTED/)
+    await host.query('ROLLBACK')
+    await compareNowAndFolded(database)
+    await host.query('BEGIN ISOLATION LEVEL READ UNCOMMITTED')
+    await host.query('TRUNCATE rate_limit_event')
+    await host.query('COMMIT')
+    await compareNowAndFolded(database)
+    assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 0)
+  })
 })
 
 async function connect(url: string, schema: string): Promise<pg.Client> {

@@ -80,7 +80,7 @@ DECLARE
     emptied BIGINT[];
 BEGIN
     -- A transaction that keeps to an older snapshot could not delete what others have folded meanwhile.
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RETURN;
     END IF;
     IF waits THEN
@@ -171,6 +171,11 @@ DECLARE
     appended BIGINT;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
+        -- TRUNCATE takes the events of all transactions; one that keeps to its snapshot could not take all deltas of them.
+        IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+            RAISE EXCEPTION 'rate_limit_event can be truncated in READ COMMITTED transactions alone'
+                USING ERRCODE = 'invalid_transaction_state', HINT = 'Use DELETE, or begin with ISOLATION LEVEL READ COMMITTED.';
+        END IF;
         -- The trend keeps what the deltas have for it.
         PERFORM "rate_limit_rollup_fold"(true);
         DELETE FROM "rate_limit_rollup_delta";
