@@ -19,7 +19,6 @@ const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
 export function postgresqlDialect(schema: string): Dialect {
-  const hourOf = (expression: string) => `${pg.escapeIdentifier(schema)}.rate_limit_hour(${expression})`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
@@ -29,8 +28,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not in `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    hourOf,
-    deltaMoment: { column: 'hour', from: hourOf },
+    hourOf: (expression) => `${pg.escapeIdentifier(schema)}.rate_limit_hour(${expression})`,
     foldRollups: `SELECT ${pg.escapeIdentifier(schema)}.rate_limit_rollup_fold(true)`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
