@@ -63,6 +63,16 @@ forEachDatabase((_provider, open) => {
     })
   }
 
+  test('what is dated later than the year 9999 is one day', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    await insertEvents(database, [event(0), event(-4_000_000), event(-5_000_000)])
+    await foldRollups(database)
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_traffic_rollup')}`)
+    assert.deepEqual((await verifyRollups(database)).wrong_days, ['2026-01-15', '+010000-01-01'])
+    assert.deepEqual(await verifyRollups(database), { days: 2, ...NOTHING_WRONG })
+  })
+
   test('a repair leaves alone the trend of what was deleted since, and the paths that found no room', async (t) => {
     const { database, close } = await open()
     t.after(close)
