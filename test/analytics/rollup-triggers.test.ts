@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import BetterSqlite3 from 'better-sqlite3'
 import pg from 'pg'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
+import { verifyRollups } from '../../src/analytics/verify-rollups.js'
 import { reportsOf } from '../../src/analytics/window.js'
 import { DAY_MS, HOUR_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
@@ -342,6 +343,25 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await host.query(insertMany(5_000, 'host'))
     await host.query('COMMIT')
     await compareNowAndFolded(database)
+  })
+
+  test('a pile that nobody could fold is folded in parts, none of which takes long', async (t) => {
+    const { database, url, schema, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const host = await connect(url, schema)
+    t.after(() => host.end())
+    await host.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
+    await host.query(
+      `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
+       SELECT to_timestamp(${NOW_MS} / 1000.0), 'key:' || n, '/' || n % 300, 'GET', false, 1, 1 FROM generate_series(1, 25000) AS n`,
+    )
+    await host.query('DELETE FROM rate_limit_event WHERE id % 3 = 0')
+    await host.query('COMMIT')
+    for (const left of [33_333 - 16_384, 33_333 - 2 * 16_384, 0]) {
+      await host.query('SELECT rate_limit_rollup_fold(false)')
+      assert.equal(await rowsOf(database, 'rate_limit_rollup_delta'), left)
+      assert.equal((await verifyRollups(database, { dryRun: true })).wrong_rows, 0)
+    }
   })
 
   test('TRUNCATE is refused to a transaction that keeps its snapshot, and so cannot take all there is', async (t) => {
