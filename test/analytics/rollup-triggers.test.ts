@@ -70,14 +70,15 @@ forEachDatabase((_provider, open) => {
   test('thousands of events are folded by themselves, and nothing is left to fold for long', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    for (let batch = 0; batch < 20; batch++) {
+    // PostgreSQL throws dice: that it folds after none of these batches happens once in 30,000 times.
+    for (let batch = 0; batch < 8; batch++) {
       await insertEvents(
         database,
-        Array.from({ length: 500 }, (_, place) => blocked(NOW_MS - (place % 48) * HOUR_MS, { key: `user:${place}` })),
+        Array.from({ length: 3_000 }, (_, place) => blocked(NOW_MS - (place % 48) * HOUR_MS, { key: `user:${place}` })),
       )
     }
     const left = await rowsOf(database, 'rate_limit_rollup_delta')
-    assert.ok(left < 10_000 * 0.9, `${left} of 10,000 are left`)
+    assert.ok(left < 24_000 * 0.9, `${left} of 24,000 are left`)
     assert.ok((await rowsOf(database, 'rate_limit_traffic_rollup')) > 0)
     await compareNowAndFolded(database)
   })
