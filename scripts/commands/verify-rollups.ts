@@ -16,7 +16,7 @@ export const verifyRollupsCommand = defineCommand({
   name: 'verify-rollups',
   summary: 'Recount the event log, and repair what the reports add up',
   description: [
-    'Reports add up counts by hour and day, which database triggers keep. This compares them with the events, and makes those of days that differ anew; while it repairs a day, new events wait. Nothing has to be run for reports to be right: it is for after a restore, or after somebody disabled the triggers.',
+    'Reports add up counts by hour and day, which database triggers keep. This compares them with the events, and makes those of days that differ anew; while it repairs a day, new events wait (and counters, on SQLite): those of a server give up after five seconds, which only a day of millions takes. Nothing has to be run for reports to be right: it is for after a restore, or after somebody disabled the triggers.',
     'With --dry-run nothing is repaired, and the exit status is 1 where something differs.',
   ],
   options: {

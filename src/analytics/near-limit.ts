@@ -36,7 +36,7 @@ export function nearLimit(filter: ReportFilter): Report<NearLimit> {
     const clients = await query<NearLimitClient>(
       `SELECT key, rule_name, MAX(count * 1.0 / "limit") AS usage, COUNT(*) AS requests
        FROM (${latestSql('key, rule_name, allowed, count, "limit"', parameters)}) AS latest
-       WHERE allowed <> false AND count <= "limit" AND count * 10 > "limit" * 8 AND "limit" > 0
+       WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
        GROUP BY key, rule_name
        ORDER BY MAX(count * 1.0 / "limit") DESC, COUNT(*) DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('rule_name')}
        LIMIT ${MAX_CLIENTS}`,

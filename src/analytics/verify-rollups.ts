@@ -16,7 +16,7 @@ export interface Verification {
   readonly days: number
   /** How many rows of the rollups were wrong or missing. */
   readonly wrong_rows: number
-  /** The days that these rows are of, as `2026-01-31`, in UTC. */
+  /** The days that these rows are of, as `2026-01-31`, in UTC; `+010000-01-01` stands for all that are later. */
   readonly wrong_days: readonly string[]
 }
 
@@ -39,7 +39,7 @@ export async function verifyRollups(
     days++
     if (differences > 0) {
       wrongRows += differences
-      wrongDays.push(new Date(day * DAY_MS).toISOString().slice(0, 10))
+      wrongDays.push(new Date(day * DAY_MS).toISOString().replace(/T.*/, ''))
       if (!dryRun) await repairRollups(database, period)
     }
     onProgress?.(days)

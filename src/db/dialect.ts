@@ -69,8 +69,6 @@ export interface Dialect {
   toMs(expression: string): string
   /** The hours since the epoch of a timestamp; negative before it, and far away where it is no time. */
   hourOf(expression: string): string
-  /** The column of the rollups' deltas that tells their hour, and what to write there for a timestamp. */
-  readonly deltaMoment: { readonly column: string; from(expression: string): string }
   /** The statement that folds the deltas into the rollups, as the triggers do every few thousand events. */
   readonly foldRollups: string
   /** An expression, a parameter above all, taken for a whole number. */

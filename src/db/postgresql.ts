@@ -16,11 +16,12 @@ const LOCK_TIMEOUT_MS = 10_000
 /** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
 const BEGIN_REPORT =
   'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
+/** What a lock was waited for has to be seen, whatever isolation the role has by default. */
+const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
 export function postgresqlDialect(schema: string): Dialect {
-  const hourOf = (expression: string) => `${pg.escapeIdentifier(schema)}.rate_limit_hour(${expression})`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
@@ -30,8 +31,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not in `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    hourOf,
-    deltaMoment: { column: 'hour', from: hourOf },
+    hourOf: (expression) => `${pg.escapeIdentifier(schema)}.rate_limit_hour(${expression})`,
     foldRollups: `SELECT ${pg.escapeIdentifier(schema)}.rate_limit_rollup_fold(true)`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
@@ -101,7 +101,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     locked(tables, work) {
-      return inTransaction(pool, 'BEGIN', async (client) => {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         const query = queryOf(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
@@ -110,7 +110,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     exclusively(migrate) {
-      return inTransaction(pool, 'BEGIN', async (client) => {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which asks for the right to create schemas even where there is nothing to create.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])

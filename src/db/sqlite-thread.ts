@@ -35,6 +35,8 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
   let lastId = 0
   let isOnline = false
   let crash: unknown
+  /** What all statements fail with once the thread is no more. */
+  let end: Error | undefined
 
   worker.unref()
   worker.on('error', (error) => {
@@ -44,7 +46,8 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     worker.once('exit', () => {
       const wasOnline = isOnline
       isOnline = false
-      fail(new Error('The thread of the rate limit database ended', { cause: crash }))
+      end = new Error('The thread of the rate limit database ended', { cause: crash })
+      fail(end)
       ended(wasOnline)
       resolve()
     })
@@ -63,6 +66,10 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
 
   function ask(sql: string, parameters: readonly SqlValue[], reads: boolean): Promise<string | number> {
     return new Promise((resolve, reject) => {
+      if (end !== undefined) {
+        reject(end)
+        return
+      }
       const id = ++lastId
       if (waiting.size === 0) worker.ref()
       waiting.set(id, { resolve, reject })

@@ -17,7 +17,6 @@ export const sqliteDialect: Dialect = {
   // As the migration has it.
   hourOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN 1000000000000
     WHEN ${expression} < 0 THEN -1 ELSE CAST(${expression} AS INTEGER) / 3600000 END`,
-  deltaMoment: { column: '"timestamp"', from: (expression) => expression },
   foldRollups: 'INSERT INTO rate_limit_rollup_fold VALUES (1)',
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { verifyRollups } from '../../src/analytics/verify-rollups.js'
+import { createRateLimitClient } from '../../src/client.js'
 import { DAY_MS } from '../../src/clock.js'
+import { databaseOf } from '../../src/db/database.js'
 import { compareReports } from '../support/compare-reports.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
 import { foldRollups } from '../support/rollups.js'
 
@@ -61,6 +63,16 @@ forEachDatabase((_provider, open) => {
     })
   }
 
+  test('what is dated later than the year 9999 is one day', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    await insertEvents(database, [event(0), event(-4_000_000), event(-5_000_000)])
+    await foldRollups(database)
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_traffic_rollup')}`)
+    assert.deepEqual((await verifyRollups(database)).wrong_days, ['2026-01-15', '+010000-01-01'])
+    assert.deepEqual(await verifyRollups(database), { days: 2, ...NOTHING_WRONG })
+  })
+
   test('a repair leaves alone the trend of what was deleted since, and the paths that found no room', async (t) => {
     const { database, close } = await open()
     t.after(close)
@@ -82,4 +94,22 @@ forEachDatabase((_provider, open) => {
     )
     assert.equal(rows?.rows, 257)
   })
+})
+
+test('a repair is whole where transactions keep their snapshots by default', { skip: postgresqlMissing }, async (t) => {
+  const { url, schema, close } = await openTestDatabase('postgresql')
+  const isolated = new URL(url)
+  isolated.searchParams.set('options', '-c default_transaction_isolation=repeatable\\ read')
+  // The driver takes a `+` for itself.
+  const client = createRateLimitClient({ database: isolated.href.replaceAll('+', '%20'), schema })
+  t.after(async () => {
+    await client.$disconnect()
+    await close()
+  })
+  const database = databaseOf(client)
+  await insertEvents(database, [event(0), event(0, { path: '/b' })])
+  await database.execute(`UPDATE ${database.dialect.table('rate_limit_rollup_delta')} SET total = 9`)
+  assert.deepEqual((await verifyRollups(database)).wrong_days, ['2026-01-15'])
+  assert.deepEqual(await verifyRollups(database), { days: 1, ...NOTHING_WRONG })
+  await compareReports(database, NOW_MS, 1)
 })

@@ -90,6 +90,25 @@ test('when the thread crashes the statements it had fail, and all later ones run
   assert.deepEqual(await database.query('SELECT 1 AS one'), [{ one: 1 }])
 })
 
+test('when the thread of reports crashes in the midst of one, that one fails, and all later ones are read', async (t) => {
+  const threads = watchThreads(t)
+  const { database } = await open(t)
+  const readOne = () => database.report((query) => query('SELECT 1 AS one'))
+  while (threads.length === 0) {
+    await readOne()
+    await turn()
+  }
+  await threads[0]?.ready
+  const broken = database.report(async (query) => {
+    await query('SELECT 1')
+    await threads[0]?.worker.terminate()
+    return query('SELECT 1')
+  })
+
+  await assert.rejects(broken, /thread .* ended/)
+  assert.deepEqual(await readOne(), [{ one: 1 }])
+})
+
 test('a file that another process has locked holds up neither the event loop nor the closing', async (t) => {
   const { database, path } = await startThread(t)
   const other = new BetterSqlite3(path)

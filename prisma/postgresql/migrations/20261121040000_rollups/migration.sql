@@ -73,14 +73,16 @@ CREATE FUNCTION "rate_limit_hour"(moment TIMESTAMPTZ) RETURNS BIGINT LANGUAGE sq
     END
 $$;
 
--- Folds the deltas into the rollups. Where another transaction is about it, it leaves them to that one, or waits for it.
+-- Folds the deltas into the rollups. Where another transaction is about it, it leaves them to that one, or waits for it and
+-- folds all there are. Otherwise it takes no more than a writer of events can wait for, should many have piled up: those
+-- that add events first, so that what takes from them finds where they were added.
 CREATE FUNCTION "rate_limit_rollup_fold"(waits BOOLEAN) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     turn BIGINT := (72707370::bigint << 32) | 'rate_limit_rollup_delta'::regclass::oid::bigint;
     emptied BIGINT[];
 BEGIN
     -- A transaction that keeps to an older snapshot could not delete what others have folded meanwhile.
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RETURN;
     END IF;
     IF waits THEN
@@ -90,7 +92,10 @@ BEGIN
     END IF;
 
     WITH taken AS (
-        DELETE FROM "rate_limit_rollup_delta" RETURNING *
+        DELETE FROM "rate_limit_rollup_delta" WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM "rate_limit_rollup_delta"
+            ORDER BY "total" > 0 DESC LIMIT CASE WHEN NOT waits THEN 16384 END
+        )) RETURNING *
     ), hours AS (
         SELECT "hour", "path", "rule_name", "method",
             SUM("total") AS "total", SUM("blocked") AS "blocked", SUM("would_block") AS "would_block"
@@ -171,6 +176,11 @@ DECLARE
     appended BIGINT;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
+        -- TRUNCATE takes the events of all transactions; one that keeps to its snapshot could not take all deltas of them.
+        IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+            RAISE EXCEPTION 'rate_limit_event can be truncated in READ COMMITTED transactions alone'
+                USING ERRCODE = 'invalid_transaction_state', HINT = 'Use DELETE, or begin with ISOLATION LEVEL READ COMMITTED.';
+        END IF;
         -- The trend keeps what the deltas have for it.
         PERFORM "rate_limit_rollup_fold"(true);
         DELETE FROM "rate_limit_rollup_delta";

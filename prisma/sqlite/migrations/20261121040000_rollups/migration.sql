@@ -224,10 +224,12 @@ BEGIN
         OLD."timestamp", CASE WHEN OLD."allowed" = 0 THEN OLD."key" END, OLD."path", OLD."rule_name", OLD."method",
         -1, -(OLD."allowed" = 0), -(OLD."allowed" <> 0 AND OLD."count" > OLD."limit"), 1
     );
+    DELETE FROM "rate_limit_event_replaced" WHERE "id" = OLD."id";
 END;
 
--- REPLACE INTO deletes the row it replaces without firing a trigger. So the row is noted before, and taken off when the
--- new one is there: INSERT OR IGNORE and ON CONFLICT come here too, and replace nothing.
+-- REPLACE deletes the row that is in the way of a new or moved one, and fires no trigger for it (but where somebody turned
+-- recursive_triggers on). So that row is noted before, and taken off when the other is in its place: with IGNORE and
+-- ON CONFLICT it stays. A note is dropped when its row goes any other way.
 CREATE TABLE "rate_limit_event_replaced" (
     "id" INTEGER NOT NULL PRIMARY KEY,
     "timestamp" DATETIME NOT NULL,
@@ -239,8 +241,8 @@ CREATE TABLE "rate_limit_event_replaced" (
     "would_block" BIGINT NOT NULL
 );
 
-CREATE TRIGGER "rate_limit_event_replaced_before" BEFORE INSERT ON "rate_limit_event"
-WHEN NEW."id" > 0 AND EXISTS (SELECT 1 FROM "rate_limit_event" WHERE "id" = NEW."id")
+-- Before it is there, a row that was given no id has -1.
+CREATE TRIGGER "rate_limit_event_replaced_before" BEFORE INSERT ON "rate_limit_event" WHEN NEW."id" <> -1
 BEGIN
     DELETE FROM "rate_limit_event_replaced";
     INSERT INTO "rate_limit_event_replaced"
@@ -251,6 +253,25 @@ END;
 
 CREATE TRIGGER "rate_limit_event_replaced_after" AFTER INSERT ON "rate_limit_event"
 WHEN EXISTS (SELECT 1 FROM "rate_limit_event_replaced" WHERE "id" = NEW."id")
+BEGIN
+    INSERT INTO "rate_limit_rollup_delta"
+        ("timestamp", "key", "path", "rule_name", "method", "total", "blocked", "would_block", "is_deletion")
+    SELECT "timestamp", "key", "path", "rule_name", "method", -1, -"blocked", -"would_block", 1
+    FROM "rate_limit_event_replaced" WHERE "id" = NEW."id";
+    DELETE FROM "rate_limit_event_replaced";
+END;
+
+CREATE TRIGGER "rate_limit_event_moved_before" BEFORE UPDATE ON "rate_limit_event" WHEN NEW."id" <> OLD."id"
+BEGIN
+    DELETE FROM "rate_limit_event_replaced";
+    INSERT INTO "rate_limit_event_replaced"
+    SELECT "id", "timestamp", CASE WHEN "allowed" = 0 THEN "key" END, "path", "rule_name", "method",
+        "allowed" = 0, "allowed" <> 0 AND "count" > "limit"
+    FROM "rate_limit_event" WHERE "id" = NEW."id";
+END;
+
+CREATE TRIGGER "rate_limit_event_moved_after" AFTER UPDATE ON "rate_limit_event"
+WHEN NEW."id" <> OLD."id" AND EXISTS (SELECT 1 FROM "rate_limit_event_replaced" WHERE "id" = NEW."id")
 BEGIN
     INSERT INTO "rate_limit_rollup_delta"
         ("timestamp", "key", "path", "rule_name", "method", "total", "blocked", "would_block", "is_deletion")
