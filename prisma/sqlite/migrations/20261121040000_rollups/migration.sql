@@ -66,7 +66,7 @@ CREATE TABLE "rate_limit_rollup_delta" (
             WHEN "timestamp" < 0 THEN -1
             ELSE CAST("timestamp" AS INTEGER) / 3600000
         END
-    ) VIRTUAL
+    ) STORED
 );
 
 -- The deltas, added up: by path, rule and method where "key" is null, else by key.
@@ -78,7 +78,8 @@ CREATE TABLE "rate_limit_rollup_stage" (
     "method" TEXT NOT NULL,
     "total" BIGINT NOT NULL,
     "blocked" BIGINT NOT NULL,
-    "would_block" BIGINT NOT NULL
+    "would_block" BIGINT NOT NULL,
+    "is_deletion" BOOLEAN NOT NULL
 );
 
 -- A row written here folds the deltas into the rollups, and is gone.
@@ -87,14 +88,14 @@ CREATE TABLE "rate_limit_rollup_fold" ("id" INTEGER NOT NULL PRIMARY KEY);
 CREATE TRIGGER "rate_limit_rollup_fold" AFTER INSERT ON "rate_limit_rollup_fold"
 BEGIN
     INSERT INTO "rate_limit_rollup_stage"
-    SELECT "hour", NULL, "path", "rule_name", "method", SUM("total"), SUM("blocked"), SUM("would_block")
+    SELECT "hour", NULL, "path", "rule_name", "method", SUM("total"), SUM("blocked"), SUM("would_block"), "is_deletion"
     FROM "rate_limit_rollup_delta" WHERE "hour" >= 0
-    GROUP BY "hour", "path", "rule_name", "method";
+    GROUP BY "path", "hour", "rule_name", "method", "is_deletion";
 
     INSERT INTO "rate_limit_rollup_stage"
-    SELECT "hour", "key", '', '', '', 0, SUM("blocked"), 0
+    SELECT "hour", "key", '', '', '', 0, SUM("blocked"), 0, 0
     FROM "rate_limit_rollup_delta" WHERE "hour" >= 0 AND "key" IS NOT NULL
-    GROUP BY "hour", "key";
+    GROUP BY "key", "hour";
 
     -- The busiest of the new combinations take the room that is left.
     INSERT INTO "rate_limit_traffic_rollup"
@@ -147,7 +148,7 @@ BEGIN
 
     INSERT INTO "rate_limit_trend"
     SELECT "hour", SUM("total"), SUM("blocked"), SUM("would_block")
-    FROM "rate_limit_rollup_delta" WHERE "hour" >= 0 AND NOT "is_deletion"
+    FROM "rate_limit_rollup_stage" WHERE "key" IS NULL AND NOT "is_deletion"
     GROUP BY "hour"
     ON CONFLICT ("hour") DO UPDATE SET
         "total" = "total" + excluded."total",
@@ -173,7 +174,7 @@ BEGIN
         AND "bucket" IN (SELECT "hour" / 24 FROM "rate_limit_rollup_stage" WHERE "key" IS NOT NULL);
 
     DELETE FROM "rate_limit_trend"
-    WHERE "total" = 0 AND "hour" IN (SELECT "hour" FROM "rate_limit_rollup_delta");
+    WHERE "total" = 0 AND "hour" IN (SELECT "hour" FROM "rate_limit_rollup_stage");
 
     DELETE FROM "rate_limit_rollup_delta";
     DELETE FROM "rate_limit_rollup_stage";
