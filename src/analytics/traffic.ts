@@ -1,3 +1,4 @@
+import type { Dialect } from '../db/dialect.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, Parameters, type ReportFilter } from './filter.js'
 import { type Period, partsOf } from './period.js'
@@ -18,63 +19,85 @@ export const EVENT_COUNTS = `1 AS total, CASE WHEN allowed = false THEN 1 ELSE 0
 
 /** All in one, for which an index is enough. */
 const COUNT_EVENTS = 'COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked'
-const COLUMNS = 'path, rule_name, method, total, blocked, would_block'
 
-/** The traffic of a period, by path, rule and method. */
-export function readTraffic(snapshot: Snapshot, period: Period, filter: ReportFilter = {}): Promise<Traffic[]> {
-  const parameters = new Parameters()
-  const eventColumns = `path, rule_name, method, ${EVENT_COUNTS}`
-  const rows = trafficSql(snapshot, period, filter, parameters, COLUMNS, eventColumns)
-  return snapshot.query<Traffic>(
-    `SELECT path, rule_name, method, SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block
-     FROM (${rows}) AS traffic GROUP BY path, rule_name, method`,
-    parameters.values,
-  )
+/**
+ * The traffic of a period, by path, rule and method. What the rollups have and what they have not is added up each by
+ * itself, and can come twice: together they would be sorted together, most of them once more.
+ */
+export async function readTraffic(
+  { query, dialect }: Snapshot,
+  period: Period,
+  filter: ReportFilter = {},
+): Promise<readonly Traffic[]> {
+  const read = async (parts: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
+    if (parts.length === 0) return []
+    return query<Traffic>(
+      `SELECT path, rule_name, method, SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block
+       FROM (${parts.join(' UNION ALL ')}) AS traffic GROUP BY path, rule_name, method`,
+      values,
+    )
+  }
+  const [ofRollups, ofEvents] = [new Parameters(), new Parameters()]
+  const columns = 'path, rule_name, method'
+  const rollups = rollupParts(dialect, period, filter, ofRollups, `${columns}, total, blocked, would_block`)
+  const events = eventParts(dialect, period, filter, ofEvents, `${columns}, ${EVENT_COUNTS}`)
+  return [...(await read(rollups, ofRollups)), ...(await read(events, ofEvents))]
 }
 
 /** How much was asked for in a period, and how much of it was refused. */
 export async function countTraffic(
-  snapshot: Snapshot,
+  { query, dialect }: Snapshot,
   period: Period,
   filter: ReportFilter = {},
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
   const parameters = new Parameters()
-  const rows = trafficSql(snapshot, period, filter, parameters, 'total, blocked', COUNT_EVENTS)
-  const [counts] = await snapshot.query<Pick<TrafficCounts, 'total' | 'blocked'>>(
-    `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked FROM (${rows}) AS traffic`,
+  const parts = [
+    ...rollupParts(dialect, period, filter, parameters, 'total, blocked'),
+    ...eventParts(dialect, period, filter, parameters, COUNT_EVENTS),
+  ]
+  const [counts] = await query<Pick<TrafficCounts, 'total' | 'blocked'>>(
+    `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked
+     FROM (${parts.join(' UNION ALL ')}) AS traffic`,
     parameters.values,
   )
   return counts ?? { total: 0, blocked: 0 }
 }
 
-/**
- * The rows to add up: whole buckets from the rollups, with what was not folded into them yet, and the events at the ends
- * of the period. The rollups know no keys of what was let through: with one in the filter, all is read from the events.
- */
-function trafficSql(
-  { dialect }: Snapshot,
+/** Queries of the whole buckets of a period, and of what was not folded into them yet. */
+function rollupParts(
+  dialect: Dialect,
   period: Period,
   filter: ReportFilter,
   parameters: Parameters,
   columns: string,
-  eventColumns: string,
-): string {
-  const passes = () => filtered(filter, parameters)
-  const eventsSql = (part: Period) =>
-    // Both values named: that lets the index on (allowed, timestamp) answer alone, where it can.
-    `SELECT ${eventColumns} FROM ${dialect.table('rate_limit_event')}
-     WHERE allowed IN (true, false) AND ${duringPeriod(dialect, part, parameters)}${passes()}`
-  if (filter.key !== undefined) return eventsSql(period)
-
-  const { buckets, hours, edges } = partsOf(period)
+): string[] {
+  if (filter.key !== undefined) return []
+  const { buckets, hours } = partsOf(period)
   return [
     ...buckets.map(
       ({ span, from, to }) =>
         `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
-         WHERE span = ${span} AND bucket >= ${parameters.add(from)} AND bucket < ${parameters.add(to)}${passes()}`,
+         WHERE span = ${span} AND bucket >= ${parameters.add(from)} AND bucket < ${parameters.add(to)}
+         ${filtered(filter, parameters)}`,
     ),
     `SELECT ${columns} FROM ${dialect.table('rate_limit_rollup_delta')}
-     WHERE hour >= ${parameters.add(hours.from)} AND hour < ${parameters.add(hours.to)}${passes()}`,
-    ...edges.map(eventsSql),
-  ].join(' UNION ALL ')
+     WHERE hour >= ${parameters.add(hours.from)} AND hour < ${parameters.add(hours.to)}${filtered(filter, parameters)}`,
+  ]
+}
+
+/** Queries of the events at the ends of a period; with a key, which the rollups do not know, of all in between too. */
+function eventParts(
+  dialect: Dialect,
+  period: Period,
+  filter: ReportFilter,
+  parameters: Parameters,
+  columns: string,
+): string[] {
+  const parts = filter.key === undefined ? partsOf(period).edges : [period]
+  return parts.map(
+    // Both values named: that lets the index on (allowed, timestamp) answer alone, where it can.
+    (part) =>
+      `SELECT ${columns} FROM ${dialect.table('rate_limit_event')}
+       WHERE allowed IN (true, false) AND ${duringPeriod(dialect, part, parameters)}${filtered(filter, parameters)}`,
+  )
 }
