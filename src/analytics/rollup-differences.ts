@@ -111,11 +111,12 @@ function readDue({ query, dialect }: Source, period: Period): Promise<HourRow[]>
 
 function readRollups<Row>({ query, dialect }: Source, period: Period, table: string): Promise<Row[]> {
   const { from, to } = partsOf(period).hours
+  const parameters = new Parameters()
   const rows = SPANS.map(
-    (span) => `SELECT * FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= ${from / span}
-      AND bucket < ${Math.floor(to / span)}`,
+    (span) => `SELECT * FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= ${parameters.add(from / span)}
+      AND bucket < ${parameters.add(Math.floor(to / span))}`,
   )
-  return query<Row>(rows.join(' UNION ALL '))
+  return query<Row>(rows.join(' UNION ALL '), parameters.values)
 }
 
 function duringHours(period: Period, parameters: Parameters): string {

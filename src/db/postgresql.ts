@@ -77,13 +77,13 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
   // Statements are named by their number, so that the server plans each of them once per connection.
   const names = new Map<string, string>()
 
-  function prepared(sql: string, parameters: readonly SqlValue[]) {
+  function prepared(sql: string, parameters: readonly SqlValue[], timeoutMs = STATEMENT_TIMEOUT_MS) {
     let name = names.get(sql)
     if (name === undefined) {
       name = `fsr${names.size}`
       names.set(sql, name)
     }
-    return { name, text: sql, values: [...parameters], query_timeout: STATEMENT_TIMEOUT_MS }
+    return { name, text: sql, values: [...parameters], query_timeout: timeoutMs }
   }
 
   return {
@@ -97,7 +97,11 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     snapshot(read) {
-      return inTransaction(pool, BEGIN_REPORT, (client) => read(queryOf(client, REPORT_TIMEOUT_MS)))
+      return inTransaction(pool, BEGIN_REPORT, (client) =>
+        read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
+          rows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
+        ),
+      )
     },
 
     locked(tables, work) {
