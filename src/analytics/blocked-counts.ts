@@ -1,5 +1,5 @@
 import type { Offender } from '../alerts/offender.js'
-import { Parameters } from './filter.js'
+import { inRange, Parameters } from './filter.js'
 import { type BucketRange, type Period, partsOf } from './period.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
@@ -100,9 +100,9 @@ export class BlockedCounts {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
     const ranges = partsOf(this.#period).buckets.map(
-      ({ span, from, to }) =>
+      (range) =>
         `SELECT key, blocked FROM ${this.#table}
-         WHERE span = ${span} AND bucket >= ${parameters.add(from)} AND bucket < ${parameters.add(to)}`,
+         WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}`,
     )
     return query<Offender>(
       `SELECT key, SUM(blocked) AS blocked_count
@@ -118,7 +118,7 @@ export class BlockedCounts {
     const { edges, hours } = partsOf(this.#period)
     return [
       `SELECT key, blocked FROM ${dialect.table('rate_limit_rollup_delta')}
-       WHERE key IS NOT NULL AND hour >= ${parameters.add(hours.from)} AND hour < ${parameters.add(hours.to)}`,
+       WHERE key IS NOT NULL AND ${inRange('hour', hours, parameters)}`,
       ...edges.map(
         (edge) =>
           `SELECT key, 1 FROM ${dialect.table('rate_limit_event')}

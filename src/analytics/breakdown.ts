@@ -48,7 +48,7 @@ export function busiest<Counts extends TrafficCounts>(
     .toSorted((one, other) => other.total - one.total || compareBytes(one.name, other.name))
 }
 
-const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+export const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
 
 export function sumOf(traffic: readonly TrafficCounts[]): TrafficCounts {
   let [total, blocked, would_block] = [0, 0, 0]

@@ -26,6 +26,15 @@ export class Parameters {
   }
 }
 
+/** The condition that a column is in a range, whose end is not in it. */
+export function inRange(
+  column: string,
+  { from, to }: { readonly from: number; readonly to: number },
+  parameters: Parameters,
+): string {
+  return `${column} >= ${parameters.add(from)} AND ${column} < ${parameters.add(to)}`
+}
+
 /** The condition that a row of events, or of a rollup of them, passes the filter: begins with AND, or is empty. */
 export function filtered({ rule, path, method, key }: ReportFilter, parameters: Parameters): string {
   const conditions: string[] = []

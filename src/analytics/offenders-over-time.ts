@@ -1,6 +1,6 @@
 import type { Offender } from '../alerts/offender.js'
-import { DAY_MS, HOUR_MS } from '../clock.js'
-import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { HOUR_MS } from '../clock.js'
+import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { barsOf } from './over-time.js'
 import type { Period } from './period.js'
@@ -23,13 +23,12 @@ export async function readOffendersOverTime(
     ? await rankFiltered(snapshot, days, filter, limit)
     : await rankOffenders(snapshot, windowOf(days, snapshot.nowMs), { limit, atLeast: 1 })
   if (offenders.length === 0) return []
-  const { barMs, starts } = barsOf(days, snapshot.nowMs)
-  const period = { startMs: starts[0] ?? 0, endMs: (starts.at(-1) ?? 0) + barMs }
+  const { barMs, starts, period, span } = barsOf(days, snapshot.nowMs)
   const keys = offenders.map(({ key }) => key)
   const parameters = new Parameters()
   const hours = isFiltered
     ? eventHoursSql(snapshot, period, keys, filter, parameters)
-    : rollupHoursSql(snapshot, period, keys, barMs < DAY_MS ? 1 : 24, parameters)
+    : rollupHoursSql(snapshot, period, keys, span, parameters)
   const bar = `hour / ${barMs / HOUR_MS}`
   const rows = await snapshot.query<{ key: string; bar: number; blocked: number }>(
     `SELECT key, ${bar} AS bar, SUM(blocked) AS blocked FROM (${hours}) AS hours GROUP BY key, ${bar}`,
@@ -85,5 +84,5 @@ function rollupHoursSql(
   return `SELECT key, bucket * ${span} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
     WHERE span = ${span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')} AND ${isOffender}
     UNION ALL SELECT key, hour, blocked FROM ${dialect.table('rate_limit_rollup_delta')}
-    WHERE hour >= ${parameters.add(first)} AND hour < ${parameters.add(end)} AND ${isOffender}`
+    WHERE ${inRange('hour', { from: first, to: end }, parameters)} AND ${isOffender}`
 }

@@ -1,8 +1,8 @@
 import { DAY_MS, HOUR_MS } from '../clock.js'
 import type { TrafficCounts } from './breakdown.js'
-import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import type { Period } from './period.js'
-import { EVENT_COUNTS } from './traffic.js'
+import { EVENT_COUNTS, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
 export interface Bar extends TrafficCounts {
@@ -25,26 +25,41 @@ const BAR_LENGTHS: readonly (readonly [days: number, barMs: number])[] = [
 ]
 const LONGEST_BAR_MS = 7 * DAY_MS
 
+export interface Bars {
+  readonly barMs: number
+  /** When each begins, in milliseconds since the epoch. */
+  readonly starts: readonly number[]
+  /** From the first to the end of the last. */
+  readonly period: Period
+  /** The longest buckets that bars are made of, in hours. */
+  readonly span: 1 | 24
+}
+
 /** The bars of a window: the last one is that of now. */
-export function barsOf(days: number, nowMs: number): { readonly barMs: number; readonly starts: readonly number[] } {
+export function barsOf(days: number, nowMs: number): Bars {
   const [, barMs] = BAR_LENGTHS.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
   const { startMs } = windowOf(days, nowMs)
   const first = Math.floor(startMs / barMs)
   const last = Math.floor(nowMs / barMs)
-  return { barMs, starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs) }
+  return {
+    barMs,
+    starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs),
+    period: { startMs: first * barMs, endMs: (last + 1) * barMs },
+    span: barMs < DAY_MS ? 1 : 24,
+  }
 }
 
 /**
  * The traffic bar by bar. Without a filter it is that of the trend, which has what was deleted from the log since.
  */
 export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
-  const { barMs, starts } = barsOf(days, snapshot.nowMs)
-  const period = { startMs: starts[0] ?? 0, endMs: (starts.at(-1) ?? 0) + barMs }
+  const bars = barsOf(days, snapshot.nowMs)
+  const { barMs, starts } = bars
   const parameters = new Parameters()
   const bar = `hour / ${barMs / HOUR_MS}`
   const rows = await snapshot.query<TrafficCounts & { bar: number }>(
-    `SELECT ${bar} AS bar, SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block
-     FROM (${hoursSql(snapshot, period, filter, barMs, parameters)}) AS hours GROUP BY ${bar}`,
+    `SELECT ${bar} AS bar, ${SUMS}
+     FROM (${hoursSql(snapshot, bars, filter, parameters)}) AS hours GROUP BY ${bar}`,
     parameters.values,
   )
   const counts = new Map(rows.map(({ bar, ...its }) => [bar * barMs, its]))
@@ -55,16 +70,10 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
 }
 
 /** Counts by `hour`, from where they are fewest to read. The period is of whole bars. */
-function hoursSql(
-  { dialect }: Snapshot,
-  period: Period,
-  filter: ReportFilter,
-  barMs: number,
-  parameters: Parameters,
-): string {
+function hoursSql({ dialect }: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
   const counts = 'total, blocked, would_block'
   const during = (column: string, unitMs: number) =>
-    `${column} >= ${parameters.add(period.startMs / unitMs)} AND ${column} < ${parameters.add(period.endMs / unitMs)}`
+    inRange(column, { from: period.startMs / unitMs, to: period.endMs / unitMs }, parameters)
   if (filter.key !== undefined) {
     return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${EVENT_COUNTS} FROM ${dialect.table('rate_limit_event')}
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
@@ -74,7 +83,6 @@ function hoursSql(
     return `SELECT hour, ${counts} FROM ${dialect.table('rate_limit_trend')} WHERE ${during('hour', HOUR_MS)}
       UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE is_deletion = false AND ${during('hour', HOUR_MS)}`
   }
-  const span = barMs < DAY_MS ? 1 : 24
   return `SELECT bucket * ${span} AS hour, ${counts} FROM ${dialect.table('rate_limit_traffic_rollup')}
     WHERE span = ${span} AND ${during('bucket', span * HOUR_MS)}${filtered(filter, parameters)}
     UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE ${during('hour', HOUR_MS)}${filtered(filter, parameters)}`

@@ -23,6 +23,9 @@ export interface PeriodParts {
   readonly hours: BucketRange
 }
 
+/** The lengths of the rollups' buckets, in hours. */
+export const SPANS = [1, 24] as const
+
 /** No timestamp is as late as this; in hours. */
 const NO_END = Number.MAX_SAFE_INTEGER
 const DAY_HOURS = DAY_MS / HOUR_MS

@@ -1,14 +1,12 @@
 import type { Database } from '../db/database.js'
 import { ask, type Dialect, type Steps } from '../db/dialect.js'
 import { Parameters } from './filter.js'
-import { type Period, partsOf } from './period.js'
-import { EVENT_COUNTS } from './traffic.js'
+import { type Period, partsOf, SPANS } from './period.js'
+import { EVENT_COUNTS, SUMS } from './traffic.js'
 import { duringPeriod } from './window.js'
 
-const SPANS = [1, 24] as const
 /** How many combinations of path, rule and method a bucket keeps apart, as the migrations have it. */
 const MAX_COMBINATIONS = 256
-const SUMS = 'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block'
 
 /**
  * Makes the rollups of a period of whole days anew from its events; nobody else writes events meanwhile. So they are

@@ -1,7 +1,7 @@
-import { sumOf, type TrafficCounts } from './breakdown.js'
-import { Parameters } from './filter.js'
-import { type Period, partsOf } from './period.js'
-import { EVENT_COUNTS } from './traffic.js'
+import { NOTHING, sumOf, type TrafficCounts } from './breakdown.js'
+import { inRange, Parameters } from './filter.js'
+import { type Period, partsOf, SPANS } from './period.js'
+import { EVENT_COUNTS, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
 type Source = Pick<Snapshot, 'query' | 'dialect'>
@@ -20,10 +20,6 @@ interface RollupRow extends TrafficCounts {
   readonly rule_name: string
   readonly method: string
 }
-
-const SUMS = 'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block'
-const SPANS = [1, 24] as const
-const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
 
 /**
  * Counts the rows of the rollups, and of the trend, that do not agree with the events of a period of whole days: what
@@ -112,16 +108,15 @@ function readDue({ query, dialect }: Source, period: Period): Promise<HourRow[]>
 function readRollups<Row>({ query, dialect }: Source, period: Period, table: string): Promise<Row[]> {
   const { from, to } = partsOf(period).hours
   const parameters = new Parameters()
-  const rows = SPANS.map(
-    (span) => `SELECT * FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= ${parameters.add(from / span)}
-      AND bucket < ${parameters.add(Math.floor(to / span))}`,
-  )
+  const rows = SPANS.map((span) => {
+    const buckets = { from: from / span, to: Math.floor(to / span) }
+    return `SELECT * FROM ${dialect.table(table)} WHERE span = ${span} AND ${inRange('bucket', buckets, parameters)}`
+  })
   return query<Row>(rows.join(' UNION ALL '), parameters.values)
 }
 
 function duringHours(period: Period, parameters: Parameters): string {
-  const { from, to } = partsOf(period).hours
-  return `hour >= ${parameters.add(from)} AND hour < ${parameters.add(to)}`
+  return inRange('hour', partsOf(period).hours, parameters)
 }
 
 function nameOf(span: number, bucket: number, row: Pick<RollupRow, 'path' | 'rule_name' | 'method'>): string {

@@ -1,6 +1,6 @@
 import type { Dialect } from '../db/dialect.js'
 import type { TrafficCounts } from './breakdown.js'
-import { filtered, Parameters, type ReportFilter } from './filter.js'
+import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
 import { type Period, partsOf } from './period.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
@@ -17,6 +17,8 @@ export interface Traffic extends TrafficCounts {
 export const EVENT_COUNTS = `1 AS total, CASE WHEN allowed = false THEN 1 ELSE 0 END AS blocked,
   CASE WHEN allowed <> false AND count > "limit" THEN 1 ELSE 0 END AS would_block`
 
+/** Counts added up. */
+export const SUMS = 'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block'
 /** All in one, for which an index is enough. */
 const COUNT_EVENTS = 'COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked'
 
@@ -32,7 +34,7 @@ export async function readTraffic(
   const read = async (parts: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
     if (parts.length === 0) return []
     return query<Traffic>(
-      `SELECT path, rule_name, method, SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block
+      `SELECT path, rule_name, method, ${SUMS}
        FROM (${parts.join(' UNION ALL ')}) AS traffic GROUP BY path, rule_name, method`,
       values,
     )
@@ -75,13 +77,12 @@ function rollupParts(
   const { buckets, hours } = partsOf(period)
   return [
     ...buckets.map(
-      ({ span, from, to }) =>
+      (range) =>
         `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
-         WHERE span = ${span} AND bucket >= ${parameters.add(from)} AND bucket < ${parameters.add(to)}
-         ${filtered(filter, parameters)}`,
+         WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}${filtered(filter, parameters)}`,
     ),
     `SELECT ${columns} FROM ${dialect.table('rate_limit_rollup_delta')}
-     WHERE hour >= ${parameters.add(hours.from)} AND hour < ${parameters.add(hours.to)}${filtered(filter, parameters)}`,
+     WHERE ${inRange('hour', hours, parameters)}${filtered(filter, parameters)}`,
   ]
 }
 

@@ -1,6 +1,7 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
+import { isFiltering } from '../analytics/filter.js'
 import { drawChart } from './chart.js'
-import { filterForm, isFiltered } from './filter-form.js'
+import { filterForm } from './filter-form.js'
 import { formatBar, formatCount, formatRate, formatTime, visible } from './format.js'
 import { csvHref, dashboardHref, filterEntries, offenderHref } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
@@ -26,7 +27,7 @@ export function dashboardContext(report: DashboardReport, log: LogState, nowMs: 
       windows: offeredWindows(days),
       kept: filterEntries(filter).map(([name, value]) => ({ name, value })),
       filter: filterForm(report),
-      is_filtered: isFiltered(filter),
+      is_filtered: isFiltering(filter),
       notices: logNotices(log, hasTraffic, report.unknown_paths),
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
@@ -107,8 +108,8 @@ function rulesNote({ by_rule: { shares, other }, days }: DashboardReport, { swit
 function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents } }: LogState) {
   const logOff = enabled && logEvents === false
   return {
-    filtered: isFiltered(filter),
+    filtered: isFiltering(filter),
     log_off: logOff,
-    not_yet: enabled && !logOff && !isFiltered(filter),
+    not_yet: enabled && !logOff && !isFiltering(filter),
   }
 }

@@ -1,5 +1,4 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
-import type { ReportFilter } from '../analytics/filter.js'
 import { visible } from './format.js'
 import { dashboardHref, type FilterName, filterEntries } from './links.js'
 
@@ -34,8 +33,4 @@ export function filterForm({ days, filter, by_rule, by_path, by_method }: Dashbo
     }),
     clear_href: dashboardHref(days, {}),
   }
-}
-
-export function isFiltered(filter: ReportFilter): boolean {
-  return filterEntries(filter).length > 0
 }
