@@ -1,8 +1,9 @@
 import type BetterSqlite3 from 'better-sqlite3'
-import type { Query, SqlConnection, SqlValue } from './dialect.js'
+import type { Query, SqlConnection } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
-import { identityOf, named, openSqlite, rows } from './sqlite-file.js'
+import { identityOf, openSqlite } from './sqlite-file.js'
 import { type SqliteThread, startSqliteThread } from './sqlite-thread.js'
+import { inTransaction } from './sqlite-transaction.js'
 
 /** A command reads one report and is done: a thread pays from the second one on. */
 const REPORTS_BEFORE_THREAD = 1
@@ -59,30 +60,4 @@ async function snapshotOf<T>(thread: SqliteThread, read: (query: Query) => Promi
     // There is nothing to commit. A thread that is no more has told so already.
     await thread.execute('ROLLBACK').catch(() => undefined)
   }
-}
-
-/** Runs `work` in one transaction. */
-export async function inTransaction<T>(
-  database: BetterSqlite3.Database,
-  begin: string,
-  work: (query: Query) => Promise<T>,
-): Promise<T> {
-  await whileBusy(() => database.exec(begin))
-  try {
-    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-      rows<Row>(runOnce(database, sql, parameters)),
-    )
-    database.exec('COMMIT')
-    return result
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK')
-    throw error
-  }
-}
-
-export function runOnce(database: BetterSqlite3.Database, sql: string, parameters: readonly SqlValue[]): unknown[] {
-  const statement = database.prepare(sql)
-  if (statement.reader) return statement.all(named(parameters))
-  statement.run(named(parameters))
-  return []
 }

@@ -3,8 +3,9 @@ import BetterSqlite3 from 'better-sqlite3'
 import type { Dialect, SqlConnection, Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
 import { openSqlite } from './sqlite-file.js'
-import { createSqliteReports, inTransaction, runOnce } from './sqlite-reports.js'
+import { createSqliteReports } from './sqlite-reports.js'
 import { createSqliteStatements } from './sqlite-statements.js'
+import { inTransaction, runOnce } from './sqlite-transaction.js'
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
