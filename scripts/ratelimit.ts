@@ -1,13 +1,17 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { lineOf } from '../src/errors.js'
 import { PACKAGE_ROOT } from '../src/package-root.js'
 import { COMMANDS } from './commands/index.js'
 import type { Command } from './commands/support/command.js'
 import { overviewLines } from './commands/support/help.js'
 import { didYouMean } from './commands/support/suggest.js'
-import { describeError, printLine, warnLine } from './commands/support/terminal.js'
+import { printLine, warnLine } from './commands/support/terminal.js'
 import { UsageError } from './commands/support/usage-error.js'
+
+/** Connections that still close when all is done have so long for it. */
+const LINGERING_MS = 2_000
 
 /** Runs `ratelimit <words…>` and answers the exit status: 0 done, 1 something failed, 2 wrong usage. */
 async function dispatch(words: readonly string[]): Promise<number> {
@@ -62,9 +66,25 @@ function reportFailure(command: Command | undefined, error: unknown): number {
     warnLine(`${program}: ${error.message} (see ${program} --help)`)
     return 2
   }
-  warnLine(`${program}: ${describeError(error)}`)
+  warnLine(`${program}: ${lineOf(error)}`)
   if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
   return 1
 }
 
-process.exitCode = await dispatch(process.argv.slice(2))
+// Whoever reads has read enough, as `head` does: not a failure, and no reason to leave anything undone.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // Every line fails where one does, as on a full disk.
+  if (error.code === 'EPIPE' || process.exitCode === 1) return
+  process.exitCode = 1
+  warnLine(`ratelimit: what was found or done could not be printed: ${lineOf(error)}`)
+})
+// Nobody hears a warning then; the work is done all the same.
+process.stderr.on('error', () => undefined)
+
+const status = await dispatch(process.argv.slice(2))
+process.exitCode ??= status
+
+// A server that was given up and goes on sending must not keep a scheduled command from ending.
+setTimeout(() => {
+  if (process.stdout.writableLength === 0) process.exit()
+}, LINGERING_MS).unref()

@@ -100,6 +100,16 @@ function listed(errors: FieldErrors): string {
 /** A change of a rule or an override that cannot be reverted, since it is not there, or was changed again. */
 export const RevertError: MessageErrorConstructor = createError('FST_RATE_LIMIT_REVERT', '%s', 409)
 
+/** The code of an error that has one, as those of Node, databases and Prisma do. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+/** What went wrong, in one line. Some errors of the network have nothing but a code. */
+export function lineOf(error: unknown): string {
+  return (messageOf(error) || codeOf(error) || 'unknown error').replace(/\s+/g, ' ').trim()
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

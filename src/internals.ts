@@ -11,6 +11,14 @@ export interface Switches {
   readonly useDynamicRules: boolean
 }
 
+/** Where the staff routes are mounted, as browsers ask for them: each links to the other. Undefined where there are none. */
+export interface Places {
+  /** Ends with a slash. */
+  dashboard?: string
+  /** The root path of the admin panel. */
+  panel?: string
+}
+
 /** What the staff routes need of the plugin they belong to. */
 export interface Internals {
   readonly database: Database
@@ -18,6 +26,7 @@ export interface Internals {
   readonly staffLimiter: Limiter
   readonly clock: Clock
   readonly switches: Switches
+  readonly places: Places
   /** How the event log of this process does. */
   eventStats(): EventLogStats
   /** The client's address as limits count it: IPv6 by its network. */
@@ -31,9 +40,12 @@ export function attachInternals(decoration: object, its: Internals): void {
   internals.set(decoration, its)
 }
 
-/** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
-export function internalsOf(app: FastifyInstance): Internals {
+/**
+ * @param plugin who asks
+ * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
+ */
+export function internalsOf(app: FastifyInstance, plugin = 'dashboardPlugin'): Internals {
   const its = app.hasDecorator('smartRateLimit') ? internals.get(app.getDecorator<object>('smartRateLimit')) : undefined
-  if (its === undefined) throw new Error('Register rateLimitPlugin before dashboardPlugin, on the same app')
+  if (its === undefined) throw new Error(`Register rateLimitPlugin before ${plugin}, on the same app`)
   return its
 }

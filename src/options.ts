@@ -1,3 +1,4 @@
+import type { AlertSettingOptions } from './alerts/alert-settings.js'
 import type { RateLimitClient } from './client.js'
 import type { Clock } from './clock.js'
 import type { RedisClient } from './db/redis.js'
@@ -7,6 +8,7 @@ import type { UserOf } from './http/request-user.js'
 import type { Algorithm } from './limiter/algorithm.js'
 import type { StoreErrorAction } from './limiter/fallback.js'
 import type { MetricsOptions } from './metrics/targets.js'
+import type { ScheduleOptions } from './schedule/schedule-options.js'
 import type { Store } from './stores/store.js'
 
 /** The limit of requests that no rule matches. */
@@ -31,7 +33,7 @@ export interface MiddlewareOptions {
 }
 
 /** What `rateLimitPlugin` takes. An option that is absent is read from its environment variable. */
-export interface RateLimitOptions {
+export interface RateLimitOptions extends AlertSettingOptions {
   /** `false` turns the plugin off: nothing is checked, counted or logged. */
   enabled?: boolean | undefined
   /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` unless given. */
@@ -43,8 +45,6 @@ export interface RateLimitOptions {
   middleware?: MiddlewareOptions | undefined
   /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
   onStoreError?: StoreErrorAction | undefined
-  /** The least number of refusals that makes a client an offender to alert about. */
-  alertThreshold?: number | undefined
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
   /**
@@ -77,5 +77,10 @@ export interface RateLimitOptions {
    * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off unless given.
    */
   metrics?: MetricsOptions | undefined
+  /**
+   * What this process does by itself, and when: `{ alerts: '0,30 * * * *', pruneEvents: '17 3 * * *' }`. Of several
+   * processes with the same schedule one does it.
+   */
+  schedule?: ScheduleOptions | undefined
   clock?: Clock | undefined
 }

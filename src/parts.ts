@@ -1,5 +1,6 @@
 /** Makes the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
+import { type Analytics, analyticsOf } from './analytics/analytics.js'
 import type { OpenDatabase } from './client.js'
 import { readRevision } from './db/revision.js'
 import { RevisionPoll } from './db/revision-poll.js'
@@ -124,6 +125,14 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     now: () => settings.clock.now(),
     log,
   })
+}
+
+export function createReports(
+  { clock, alerts, logEvents }: Settings,
+  { database }: OpenDatabase,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): Analytics {
+  return analyticsOf(database, clock, { settings: alerts, log }, logEvents === 'blocked')
 }
 
 export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { analyticsOf } from './analytics/analytics.js'
 import { type OpenDatabase, openDatabase } from './client.js'
 import type { RevisionPoll } from './db/revision-poll.js'
 import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
@@ -19,6 +18,7 @@ import {
   createCurrent,
   createEventLog,
   createLimiter,
+  createReports,
   createRevisionPoll,
   createRulePreview,
   createStaffLimiter,
@@ -27,10 +27,12 @@ import {
   logGapsOf,
   previewNotesOf,
 } from './parts.js'
+import { createHealth, needsDatabase } from './parts-health.js'
 import { createReadings } from './parts-metrics.js'
+import { createScheduler } from './parts-schedule.js'
 import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
-import { resolveSettings, type Settings } from './settings.js'
+import { resolveSettings } from './settings.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
 import { RedisStore } from './stores/redis-store.js'
@@ -74,10 +76,12 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
+  const analytics = createReports(settings, opened, app.log)
   const decoration: SmartRateLimit = {
     client: opened.client,
     store,
-    analytics: analyticsOf(opened.database, settings.clock, settings.alertThreshold, settings.logEvents === 'blocked'),
+    analytics,
+    health: createHealth(settings, { opened, store, rules, currentRules, events }),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
       invalidateCache: () => {
@@ -111,6 +115,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     staffLimiter,
     clock: settings.clock,
     switches: settings,
+    places: {},
     eventStats: () => events.stats(),
     clientAddress: (request) => addresses.client(request).key,
   })
@@ -126,6 +131,11 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   })
   // A store of the host's own is not ours to close.
   if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
+  const scheduler = settings.enabled ? createScheduler(settings, opened, analytics, app.log) : undefined
+  if (scheduler !== undefined) {
+    app.addHook('onReady', async () => scheduler.start())
+    app.addHook('onClose', () => Promise.race([scheduler.stop(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]))
+  }
   if (settings.enabled && settings.middleware.backend === 'database') {
     const sweep = createStateSweep(settings, opened, app.log)
     sweep.start()
@@ -162,10 +172,6 @@ function connect(
     beforeReport.delete(flush)
     await opened.close()
   })
-}
-
-function needsDatabase({ middleware, logEvents, useDynamicRules }: Settings): boolean {
-  return middleware.backend === 'database' || logEvents !== false || useDynamicRules
 }
 
 /** The embedded database has to open: a wrong path is found at start. A server may be away, and is told about. */

@@ -9,6 +9,9 @@ export const Callback = Type.Function([], Type.Unknown())
 /** What values each setting may have, and how that is said. */
 export type Fields = Readonly<Record<string, readonly [schema: Type.TSchema, allowed: string]>>
 
+/** Settings whose values no message shows: the URLs have passwords and tokens in them. */
+const IS_SECRET = /secret|webhook$|smtpUrl|routingKey/i
+
 /** @param called what a setting is called where it was given */
 export function checkFields(given: object, fields: Fields, called: (name: string) => string): void {
   for (const [name, value] of Object.entries(given)) {
@@ -19,7 +22,7 @@ export function checkFields(given: object, fields: Fields, called: (name: string
     }
     const [schema, allowed] = field
     if (value !== undefined && !Value.Check(schema, value)) {
-      const its = /secret/i.test(name) ? 'not as it has to be' : shown(value)
+      const its = IS_SECRET.test(name) ? 'not as it has to be' : shown(value)
       throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${allowed}`)
     }
   }

@@ -16,6 +16,8 @@ const FLAGS: ReadonlyMap<string, boolean> = new Map([
 
 const flag: Reader = (text) => FLAGS.get(text.toLowerCase()) ?? text
 const text: Reader = (value) => value
+/** Empty places, as after a comma at the end, count for nothing. */
+const list: Reader = (value) => value.split(',').flatMap((entry) => entry.trim() || [])
 const number: Reader = (value) => (/^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : value)
 
 /** Which variable an option is read from, and how; a text that cannot be read is left as it is and then refused. */
@@ -27,17 +29,19 @@ const VARIABLES: readonly (readonly [variable: string, option: keyof RateLimitOp
   ['RATELIMIT_MIDDLEWARE', 'middleware', readMiddleware],
   ['RATELIMIT_ON_STORE_ERROR', 'onStoreError', text],
   ['RATELIMIT_ALERT_THRESHOLD', 'alertThreshold', number],
+  ['RATELIMIT_ALERT_EMAILS', 'alertEmails', list],
+  ['RATELIMIT_ALERT_WEBHOOK', 'alertWebhook', text],
+  ['RATELIMIT_ALERT_WEBHOOK_SECRET', 'alertWebhookSecret', list],
+  ['RATELIMIT_ALERT_WEBHOOK_FORMAT', 'alertWebhookFormat', text],
+  ['RATELIMIT_ALERT_ROUTING_KEY', 'alertRoutingKey', text],
+  ['RATELIMIT_ALERT_COOLDOWN', 'alertCooldown', number],
+  ['RATELIMIT_ALERT_RESOLVED', 'alertResolved', flag],
+  ['RATELIMIT_BLOCK_PRIVATE_NETWORKS', 'blockPrivateNetworks', flag],
+  ['DEFAULT_FROM_EMAIL', 'defaultFromEmail', text],
+  ['SMTP_URL', 'smtpUrl', text],
   ['RATELIMIT_DATABASE_URL', 'database', text],
   ['RATELIMIT_REDIS_URL', 'redis', text],
   ['RATELIMIT_HASH_SECRET', 'hashSecret', text],
-]
-
-/** Settings of the contract that nothing acts on yet: better refused than silently ignored. */
-const NOT_AVAILABLE = [
-  'RATELIMIT_ALERT_EMAILS',
-  'RATELIMIT_ALERT_WEBHOOK',
-  'RATELIMIT_ALERT_WEBHOOK_SECRET',
-  'RATELIMIT_ALERT_COOLDOWN',
 ]
 
 /** The option that each key of `RATELIMIT_MIDDLEWARE` stands for. */
@@ -66,11 +70,6 @@ export function middlewareVariableOf(option: string): string {
 
 /** The options that environment variables give. An empty variable counts as absent. */
 export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
-  for (const variable of NOT_AVAILABLE) {
-    if (environment[variable]) {
-      throw new InvalidSettingError(`Setting "${variable}" is not available in this version: remove it`)
-    }
-  }
   const options: Record<string, unknown> = {}
   for (const [variable, option, read] of VARIABLES) {
     const value = environment[variable]?.trim()

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { ALERT_FIELDS, type AlertSettingOptions, resolveAlertSettings } from './alerts/alert-settings.js'
 import { SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
 import { checkRedis } from './db/redis.js'
@@ -15,6 +16,7 @@ import { type ClientKind, parseClientKind } from './rules/rule.js'
 import { Callback, checkFields, explain, Flag, shown, withoutUndefined } from './settings-check.js'
 import { middlewareVariableOf, optionsFromEnvironment, variableOf } from './settings-environment.js'
 import { resolveMetrics } from './settings-metrics.js'
+import { resolveSchedule } from './settings-schedule.js'
 import type { Store } from './stores/store.js'
 
 const Text = Type.String({ minLength: 1, maxLength: 2000 })
@@ -29,7 +31,7 @@ const FIELDS = {
   ruleCacheTimeout: [Type.Number({ minimum: 0, maximum: 86_400 }), 'seconds, 0 to 86400'],
   middleware: [Reference, 'an object'],
   onStoreError: [Type.Enum([...STORE_ERROR_ACTIONS]), STORE_ERROR_ACTIONS.join(', ')],
-  alertThreshold: [Type.Integer({ minimum: 1 }), 'an integer, 1 or more (leave it out to turn alerts off)'],
+  ...ALERT_FIELDS,
   database: [Type.Union([Text, Reference, Callback]), 'a URL or a client made by createRateLimitClient'],
   redis: [Type.Union([Text, Reference]), 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis'],
   schema: [Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }), 'a name of letters, digits and _, at most 63'],
@@ -43,6 +45,7 @@ const FIELDS = {
   storeTimeoutMs: [Type.Integer({ minimum: 1, maximum: 60_000 }), 'milliseconds, 1 to 60000'],
   eventBuffer: [Type.Integer({ minimum: 1, maximum: 1_000_000 }), 'an integer, 1 to 1000000'],
   metrics: [Reference, 'an object such as { prometheus: register }'],
+  schedule: [Reference, 'an object such as { alerts: "*/5 * * * *" }'],
   clock: [Reference, 'an object with now()'],
 } as const
 const MIDDLEWARE_FIELDS = {
@@ -70,6 +73,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   const fromEnvironment = optionsFromEnvironment(environment)
   checkFields(fromEnvironment, FIELDS, variableOf)
   const given = { ...fromEnvironment, ...withoutUndefined(options) }
+  const called = (name: string) => (name in withoutUndefined(options) ? name : variableOf(name))
   if (typeof given.database === 'string') {
     checkDatabaseUrl(given.database, options.database === undefined ? variableOf('database') : 'database')
   }
@@ -86,6 +90,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
       'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
     )
   }
+  const alerts = resolveAlertSettings(alertOptionsOf(given), called)
   return {
     enabled: given.enabled ?? true,
     logEvents: given.logEvents ?? false,
@@ -93,7 +98,8 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     ruleCacheTimeoutMs: (given.ruleCacheTimeout ?? 60) * SECOND_MS,
     middleware,
     onStoreError: given.onStoreError ?? 'local',
-    alertThreshold: given.alertThreshold,
+    alerts,
+    schedule: resolveSchedule(given.schedule, alerts),
     database: given.database,
     redis: given.redis,
     schema: given.schema ?? DEFAULT_SCHEMA,
@@ -110,6 +116,10 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     metrics: resolveMetrics(given.metrics),
     clock: given.clock ?? systemClock,
   }
+}
+
+function alertOptionsOf(given: RateLimitOptions): AlertSettingOptions {
+  return Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(ALERT_FIELDS, name)))
 }
 
 function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {

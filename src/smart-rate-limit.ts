@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Analytics } from './analytics/analytics.js'
 import type { RateLimitClient } from './client.js'
 import type { EventLogStats } from './events/event-log.js'
+import type { Health } from './health/health.js'
 import type { RouteConfig } from './http/cost.js'
 import type { createOnRequest } from './http/on-request.js'
 import type { RouteLimitOptions } from './http/route-limit.js'
@@ -58,6 +59,11 @@ export interface SmartRateLimit {
     stats(): EventLogStats
   }
   readonly store: Store
+  /**
+   * How the parts do that this app uses: for a readiness check, and for operators. It never rejects, and takes five
+   * seconds at most. The mail server is asked once a minute at most.
+   */
+  health(): Promise<Health>
   /**
    * Makes a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a limit
    * with a counter per route. It logs no event, and no rule or override changes it.

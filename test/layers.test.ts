@@ -18,20 +18,22 @@ const LAYERS = [
     'smart-rate-limit',
     'options',
     'settings',
-    'settings-check',
     'settings-environment',
     'settings-metrics',
     'settings-route-limit',
+    'settings-schedule',
+    'parts-health',
+    'parts-schedule',
   ],
   ['staff', 'http'],
   ['internals'],
-  ['analytics'],
-  ['alerts', 'metrics'],
+  ['analytics', 'health'],
+  ['alerts', 'metrics', 'schedule'],
   ['client'],
   ['rules', 'stores', 'events'],
   ['db'],
-  ['limiter'],
-  ['clock', 'errors', 'package-root'],
+  ['limiter', 'settings-check'],
+  ['clock', 'errors', 'package-root', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 
@@ -71,5 +73,15 @@ test('nothing below the clock reads the time, and the limiter knows no I/O', () 
     const text = readFileSync(file, 'utf8')
     assert.doesNotMatch(text, /Date\.now|performance\.now|new Date\(\)/, file)
     assert.doesNotMatch(text, /from '(?:fastify|node:|pg|better-sqlite3|@prisma)/, file)
+  }
+})
+
+test('src/ knows neither the panel nor the scripts, and nothing but the panel knows AdminJS', () => {
+  for (const file of files) {
+    assert.doesNotMatch(
+      readFileSync(file, 'utf8'),
+      /(?:from|import\()\s*'(?:(?:\.\.\/)+(?:admin|scripts)\/|@?adminjs)/,
+      file,
+    )
   }
 })

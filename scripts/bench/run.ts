@@ -4,8 +4,9 @@
  */
 
 import { writeFile } from 'node:fs/promises'
+import { lineOf } from '../../src/errors.js'
 import { type Options, parseOptions, withCommonOptions } from '../commands/support/options.js'
-import { describeError, printLine, warnLine } from '../commands/support/terminal.js'
+import { printLine, warnLine } from '../commands/support/terminal.js'
 import { UsageError } from '../commands/support/usage-error.js'
 import { findLoadGenerator } from './load-generator.js'
 import { type MeasureOptions, measureRow } from './measure-row.js'
@@ -106,6 +107,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 try {
   process.exitCode = await bench(process.argv.slice(2))
 } catch (error) {
-  warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : describeError(error)}`)
+  warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
   process.exitCode = interruption.signal.aborted ? 130 : error instanceof UsageError ? 2 : 1
 }

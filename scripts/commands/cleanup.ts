@@ -1,5 +1,6 @@
 import { cleanupState, type StateCleanup } from '../../src/stores/state-cleanup.js'
-import { type CommandResult, defineCommand } from './support/command.js'
+import { defineCommand } from './support/command.js'
+import { interruptible } from './support/interruption.js'
 import {
   commandSettings,
   DATABASE_ENVIRONMENT,
@@ -7,6 +8,7 @@ import {
   withExistingDatabase,
 } from './support/open-database.js'
 import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import { createProgress } from './support/progress.js'
 import { elapsedSeconds } from './support/stopwatch.js'
 
 /** What each kind of row is called, in the order in which it is told. */
@@ -49,28 +51,39 @@ export const cleanup = defineCommand({
 
   async run({ 'batch-size': batchSize, 'stale-days': staleDays, 'dry-run': dryRun, verbose, schema }) {
     const settings = commandSettings(schema)
-    return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
-      const startedMs = performance.now()
-      const cleaned = await cleanupState(database, settings.clock, { batchSize, staleDays, dryRun, count: verbose })
-      const seconds = elapsedSeconds(startedMs)
-      const totalDeleted = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].deleted, 0)
-      const totalFound = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].found, 0)
-      const done = ({ found, deleted }: { found: number; deleted: number }) =>
-        dryRun ? `would delete ${found}` : `deleted ${deleted}`
-      return {
-        json: { ...cleaned, total_deleted: totalDeleted, elapsed_seconds: seconds, dry_run: dryRun },
-        lines: [
-          ...(dryRun ? ['DRY RUN: nothing is deleted.'] : []),
-          ...(verbose
-            ? KINDS.map(
-                ({ kind, one }) =>
-                  `Found ${cleaned[kind].found} ${one} that expired more than ${staleDays} day(s) ago.`,
-              )
-            : []),
-          ...KINDS.map(({ kind, label }) => `${label}: ${done(cleaned[kind])}`),
-          `Total: ${done({ found: totalFound, deleted: totalDeleted })} row(s) in ${seconds} s`,
-        ],
-      }
-    })
+    return withExistingDatabase(settings, ({ database }) =>
+      interruptible(async (signal) => {
+        const startedMs = performance.now()
+        const progress = createProgress()
+        const onProgress = (deleted: number) => progress.show(`Deleted ${deleted} row(s) so far`)
+        const cleaned = await cleanupState(database, settings.clock, {
+          batchSize,
+          staleDays,
+          dryRun,
+          count: verbose,
+          onProgress,
+          signal,
+        }).finally(progress.end)
+        const seconds = elapsedSeconds(startedMs)
+        const totalDeleted = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].deleted, 0)
+        const totalFound = KINDS.reduce((sum, { kind }) => sum + cleaned[kind].found, 0)
+        const done = ({ found, deleted }: { found: number; deleted: number }) =>
+          dryRun ? `would delete ${found}` : `deleted ${deleted}`
+        return {
+          json: { ...cleaned, total_deleted: totalDeleted, elapsed_seconds: seconds, dry_run: dryRun },
+          lines: [
+            ...(dryRun ? ['DRY RUN: nothing is deleted.'] : []),
+            ...(verbose
+              ? KINDS.map(
+                  ({ kind, one }) =>
+                    `Found ${cleaned[kind].found} ${one} that expired more than ${staleDays} day(s) ago.`,
+                )
+              : []),
+            ...KINDS.map(({ kind, label }) => `${label}: ${done(cleaned[kind])}`),
+            `Total: ${done({ found: totalFound, deleted: totalDeleted })} row(s) in ${seconds} s`,
+          ],
+        }
+      }),
+    )
   },
 })

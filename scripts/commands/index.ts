@@ -1,6 +1,7 @@
 import { alerts } from './alerts.js'
 import { cleanup } from './cleanup.js'
 import { hashPassword } from './hash-password.js'
+import { health } from './health.js'
 import { migrate } from './migrate.js'
 import { overrideAdd } from './override-add.js'
 import { overrideList } from './override-list.js'
@@ -18,6 +19,7 @@ export const COMMANDS: readonly Command[] = [
   alerts,
   cleanup,
   hashPassword,
+  health,
   migrate,
   overrideAdd,
   overrideList,

@@ -8,6 +8,7 @@ import {
   withExistingDatabase,
 } from './support/open-database.js'
 import { previewLines } from './support/preview-lines.js'
+import { createProgress } from './support/progress.js'
 import { readRuleFile } from './support/read-rule-file.js'
 import { UsageError } from './support/usage-error.js'
 
@@ -52,7 +53,10 @@ export const preview = defineCommand({
         gaps: () => logGapsOf(settings),
         notes: () => [],
       })
-      const result = await replay(rate === undefined ? candidate : { ...candidate, rate }, { hours })
+      const progress = createProgress()
+      const onProgress = (events: number) => progress.show(`Read ${events} event(s) so far`)
+      const tried = rate === undefined ? candidate : { ...candidate, rate }
+      const result = await replay(tried, { hours, onProgress }).finally(progress.end)
       return { json: result, lines: previewLines(result) }
     })
   },

@@ -1,5 +1,6 @@
 import { verifyRollups } from '../../src/analytics/verify-rollups.js'
-import { type CommandResult, defineCommand } from './support/command.js'
+import { defineCommand } from './support/command.js'
+import { interruptible } from './support/interruption.js'
 import {
   commandSettings,
   DATABASE_ENVIRONMENT,
@@ -27,20 +28,26 @@ export const verifyRollupsCommand = defineCommand({
   example: 'ratelimit verify-rollups --dry-run',
 
   run: async ({ 'dry-run': dryRun, schema }) =>
-    withExistingDatabase(commandSettings(schema), async ({ database }): Promise<CommandResult> => {
-      const startedMs = performance.now()
-      const progress = createProgress()
-      const onProgress = (days: number) => progress.show(`Compared ${days} day(s) so far`)
-      const verified = await verifyRollups(database, { dryRun, onProgress }).finally(progress.end)
-      const seconds = elapsedSeconds(startedMs)
-      const { days, wrong_rows: rows, wrong_days: wrongDays } = verified
-      const json = { ...verified, repaired: !dryRun && rows > 0, elapsed_seconds: seconds, dry_run: dryRun }
-      if (rows === 0) return { json, lines: [`The rollups of ${days} day(s) agree with the event log (${seconds} s).`] }
-      const differing = `${rows} row(s) of ${wrongDays.length} of ${days} day(s): ${daysLine(wrongDays)}`
-      return dryRun
-        ? { json, lines: [], failures: [`the rollups differ from the event log in ${differing}`] }
-        : { json, lines: [`Repaired ${differing} (${seconds} s).`] }
-    }),
+    withExistingDatabase(commandSettings(schema), ({ database }) =>
+      interruptible(async (signal) => {
+        const startedMs = performance.now()
+        const progress = createProgress()
+        const onProgress = (days: number) => progress.show(`Compared ${days} day(s) so far`)
+        const verified = await verifyRollups(database, { dryRun, onProgress, signal }).finally(progress.end)
+        const seconds = elapsedSeconds(startedMs)
+        const { days, wrong_rows: rows, wrong_days: wrongDays } = verified
+        const json = { ...verified, repaired: !dryRun && rows > 0, elapsed_seconds: seconds, dry_run: dryRun }
+        if (rows === 0)
+          return {
+            json,
+            lines: [`The rollups of ${days} day(s) agree with the event log (${seconds} s).`],
+          }
+        const differing = `${rows} row(s) of ${wrongDays.length} of ${days} day(s): ${daysLine(wrongDays)}`
+        return dryRun
+          ? { json, lines: [], failures: [`the rollups differ from the event log in ${differing}`] }
+          : { json, lines: [`Repaired ${differing} (${seconds} s).`] }
+      }),
+    ),
 })
 
 function daysLine(days: readonly string[]): string {

@@ -1,21 +1,27 @@
-import { InvalidSettingError } from '../errors.js'
+import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
+import { createEmailChannel } from './email.js'
 import type { Offender } from './offender.js'
+import { type ChannelOutcome, type Run, type TellParts, tell } from './tell.js'
+import { createWebhookChannel } from './webhook.js'
+
+/** The most offenders that one run looks at. Whoever has more is not helped by a longer list. */
+export const MAX_ALERTED = 10_000
 
 export interface AlertOptions {
   /** How many refused requests make an offender: a whole number, 1 or more; the setting unless given. */
   readonly threshold?: number | undefined
   /** How far back to look: a number of days above 0; 1 unless given. */
   readonly days?: number | undefined
-  /** Not available in this version: refused. */
+  /** Whom to tell by email, instead of the setting; an empty list tells nobody. */
   readonly emailTo?: string | readonly string[] | undefined
-  /** Not available in this version: refused. */
+  /** Where to post, instead of the setting. */
   readonly webhookUrl?: string | undefined
 }
 
-/** What became of each channel; one that is not configured has no entry. */
+/** One that is not configured, or had nothing to tell, has no entry. */
 export interface AlertChannels {
-  readonly email?: { readonly sent: boolean; readonly to: readonly string[]; readonly error?: string }
-  readonly webhook?: { readonly sent: boolean; readonly error?: string }
+  readonly email?: ChannelOutcome & { readonly to: readonly string[] }
+  readonly webhook?: ChannelOutcome
 }
 
 export type AlertResult =
@@ -28,26 +34,50 @@ export type AlertResult =
       readonly channels: AlertChannels
     }
 
-type FindOffenders = (options: { threshold: number; days: number }) => Promise<readonly Offender[]>
-
-/**
- * One run of the alerts: finds the offenders over the threshold. Without a threshold it does nothing.
- *
- * @throws InvalidSettingError for a channel (none is built yet), and for a threshold or a window that is invalid
- */
-export async function sendOffenderAlerts(
-  findOffenders: FindOffenders,
-  { threshold, days = 1, emailTo, webhookUrl }: AlertOptions,
-): Promise<AlertResult> {
-  refuseChannel('emailTo', emailTo)
-  refuseChannel('webhookUrl', webhookUrl)
-  if (threshold === undefined) return { enabled: false, offenders: [], channels: {} }
-  return { enabled: true, threshold, days, offenders: await findOffenders({ threshold, days }), channels: {} }
+export interface AlertParts extends TellParts {
+  readonly findOffenders: (options: { threshold: number; days: number; limit: number }) => Promise<readonly Offender[]>
+  readonly times?: AlertTimes | undefined
 }
 
-function refuseChannel(option: string, value: unknown): void {
-  if (value === undefined) return
-  throw new InvalidSettingError(
-    `Option "${option}" is given: alert channels are not available in this version; leave it out and use the offenders of the result`,
-  )
+/**
+ * One run of the alerts: finds the offenders over the threshold, and tells every channel that is configured. Without a
+ * threshold it does nothing. A channel that fails is logged and reported in the result, and takes no other one down.
+ *
+ * @throws InvalidSettingError for a threshold or a window that is invalid; and what the database throws when it cannot
+ * be read
+ */
+export async function sendOffenderAlerts(
+  parts: AlertParts,
+  { threshold = parts.settings.threshold, days = 1, emailTo, webhookUrl }: AlertOptions,
+): Promise<AlertResult> {
+  if (threshold === undefined) return { enabled: false, offenders: [], channels: {} }
+  const offenders = await parts.findOffenders({ threshold, days, limit: MAX_ALERTED })
+  const run: Run = { threshold, days, offenders, isComplete: offenders.length < MAX_ALERTED }
+  const { settings } = parts
+  const recipients = emailTo === undefined ? settings.emails : [emailTo].flat()
+  const url = webhookUrl ?? settings.webhook
+  const [email, webhook] = await Promise.all([
+    recipients.length > 0 ? tell(emailChannel(parts, recipients), run, parts) : undefined,
+    url === undefined ? undefined : tell(webhookChannel(parts, url), run, parts),
+  ])
+  return {
+    enabled: true,
+    threshold,
+    days,
+    offenders,
+    channels: {
+      ...(email === undefined ? {} : { email: { ...email, to: recipients } }),
+      ...(webhook === undefined ? {} : { webhook }),
+    },
+  }
+}
+
+function emailChannel({ settings, times = ALERT_TIMES }: AlertParts, to: readonly string[]): AlertChannel {
+  const { from, smtpUrl, mailer } = settings
+  return createEmailChannel({ to, from, smtpUrl, mailer }, times)
+}
+
+function webhookChannel({ settings, clock, times = ALERT_TIMES }: AlertParts, url: string): AlertChannel {
+  const { webhookFormat: format, routingKey, webhookKeys: keys, blockPrivateNetworks } = settings
+  return createWebhookChannel({ url, format, routingKey, keys, blockPrivateNetworks }, clock, times)
 }

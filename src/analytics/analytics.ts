@@ -1,5 +1,8 @@
+import { type AlertSettingOptions, type AlertSettings, resolveAlertSettings } from '../alerts/alert-settings.js'
+import type { AlertTimes } from '../alerts/channel.js'
 import type { Offender } from '../alerts/offender.js'
 import { type AlertOptions, type AlertResult, sendOffenderAlerts } from '../alerts/send-alerts.js'
+import type { AlertLog } from '../alerts/tell.js'
 import { openDatabase, type RateLimitClient } from '../client.js'
 import { type Clock, systemClock } from '../clock.js'
 import type { Database } from '../db/database.js'
@@ -9,7 +12,7 @@ import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from 
 import { type RuleHitCount, ruleHitCounts } from './rule-hit-counts.js'
 import { topOffenders } from './top-offenders.js'
 import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
-import { checkAtLeastOne, type RankingOptions, reportsOf, type WindowOptions } from './window.js'
+import { type RankingOptions, reportsOf, type WindowOptions } from './window.js'
 
 /**
  * Reports on the event log. `days` is how far back a report looks: `days: 7` means the last 7 × 24 hours.
@@ -28,42 +31,56 @@ export interface Analytics {
   getOffenderDetail(options: OffenderDetailOptions): Promise<OffenderDetail>
   /** The keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
   findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
-  /** Finds the offenders that are worth an alert; does nothing when no threshold is given or set. */
+  /**
+   * One run of the alerts: tells the channels that are given or set about the offenders. Does nothing when no threshold
+   * is given or set. A channel that fails is reported in the result.
+   */
   sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
 }
 
-export interface AnalyticsOptions {
+/** Where to read, and the settings of alerts, as options of `rateLimitPlugin`; no environment variable is read. */
+export interface AnalyticsOptions extends AlertSettingOptions {
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   readonly database?: string | RateLimitClient | undefined
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
   readonly clock?: Clock | undefined
-  /** The threshold of `sendOffenderAlerts` where none is passed: a whole number, 1 or more. */
-  readonly alertThreshold?: number | undefined
+  /** Told about alerts that fail, `(details, message)`; they are in the result too. */
+  readonly log?: AlertLog | undefined
 }
 
 /**
  * The reports of a database, without a server: for scripts and scheduled jobs.
  *
  * @returns the reports; `close()` closes what was opened here, a client that was handed in stays open
- * @throws InvalidSettingError for a wrong database or threshold
+ * @throws InvalidSettingError for a wrong database, or a wrong setting of alerts
  */
 export function createAnalytics({
   database,
   schema,
   clock = systemClock,
-  alertThreshold,
+  log = SILENT,
+  ...options
 }: AnalyticsOptions = {}): Analytics & { close(): Promise<void> } {
-  if (alertThreshold !== undefined) checkAtLeastOne('alertThreshold', alertThreshold)
+  const settings = resolveAlertSettings(options)
   const opened = openDatabase(database, schema, clock)
-  return { ...analyticsOf(opened.database, clock, alertThreshold), close: () => opened.close() }
+  return { ...analyticsOf(opened.database, clock, { settings, log }), close: () => opened.close() }
+}
+
+const SILENT: AlertLog = { error: () => undefined }
+
+/** How alerts are sent; without it only to where a call says. */
+export interface AnalyticsAlerts {
+  readonly settings: AlertSettings
+  readonly log: AlertLog
+  readonly times?: AlertTimes
 }
 
 /** The reports of a database that is open already. */
 export function analyticsOf(
   database: Database,
   clock: Clock,
-  alertThreshold: number | undefined,
+  alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
   onlyBlocked = false,
 ): Analytics {
   const read = reportsOf(database, clock, onlyBlocked)
@@ -80,6 +97,6 @@ export function analyticsOf(
     getOffenderDetail: async (options) => read(offenderDetail(options)),
     findAlertableOffenders,
     sendOffenderAlerts: async (options = {}) =>
-      sendOffenderAlerts(findAlertableOffenders, { ...options, threshold: options.threshold ?? alertThreshold }),
+      sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),
   }
 }

@@ -9,7 +9,7 @@ export interface BucketList {
   readonly buckets: readonly number[]
 }
 
-/** How often each key was blocked, by whole buckets; and the rest of a period: events at its ends, and deltas. */
+/** How often each key was blocked, by whole buckets; and what differs in a period: events at its ends, and deltas. */
 export class BlockedCounts {
   readonly #snapshot: Snapshot
   readonly #table: string
@@ -85,7 +85,7 @@ export class BlockedCounts {
     )
   }
 
-  /** What lies in no whole bucket, or is in none yet. Deletions can make it negative. */
+  /** What lies in no whole bucket, is in none yet, or is in one too much: so that it can be negative. */
   async rest(): Promise<Map<string, number>> {
     const parameters = new Parameters()
     const rows = await this.#snapshot.query<Offender>(
@@ -121,7 +121,7 @@ export class BlockedCounts {
        WHERE key IS NOT NULL AND ${inRange('hour', hours, parameters)}`,
       ...edges.map(
         (edge) =>
-          `SELECT key, 1 FROM ${dialect.table('rate_limit_event')}
+          `SELECT key, ${edge.sign} FROM ${dialect.table('rate_limit_event')}
            WHERE allowed = false AND ${duringPeriod(dialect, edge, parameters)}`,
       ),
     ].join(' UNION ALL ')

@@ -1,15 +1,23 @@
 import type { Offender } from '../alerts/offender.js'
-import { HOUR_MS } from '../clock.js'
+import { DAY_MS, HOUR_MS } from '../clock.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
-import { barsOf } from './over-time.js'
+import { type BarLengths, barsOf } from './over-time.js'
 import type { Period } from './period.js'
 import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
-/** An offender, and when it was blocked: one number per bar of the traffic over time. */
+/** An offender, and when it was blocked: without gaps, oldest first. The first bar begins before the window, or with it. */
 export interface OffenderOverTime extends Offender {
-  readonly blocked_by_bar: readonly number[]
+  /** How long a bar is, in milliseconds: 1 hour, 1 day or 7 days, by the length of the window. */
+  readonly bar_ms: number
+  readonly bars: readonly { readonly start_ms: number; readonly blocked: number }[]
 }
+
+/** Of whole days where the chart has parts of them: every hour of every offender would be looked up by itself. */
+const OFFENDER_BARS: BarLengths = [
+  [2, HOUR_MS],
+  [120, DAY_MS],
+]
 
 /** The top offenders. The rollup of keys knows nothing else of a request: what a filter needs is read from the events. */
 export async function readOffendersOverTime(
@@ -23,7 +31,7 @@ export async function readOffendersOverTime(
     ? await rankFiltered(snapshot, days, filter, limit)
     : await rankOffenders(snapshot, windowOf(days, snapshot.nowMs), { limit, atLeast: 1 })
   if (offenders.length === 0) return []
-  const { barMs, starts, period, span } = barsOf(days, snapshot.nowMs)
+  const { barMs, starts, period, span } = barsOf(OFFENDER_BARS, days, snapshot.nowMs)
   const keys = offenders.map(({ key }) => key)
   const parameters = new Parameters()
   const hours = isFiltered
@@ -37,7 +45,8 @@ export async function readOffendersOverTime(
   const blocked = new Map(rows.map((row) => [`${row.bar * barMs} ${row.key}`, row.blocked]))
   return offenders.map((offender) => ({
     ...offender,
-    blocked_by_bar: starts.map((start) => blocked.get(`${start} ${offender.key}`) ?? 0),
+    bar_ms: barMs,
+    bars: starts.map((start_ms) => ({ start_ms, blocked: blocked.get(`${start_ms} ${offender.key}`) ?? 0 })),
   }))
 }
 

@@ -2,7 +2,7 @@ import { DAY_MS, HOUR_MS } from '../clock.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import type { Period } from './period.js'
-import { EVENT_COUNTS, SUMS } from './traffic.js'
+import { eventCounts, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
 export interface Bar extends TrafficCounts {
@@ -17,8 +17,11 @@ export interface OverTime {
   readonly bars: readonly Bar[]
 }
 
-/** Up to so many days, bars are so long. There are 25 to 57 of them at these lengths, and up to 121 in between. */
-const BAR_LENGTHS: readonly (readonly [days: number, barMs: number])[] = [
+/** Up to so many days, bars are so long; beyond the last of them, 7 days. */
+export type BarLengths = readonly (readonly [days: number, barMs: number])[]
+
+/** There are 25 to 57 bars at these lengths, and up to 121 in between. */
+const CHART_BARS: BarLengths = [
   [2, HOUR_MS],
   [14, 6 * HOUR_MS],
   [120, DAY_MS],
@@ -36,8 +39,8 @@ export interface Bars {
 }
 
 /** The bars of a window: the last one is that of now. */
-export function barsOf(days: number, nowMs: number): Bars {
-  const [, barMs] = BAR_LENGTHS.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
+export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
+  const [, barMs] = lengths.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
   const { startMs } = windowOf(days, nowMs)
   const first = Math.floor(startMs / barMs)
   const last = Math.floor(nowMs / barMs)
@@ -53,7 +56,7 @@ export function barsOf(days: number, nowMs: number): Bars {
  * The traffic bar by bar. Without a filter it is that of the trend, which has what was deleted from the log since.
  */
 export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
-  const bars = barsOf(days, snapshot.nowMs)
+  const bars = barsOf(CHART_BARS, days, snapshot.nowMs)
   const { barMs, starts } = bars
   const parameters = new Parameters()
   const bar = `hour / ${barMs / HOUR_MS}`
@@ -75,7 +78,7 @@ function hoursSql({ dialect }: Snapshot, { period, span }: Bars, filter: ReportF
   const during = (column: string, unitMs: number) =>
     inRange(column, { from: period.startMs / unitMs, to: period.endMs / unitMs }, parameters)
   if (filter.key !== undefined) {
-    return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${EVENT_COUNTS} FROM ${dialect.table('rate_limit_event')}
+    return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
   }
   const deltas = dialect.table('rate_limit_rollup_delta')

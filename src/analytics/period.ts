@@ -15,10 +15,16 @@ export interface BucketRange {
   readonly to: number
 }
 
-/** A period as whole buckets, and what is left of it at its ends. */
+/** What is left at an end of a period, or is all there is of a short one: its events are read. */
+export interface Edge extends Period {
+  /** Its events are added to the whole buckets; or taken away, where it is what these have too much. */
+  readonly sign: 1 | -1
+}
+
+/** A period as whole buckets, and what differs from these at its ends. */
 export interface PeriodParts {
   readonly buckets: readonly BucketRange[]
-  readonly edges: readonly Period[]
+  readonly edges: readonly Edge[]
   /** The whole hours, of which the deltas are read. */
   readonly hours: BucketRange
 }
@@ -30,22 +36,28 @@ export const SPANS = [1, 24] as const
 const NO_END = Number.MAX_SAFE_INTEGER
 const DAY_HOURS = DAY_MS / HOUR_MS
 
-/** Cuts a period into whole days, whole hours around them, and less than an hour at each end. */
-export function partsOf({ startMs, endMs }: Period): PeriodParts {
-  const from = Math.ceil(startMs / HOUR_MS)
-  const to = endMs === Number.POSITIVE_INFINITY ? NO_END : Math.floor(endMs / HOUR_MS)
+/**
+ * Rounds a period to whole days and hours, and tells what differs from it at its ends. So no more than half an hour of
+ * events is read at each end, of which there are many where the log is long.
+ *
+ * @param takesAway whether it may be rounded to more than there is; otherwise up to an hour is read
+ */
+export function partsOf({ startMs, endMs }: Period, takesAway = true): PeriodParts {
+  const from = takesAway ? Math.round(startMs / HOUR_MS) : Math.ceil(startMs / HOUR_MS)
+  const to = takesAway ? Math.round(endMs / HOUR_MS) : Math.floor(endMs / HOUR_MS)
   if (from >= to) {
-    return { buckets: [], edges: [{ startMs, endMs }].filter(isNotEmpty), hours: { span: 1, from: 0, to: 0 } }
+    const edges: Edge[] = [{ startMs, endMs, sign: 1 }]
+    return { buckets: [], edges: edges.filter(isNotEmpty), hours: { span: 1, from: 0, to: 0 } }
   }
-  const edges = [
-    { startMs, endMs: from * HOUR_MS },
-    { startMs: to * HOUR_MS, endMs },
+  const [fromMs, toMs] = [from * HOUR_MS, to * HOUR_MS]
+  const edges: Edge[] = [
+    { startMs, endMs: fromMs, sign: 1 },
+    { startMs: fromMs, endMs: startMs, sign: -1 },
+    { startMs: toMs, endMs, sign: 1 },
+    { startMs: endMs, endMs: toMs, sign: -1 },
   ]
-  return {
-    buckets: bucketsOf(from, to),
-    edges: to === NO_END ? edges.slice(0, 1).filter(isNotEmpty) : edges.filter(isNotEmpty),
-    hours: { span: 1, from, to },
-  }
+  const hours: BucketRange = { span: 1, from, to: Math.min(to, NO_END) }
+  return { buckets: bucketsOf(hours.from, hours.to), edges: edges.filter(isNotEmpty), hours }
 }
 
 function bucketsOf(from: number, to: number): BucketRange[] {

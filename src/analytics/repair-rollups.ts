@@ -2,7 +2,7 @@ import type { Database } from '../db/database.js'
 import { ask, type Dialect, type Steps } from '../db/dialect.js'
 import { Parameters } from './filter.js'
 import { type Period, partsOf, SPANS } from './period.js'
-import { EVENT_COUNTS, SUMS } from './traffic.js'
+import { eventCounts, SUMS } from './traffic.js'
 import { duringPeriod } from './window.js'
 
 /** How many combinations of path, rule and method a bucket keeps apart, as the migrations have it. */
@@ -43,7 +43,7 @@ function* repairTraffic(dialect: Dialect, period: Period, span: number): Steps<v
          SELECT counted.*, ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY total DESC, path, rule_name, method) AS place
          FROM (
            SELECT bucket, path, rule_name, method, ${SUMS} FROM (
-             SELECT ${bucketOf(dialect, span)} AS bucket, path, rule_name, method, ${EVENT_COUNTS}
+             SELECT ${bucketOf(dialect, span)} AS bucket, path, rule_name, method, ${eventCounts()}
              FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
            ) AS events GROUP BY bucket, path, rule_name, method
          ) AS counted
@@ -77,7 +77,7 @@ function* repairTrend(dialect: Dialect, period: Period): Steps<void> {
   yield* ask(
     `INSERT INTO ${dialect.table('rate_limit_trend')} AS trend (hour, total, blocked, would_block)
      SELECT hour, ${SUMS} FROM (
-       SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${EVENT_COUNTS} FROM ${dialect.table('rate_limit_event')}
+       SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
        WHERE ${duringPeriod(dialect, period, parameters)}
      ) AS events GROUP BY hour
      ON CONFLICT (hour) DO UPDATE SET ${larger.join(', ')}`,

@@ -1,7 +1,7 @@
 import { NOTHING, sumOf, type TrafficCounts } from './breakdown.js'
 import { inRange, Parameters } from './filter.js'
 import { type Period, partsOf, SPANS } from './period.js'
-import { EVENT_COUNTS, SUMS } from './traffic.js'
+import { eventCounts, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
 type Source = Pick<Snapshot, 'query' | 'dialect'>
@@ -96,7 +96,7 @@ function readDue({ query, dialect }: Source, period: Period): Promise<HourRow[]>
   const parameters = new Parameters()
   return query<HourRow>(
     `SELECT hour, path, rule_name, method, ${SUMS} FROM (
-       SELECT ${dialect.hourOf('"timestamp"')} AS hour, path, rule_name, method, ${EVENT_COUNTS}
+       SELECT ${dialect.hourOf('"timestamp"')} AS hour, path, rule_name, method, ${eventCounts()}
        FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
        UNION ALL SELECT hour, path, rule_name, method, -total, -blocked, -would_block
        FROM ${dialect.table('rate_limit_rollup_delta')} WHERE ${duringHours(period, parameters)}

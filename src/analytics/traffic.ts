@@ -1,7 +1,8 @@
+import { HOUR_MS } from '../clock.js'
 import type { Dialect } from '../db/dialect.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type Period, partsOf } from './period.js'
+import { type BucketRange, type Period, type PeriodParts, partsOf } from './period.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -13,36 +14,42 @@ export interface Traffic extends TrafficCounts {
   readonly method: string
 }
 
-/** What an event adds to the counts. */
-export const EVENT_COUNTS = `1 AS total, CASE WHEN allowed = false THEN 1 ELSE 0 END AS blocked,
-  CASE WHEN allowed <> false AND count > "limit" THEN 1 ELSE 0 END AS would_block`
+/** What an event adds to the counts, or takes from them. */
+export function eventCounts(sign: 1 | -1 = 1): string {
+  return `${sign} AS total, CASE WHEN allowed = false THEN ${sign} ELSE 0 END AS blocked,
+    CASE WHEN allowed <> false AND count > "limit" THEN ${sign} ELSE 0 END AS would_block`
+}
 
 /** Counts added up. */
 export const SUMS = 'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block'
 /** All in one, for which an index is enough. */
-const COUNT_EVENTS = 'COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked'
+function countEvents(sign: 1 | -1): string {
+  return `${sign} * COUNT(*) AS total, ${sign} * COUNT(*) FILTER (WHERE allowed = false) AS blocked`
+}
 
 /**
  * The traffic of a period, by path, rule and method. What the rollups have and what they have not is added up each by
  * itself, and can come twice: together they would be sorted together, most of them once more.
  */
 export async function readTraffic(
-  { query, dialect }: Snapshot,
+  snapshot: Snapshot,
   period: Period,
   filter: ReportFilter = {},
 ): Promise<readonly Traffic[]> {
-  const read = async (parts: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
-    if (parts.length === 0) return []
+  const { query, dialect } = snapshot
+  const parts = await partsByPath(snapshot, period, filter)
+  const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
+    if (queries.length === 0) return []
     return query<Traffic>(
       `SELECT path, rule_name, method, ${SUMS}
-       FROM (${parts.join(' UNION ALL ')}) AS traffic GROUP BY path, rule_name, method`,
+       FROM (${queries.join(' UNION ALL ')}) AS traffic GROUP BY path, rule_name, method`,
       values,
     )
   }
   const [ofRollups, ofEvents] = [new Parameters(), new Parameters()]
   const columns = 'path, rule_name, method'
-  const rollups = rollupParts(dialect, period, filter, ofRollups, `${columns}, total, blocked, would_block`)
-  const events = eventParts(dialect, period, filter, ofEvents, `${columns}, ${EVENT_COUNTS}`)
+  const rollups = rollupQueries(dialect, parts, filter, ofRollups, `${columns}, total, blocked, would_block`)
+  const events = edgeQueries(dialect, parts, filter, ofEvents, (sign) => `${columns}, ${eventCounts(sign)}`)
   return [...(await read(rollups, ofRollups)), ...(await read(events, ofEvents))]
 }
 
@@ -53,28 +60,63 @@ export async function countTraffic(
   filter: ReportFilter = {},
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
   const parameters = new Parameters()
-  const parts = [
-    ...rollupParts(dialect, period, filter, parameters, 'total, blocked'),
-    ...eventParts(dialect, period, filter, parameters, COUNT_EVENTS),
+  // A path that found no room in a bucket is not there to be taken away.
+  const parts = partsFor(filter, period, filter.path === undefined)
+  const queries = [
+    ...rollupQueries(dialect, parts, filter, parameters, 'total, blocked'),
+    ...edgeQueries(dialect, parts, filter, parameters, countEvents),
   ]
   const [counts] = await query<Pick<TrafficCounts, 'total' | 'blocked'>>(
     `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked
-     FROM (${parts.join(' UNION ALL ')}) AS traffic`,
+     FROM (${queries.join(' UNION ALL ')}) AS traffic`,
     parameters.values,
   )
   return counts ?? { total: 0, blocked: 0 }
 }
 
+/** A filter by key is about events alone: the rollups of traffic do not know keys. */
+function partsFor({ key }: ReportFilter, period: Period, takesAway: boolean): PeriodParts {
+  if (key === undefined) return partsOf(period, takesAway)
+  return { buckets: [], edges: [{ ...period, sign: 1 }], hours: { span: 1, from: 0, to: 0 } }
+}
+
+/** The parts of a period by which its traffic can be told apart by path. */
+async function partsByPath(snapshot: Snapshot, period: Period, filter: ReportFilter): Promise<PeriodParts> {
+  const parts = partsFor(filter, period, true)
+  for (const { sign, startMs } of parts.edges) {
+    // What is not there by its path cannot be taken away by its path.
+    if (sign < 0 && (await hasUnknownPaths(snapshot, parts.buckets, Math.floor(startMs / HOUR_MS)))) {
+      return partsFor(filter, period, false)
+    }
+  }
+  return parts
+}
+
+/** Whether the bucket that an hour is in has traffic whose paths found no room. */
+async function hasUnknownPaths(
+  { query, dialect }: Snapshot,
+  buckets: readonly BucketRange[],
+  hour: number,
+): Promise<boolean> {
+  const range = buckets.find(({ span, from, to }) => from * span <= hour && hour < to * span)
+  if (range === undefined) return false
+  const rows = await query(
+    `SELECT 1 FROM ${dialect.table('rate_limit_traffic_rollup')}
+     WHERE span = ${range.span} AND bucket = $1 AND path = '' LIMIT 1`,
+    [Math.floor(hour / range.span)],
+  )
+  return rows.length > 0
+}
+
 /** Queries of the whole buckets of a period, and of what was not folded into them yet. */
-function rollupParts(
+function rollupQueries(
   dialect: Dialect,
-  period: Period,
+  { buckets, hours }: PeriodParts,
   filter: ReportFilter,
   parameters: Parameters,
   columns: string,
 ): string[] {
-  if (filter.key !== undefined) return []
-  const { buckets, hours } = partsOf(period)
+  if (buckets.length === 0) return []
   return [
     ...buckets.map(
       (range) =>
@@ -86,19 +128,18 @@ function rollupParts(
   ]
 }
 
-/** Queries of the events at the ends of a period; with a key, which the rollups do not know, of all in between too. */
-function eventParts(
+/** Queries of the events at the ends of a period. */
+function edgeQueries(
   dialect: Dialect,
-  period: Period,
+  { edges }: PeriodParts,
   filter: ReportFilter,
   parameters: Parameters,
-  columns: string,
+  columns: (sign: 1 | -1) => string,
 ): string[] {
-  const parts = filter.key === undefined ? partsOf(period).edges : [period]
-  return parts.map(
+  return edges.map(
     // Both values named: that lets the index on (allowed, timestamp) answer alone, where it can.
-    (part) =>
-      `SELECT ${columns} FROM ${dialect.table('rate_limit_event')}
-       WHERE allowed IN (true, false) AND ${duringPeriod(dialect, part, parameters)}${filtered(filter, parameters)}`,
+    (edge) =>
+      `SELECT ${columns(edge.sign)} FROM ${dialect.table('rate_limit_event')}
+       WHERE allowed IN (true, false) AND ${duringPeriod(dialect, edge, parameters)}${filtered(filter, parameters)}`,
   )
 }

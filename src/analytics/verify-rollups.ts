@@ -9,6 +9,8 @@ export interface VerifyOptions {
   readonly dryRun?: boolean | undefined
   /** Told after every day how many were compared so far. */
   readonly onProgress?: ((days: number) => void) | undefined
+  /** Stops it after the day that is under way. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface Verification {
@@ -29,7 +31,7 @@ const LAST_DAY = Date.UTC(10_000, 0) / DAY_MS
  */
 export async function verifyRollups(
   database: Database,
-  { dryRun = false, onProgress }: VerifyOptions = {},
+  { dryRun = false, onProgress, signal }: VerifyOptions = {},
 ): Promise<Verification> {
   const wrongDays: string[] = []
   let [days, wrongRows] = [0, 0]
@@ -43,6 +45,7 @@ export async function verifyRollups(
       if (!dryRun) await repairRollups(database, period)
     }
     onProgress?.(days)
+    if (signal?.aborted) break
   }
   return { days, wrong_rows: wrongRows, wrong_days: wrongDays }
 }

@@ -8,19 +8,23 @@ const MAX_REST_MS = 100
  * else writes has half of the database to himself.
  *
  * @param onProgress told how many rows were deleted so far
+ * @param signal stops it after the batch that is under way
  * @returns how many rows were deleted
  */
 export async function deleteInBatches(
   batchSize: number,
   deleteBatch: () => Promise<number>,
-  onProgress?: (deleted: number) => void,
+  {
+    onProgress,
+    signal,
+  }: { readonly onProgress?: ((deleted: number) => void) | undefined; readonly signal?: AbortSignal | undefined } = {},
 ): Promise<number> {
   for (let deleted = 0; ; ) {
     const startedMs = performance.now()
     const batch = await deleteBatch()
     deleted += batch
     onProgress?.(deleted)
-    if (batch < batchSize) return deleted
+    if (batch < batchSize || signal?.aborted) return deleted
     await delay(Math.min(MAX_REST_MS, performance.now() - startedMs))
   }
 }

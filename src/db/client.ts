@@ -2,6 +2,7 @@ import { PrismaBetterSQLite3 } from '@prisma/adapter-better-sqlite3'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
+import { CONNECT_TIMEOUT_MS } from './postgresql.js'
 import { sqlitePath } from './sqlite.js'
 
 /** Who wrote a row last is the triggers' business; the history tells it. */
@@ -25,7 +26,12 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     return new SqliteClient({ adapter, omit })
   }
   const adapter = new PrismaPg(
-    { connectionString: url, application_name: 'fastify-smart-ratelimit (prisma)' },
+    {
+      connectionString: url,
+      application_name: 'fastify-smart-ratelimit (prisma)',
+      // The driver waits for a server that says nothing for ever, and a command with it.
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    },
     { schema, onPoolError: () => undefined },
   )
   return new PostgresqlClient({ adapter, omit }) as unknown as SqliteClient

@@ -1,4 +1,4 @@
-import { InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
+import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
 import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
@@ -133,7 +133,7 @@ export class Database {
 }
 
 function isPrismaMissingTable(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'P2021'
+  return codeOf(error) === 'P2021'
 }
 
 /** A URL without name and password, for messages; also one whose password broke it. */

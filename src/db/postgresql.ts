@@ -6,7 +6,7 @@ import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 const MIGRATION_LOCK = 72_707_369
 /** Two statements of the limiter, one of the event log, one report; and one for what is rare: polls, rules, staff. */
 const POOL_SIZE = 5
-const CONNECT_TIMEOUT_MS = 5_000
+export const CONNECT_TIMEOUT_MS = 5_000
 /** A statement of the limiter or the event log that takes longer is on a connection that went dead: it is given up. */
 const STATEMENT_TIMEOUT_MS = 5_000
 /** The same for a statement of a report, which may have a long log to read. */

@@ -34,6 +34,8 @@ export class EventLog {
   readonly #options: EventLogOptions
   /** Each as the JSON of its row: cut to what the table takes, so that hostile requests cannot swell it. */
   #buffer: string[] = []
+  /** What the statement under way writes. */
+  #writing: readonly string[] = []
   /** The batch under way. */
   #turn: Promise<void> | undefined
   /** Events that went into the buffer, and those that left it, written or lost. */
@@ -75,6 +77,14 @@ export class EventLog {
     }
   }
 
+  /** How long ago the oldest event was recorded that is not in the table, in milliseconds; 0 where there is none. */
+  lagMs(): number {
+    const [oldest = this.#buffer[0]] = this.#writing
+    if (oldest === undefined) return 0
+    // Its row begins with the timestamp.
+    return Math.max(0, this.#options.now() - Number.parseInt(oldest.slice(1), 10))
+  }
+
   async #writeBatch(): Promise<void> {
     await yieldToEventLoop()
     await this.#write(this.#buffer.splice(0, this.#options.batchSize))
@@ -82,6 +92,7 @@ export class EventLog {
   }
 
   async #write(rows: readonly string[]): Promise<void> {
+    this.#writing = rows
     try {
       await this.#options.write(`[${rows.join(',')}]`)
       this.#written += rows.length
@@ -90,6 +101,7 @@ export class EventLog {
       this.#logFailure(error)
     }
     this.#settled += rows.length
+    this.#writing = []
   }
 
   #logFailure(error: unknown): void {

@@ -12,6 +12,8 @@ export interface RetentionOptions {
   readonly dryRun?: boolean
   /** Told after every batch how many rows were deleted so far. */
   readonly onProgress?: (deleted: number) => void
+  /** Stops it after the batch that is under way. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /**
@@ -24,7 +26,7 @@ export interface RetentionOptions {
 export async function cleanupOldEvents(
   database: Database,
   clock: Clock,
-  { olderThanDays = 30, batchSize = 1000, dryRun = false, onProgress }: RetentionOptions = {},
+  { olderThanDays = 30, batchSize = 1000, dryRun = false, onProgress, signal }: RetentionOptions = {},
 ): Promise<number> {
   if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
     throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
@@ -37,12 +39,12 @@ export async function cleanupOldEvents(
   const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
   const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
   if (dryRun) {
-    const [counted] = await database.query<{ found: number }>(`SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld}`, [
-      cutoffMs,
-    ])
+    const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld}`
+    // As a report, which may take long: so may this, of a long log.
+    const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
     return counted?.found ?? 0
   }
   const sql = `DELETE FROM ${table} WHERE id IN (
     SELECT id FROM ${table} WHERE ${isOld} ORDER BY "timestamp", id LIMIT $2)`
-  return deleteInBatches(batchSize, () => database.execute(sql, [cutoffMs, batchSize]), onProgress)
+  return deleteInBatches(batchSize, () => database.execute(sql, [cutoffMs, batchSize]), { onProgress, signal })
 }

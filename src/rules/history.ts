@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.js'
-import { RevertError } from '../errors.js'
+import { codeOf, RevertError } from '../errors.js'
 import { OVERRIDES, RULES } from './sections.js'
 
 /** One change of a rule or an override. */
@@ -173,5 +173,5 @@ function changeOf({ rowId: _, changedAt, source, entity, action, before, after, 
 }
 
 function isUniqueViolation(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'P2002'
+  return codeOf(error) === 'P2002'
 }

@@ -19,6 +19,8 @@ import { type PathOptions, RuleSet } from './rule-set.js'
 export interface PreviewOptions {
   /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
   readonly hours?: number | undefined
+  /** Told after every page how many events were read so far; where they have to be read twice, from the start again. */
+  readonly onProgress?: ((events: number) => void) | undefined
 }
 
 export interface PreviewParts {
@@ -53,7 +55,7 @@ export type Preview = (candidate: RuleCandidate, options?: PreviewOptions) => Pr
 export function createPreview(parts: PreviewParts): Preview {
   const { database, clock } = parts
 
-  return async function preview(candidate, { hours = 24 } = {}) {
+  return async function preview(candidate, { hours = 24, onProgress } = {}) {
     const rule = parseCandidate(candidate)
     checkHours(hours)
     const { rules, rejected } = await loadActiveRules(database)
@@ -65,7 +67,7 @@ export function createPreview(parts: PreviewParts): Preview {
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
       const run = (noIdIsNobody: boolean) =>
-        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsNobody })
+        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsNobody, onProgress })
       const first = await run(true)
       const { replayed } = first.hasTextualUsers ? await run(false) : first
       return describePreview({
@@ -98,6 +100,7 @@ interface Run {
   readonly untilMs: number
   readonly fromMs: number
   readonly noIdIsNobody: boolean
+  readonly onProgress: PreviewOptions['onProgress']
 }
 
 async function replay({ database, requestPath, newCounter }: PreviewParts, query: Query, run: Run) {
@@ -113,8 +116,11 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
     clientOf,
     override: (event, path) => overrides.verdict(event, path, kindAt),
   })
+  let read = 0
   for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
     for (const event of page) replayed.add(event)
+    read += page.length
+    run.onProgress?.(read)
   }
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
 }

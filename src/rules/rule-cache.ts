@@ -80,6 +80,11 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     return this.#readAtMs
   }
 
+  /** Whether the table could not be read when it was last tried. */
+  get isFailing(): boolean {
+    return this.#reports.isFailing
+  }
+
   /** Reads and compiles the rules before the first request, which reads them again, and finds little to do. Never rejects. */
   async warm(nowMs: number): Promise<void> {
     const { load, compile } = this.#options

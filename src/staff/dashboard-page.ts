@@ -59,13 +59,13 @@ function outcomes({ outcomes: { allowed, would_block, blocked }, window }: Dashb
   return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'Within the limit', allowed)]
 }
 
-function offenders({ top_offenders, over_time, days, filter }: DashboardReport) {
-  return top_offenders.map(({ key, blocked_count, blocked_by_bar }, place) => ({
+function offenders({ top_offenders, days, filter }: DashboardReport) {
+  return top_offenders.map(({ key, blocked_count, ...overTime }, place) => ({
     rank: place + 1,
     key: visible(key),
     href: offenderHref(key, days, filter),
     blocked: formatCount(blocked_count),
-    sparkline: drawSparkline(blocked_by_bar, over_time),
+    sparkline: drawSparkline(overTime),
   }))
 }
 

@@ -44,8 +44,9 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
 
   // Two scopes, since nobody can be signed in already where people sign in.
   const prefix = '/dashboard'
+  internals.places.dashboard = `${app.prefix}${prefix}/`
   if (accounts !== undefined) {
-    app.register(async (scope) => registerSignInRoutes(scope, internals, accounts, pages), { prefix })
+    app.register(async (scope) => registerSignInRoutes(scope, internals, accounts, pages, 2), { prefix })
   }
   app.register(
     async (scope) => {

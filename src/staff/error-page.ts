@@ -26,7 +26,7 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
     const mayGoOn = isPageRoute(request) && statusCode !== 403 && statusCode !== 429
     return pages.send(reply, 'error', {
       page: {
-        title: TITLES[statusCode] ?? 'Something went wrong',
+        title: titleFor(statusCode),
         message,
         dashboard_href: mayGoOn ? './' : undefined,
       },
@@ -34,8 +34,12 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
   }
 }
 
+export function titleFor(statusCode: number): string {
+  return TITLES[statusCode] ?? 'Something went wrong'
+}
+
 /** What a failure of the code itself says is for the log. */
-function messageFor(error: FastifyError, statusCode: number): string {
+export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
   return meantForReaders ? error.message : "The page could not be made. The server's log tells why."
 }

@@ -1,4 +1,5 @@
 /** How values look on the staff pages. */
+export { visible } from '../visible.js'
 
 const COUNT = new Intl.NumberFormat('en-US')
 const RATE = new Intl.NumberFormat('en-US', {
@@ -9,9 +10,6 @@ const RATE = new Intl.NumberFormat('en-US', {
 const SHORT_COUNT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 /** The least share that is shown as what it is. */
 const LEAST_RATE = 0.001
-
-/** Control characters, direction marks and the like: what would hide in a text, or turn the text around it. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
 
 /** `1234567` as `1,234,567`. */
 export function formatCount(count: number): string {
@@ -45,9 +43,4 @@ export function formatBar(value: number, most: number): number {
 /** `2026-01-15 12:00:00`, in UTC, for where the page says so. */
 export function formatTime(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
-}
-
-/** A text that clients can write, with `\u{202e}` for a character that cannot be seen. */
-export function visible(text: string): string {
-  return text.replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

@@ -1,8 +1,10 @@
 import type { ReportFilter } from '../analytics/filter.js'
 import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
+import type { Places } from '../internals.js'
 import { formatBar, formatCount, formatTime, visible } from './format.js'
 import { dashboardHref, offenderFields, offenderJsonHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+import { panelLinks } from './panel-links.js'
 import { summary } from './summary.js'
 import { offeredWindows, windowName } from './windows.js'
 
@@ -11,7 +13,13 @@ import { offeredWindows, windowName } from './windows.js'
  *
  * @param back the filter of the dashboard that the page leads back to
  */
-export function offenderContext(detail: OffenderDetail, back: ReportFilter, log: LogState, nowMs: number) {
+export function offenderContext(
+  detail: OffenderDetail,
+  back: ReportFilter,
+  log: LogState,
+  nowMs: number,
+  { panel }: Places,
+) {
   const { key, days, by_path, recent_events } = detail
   const most = by_path[0]?.blocked_count ?? 0
   return {
@@ -47,6 +55,7 @@ export function offenderContext(detail: OffenderDetail, back: ReportFilter, log:
       dashboard_href: dashboardHref(days, back),
       traffic_href: dashboardHref(days, { key }),
       json_href: offenderJsonHref(key, days),
+      panel: panel === undefined ? undefined : panelLinks(panel, key, nowMs),
       time: formatTime(nowMs),
     },
   }

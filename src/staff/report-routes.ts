@@ -55,7 +55,11 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const detail = await readDetail(request)
     const back = requestedFilterBack(request)
-    return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now()))
+    return pages.send(
+      reply,
+      'offender',
+      offenderContext(detail, back, logStateOf(internals), clock.now(), internals.places),
+    )
   }
 
   async function refuseUnknownPath(): Promise<never> {

@@ -8,19 +8,39 @@ import { CrossSiteError } from './staff-errors.js'
  * neither is no browser, and nobody can make it send a form.
  */
 export function createCrossSiteGuard(internals: Internals) {
+  return createGuard(internals, ({ headers, host }) => {
+    const { origin, 'sec-fetch-site': site } = headers
+    if (site !== undefined) return site === 'same-origin' || site === 'none'
+    return origin === undefined || hostOf(origin) === host
+  })
+}
+
+/**
+ * The hook for what may change something by GET too, which a link on any page can cause: a request has to prove that a
+ * page of this origin sent it. Browsers say so in `Sec-Fetch-Site`; over plain http they do not, and `Origin` or `Referer`
+ * has to name this host.
+ */
+export function createSameOriginGuard(internals: Internals) {
+  return createGuard(internals, ({ headers, host }) => {
+    const { origin, referer, 'sec-fetch-site': site } = headers
+    if (site !== undefined) return site === 'same-origin'
+    return hostOf(origin ?? referer ?? '') === host
+  })
+}
+
+function createGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {
   return async function refuseCrossSite(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const { origin, 'sec-fetch-site': site } = request.headers
-    if (site === 'same-origin' || site === 'none') return
-    if (site === undefined && (origin === undefined || hostOf(origin) === request.host)) return
+    if (isFromHere(request)) return
     await countRefusal(internals, request, reply)
+    const { origin, referer, 'sec-fetch-site': site } = request.headers
     request.log.warn(
-      { site, origin, host: request.host },
-      'A staff form came from another site. If it did not, let the proxy pass on the Host header',
+      { site, sender: hostOf(origin ?? referer ?? ''), host: request.host },
+      'Something that staff may change was sent from another site. If it was not, let the proxy pass on the Host header',
     )
     throw new CrossSiteError()
   }
 }
 
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined
+function hostOf(address: string): string | undefined {
+  return URL.canParse(address) ? new URL(address).host : undefined
 }

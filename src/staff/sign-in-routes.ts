@@ -11,11 +11,13 @@ import { routeName, staffRoute } from './staff-routes.js'
 /** Room for a name and a password. */
 const BODY_LIMIT = 4096
 
+/** @param depth how many segments of the path of these routes are not the mount's: `/dashboard/sign-in` are two */
 export function registerSignInRoutes(
   app: FastifyInstance,
   internals: Internals,
   accounts: StaffAccounts,
   pages: Pages,
+  depth: number,
 ): void {
   // The host may parse forms already, into a shape of its choice.
   app.removeAllContentTypeParsers()
@@ -39,7 +41,7 @@ export function registerSignInRoutes(
   async function signIn(request: FastifyRequest<{ Body: URLSearchParams | undefined }>, reply: FastifyReply) {
     const account = request.body?.get('account') ?? ''
     const password = request.body?.get('password') ?? ''
-    const cookie = await fromDatabase(accounts.signIn(request, { account, password }, mountPath(request)))
+    const cookie = await fromDatabase(accounts.signIn(request, { account, password }, mountPath(request, depth)))
     if (cookie === undefined) {
       request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')
       reply.code(403)
@@ -50,7 +52,7 @@ export function registerSignInRoutes(
   }
 
   async function signOut(request: FastifyRequest, reply: FastifyReply) {
-    const cookie = await fromDatabase(accounts.signOut(request, mountPath(request)))
+    const cookie = await fromDatabase(accounts.signOut(request, mountPath(request, depth)))
     return reply.header('set-cookie', cookie).redirect('sign-in', 303)
   }
 
@@ -74,9 +76,9 @@ export function signInContext(
   }
 }
 
-/** Where the host mounted the dashboard, as the browser spells it: what is before `/dashboard/sign-in`. */
-function mountPath(request: FastifyRequest): string {
-  const segments = requestedPath(request).split('/').slice(0, -2)
+/** Where the host mounted the pages, as the browser spells it: the path without so many segments at its end. */
+function mountPath(request: FastifyRequest, depth: number): string {
+  const segments = requestedPath(request).split('/').slice(0, -depth)
   // A semicolon would end the cookie's attribute.
   return segments.join('/').replaceAll(';', '%3B') || '/'
 }

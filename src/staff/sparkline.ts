@@ -1,4 +1,4 @@
-import type { OverTime } from '../analytics/over-time.js'
+import type { OffenderOverTime } from '../analytics/offenders-over-time.js'
 import { barTime } from './chart.js'
 import { formatCount } from './format.js'
 import { rounded } from './stack.js'
@@ -14,15 +14,14 @@ export interface Sparkline {
   readonly description: string
 }
 
-/** @param counts one number per bar of the chart, at least one of them above 0 */
-export function drawSparkline(counts: readonly number[], { bar_ms, bars }: OverTime): Sparkline {
-  const most = Math.max(1, ...counts)
-  const path = counts.flatMap((count, place) => {
-    if (count === 0) return []
-    const height = rounded(Math.max(LEAST_HEIGHT, (100 * count) / most))
-    return [`M${place} 100v-${height}h1v${height}z`]
+export function drawSparkline({ bar_ms, bars }: Pick<OffenderOverTime, 'bar_ms' | 'bars'>): Sparkline {
+  const most = Math.max(1, ...bars.map(({ blocked }) => blocked))
+  const path = bars.flatMap(({ blocked }, place) => {
+    if (blocked === 0) return []
+    const height = rounded(Math.max(LEAST_HEIGHT, (100 * blocked) / most))
+    return [`M${place} 100v-${height}h.9v${height}z`]
   })
-  const busiest = bars[counts.indexOf(most)]
+  const busiest = bars.find(({ blocked }) => blocked === most)
   const when = busiest === undefined ? '' : `, ${barTime(busiest.start_ms, bar_ms)} UTC`
-  return { columns: counts.length, path: path.join(''), description: `At most ${formatCount(most)} blocked${when}` }
+  return { columns: bars.length, path: path.join(''), description: `At most ${formatCount(most)} blocked${when}` }
 }

@@ -19,6 +19,8 @@ export interface StaffAccountsOptions {
 
 /** Staff who sign in with a password. Sessions are kept in the database, so that all processes know them. */
 export interface StaffAccounts {
+  /** Who is signed in, undefined for strangers. Rejects when the database cannot tell. */
+  accountOf(request: FastifyRequest): Promise<string | undefined>
   /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
   isStaff(request: FastifyRequest): Promise<boolean>
   /**
@@ -43,7 +45,8 @@ const MIN_SECRET_LENGTH = 32
 const COOKIE_PATH = /^\/[!-:<-~]*$/
 
 /**
- * The built-in sign-in, for hosts that have none of their own; hand the result to `dashboardPlugin`.
+ * The built-in sign-in, for hosts that have none of their own; hand the result to `dashboardPlugin` and `adminPlugin`.
+ * With a `cookiePath` above both, one sign-in is enough.
  *
  * @throws InvalidSettingError for a plain or malformed password, no account at all, a short secret, or a path that is none
  */
@@ -55,13 +58,19 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   if (anyHash === undefined) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
   const decoy = decoyOf(anyHash)
 
+  async function accountOf(request: FastifyRequest): Promise<string | undefined> {
+    const id = readSessionCookie(request, sessionSecret)
+    if (id === undefined) return undefined
+    const { database, clock } = internalsOf(request.server)
+    const account = await findSession(database, id, clock.now())
+    return account !== undefined && hashes.has(account) ? account : undefined
+  }
+
   return {
+    accountOf,
+
     async isStaff(request) {
-      const id = readSessionCookie(request, sessionSecret)
-      if (id === undefined) return false
-      const { database, clock } = internalsOf(request.server)
-      const account = await findSession(database, id, clock.now())
-      return account !== undefined && hashes.has(account)
+      return (await accountOf(request)) !== undefined
     },
 
     async signIn(request, { account, password }, mountPath) {

@@ -4,10 +4,10 @@ import { MissingTableError, messageOf } from '../errors.js'
 /** Asked for by somebody who is not known as staff. */
 export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
 
-/** A sign-in or sign-out that another site sent. */
+/** Something that changes something, and that another site sent. */
 export const CrossSiteError = createError(
   'FST_RATE_LIMIT_CROSS_SITE',
-  'This form was sent from another site: go back to the page and try again.',
+  'This was sent from another site: go back to the page and try again.',
   403,
 )
 

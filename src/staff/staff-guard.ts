@@ -17,8 +17,12 @@ export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
   }
 }
 
-/** The check a host brings, with a failure meaning no. */
-export function hostStaff(isStaff: IsStaff, clock: Clock): IsStaff {
+/**
+ * The check a host brings, with a failure meaning no.
+ *
+ * @param plugin that was given it
+ */
+export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlugin'): IsStaff {
   let loggedAtMs = Number.NEGATIVE_INFINITY
   return async function isStaffOfHost(request) {
     try {
@@ -27,7 +31,7 @@ export function hostStaff(isStaff: IsStaff, clock: Clock): IsStaff {
       // Not for each request: strangers would decide how much is logged.
       if (Math.abs(clock.now() - loggedAtMs) >= MINUTE_MS) {
         loggedAtMs = clock.now()
-        request.log.error({ err: error }, 'isStaff of dashboardPlugin failed: the request is refused')
+        request.log.error({ err: error }, `isStaff of ${plugin} failed: the request is refused`)
       }
       return false
     }

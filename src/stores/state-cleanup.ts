@@ -11,6 +11,10 @@ export interface StateCleanupOptions {
   readonly count?: boolean
   /** Only counts. */
   readonly dryRun?: boolean
+  /** Told after every batch how many rows were deleted so far. */
+  readonly onProgress?: (deleted: number) => void
+  /** Stops it after the batch that is under way. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** What was found expired in one table, and deleted. */
@@ -36,13 +40,18 @@ export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_
 export async function cleanupState(
   database: Database,
   clock: Clock,
-  { staleDays = 7, batchSize = 1000, dryRun = false, count = false }: StateCleanupOptions = {},
+  { staleDays = 7, batchSize = 1000, dryRun = false, count = false, onProgress, signal }: StateCleanupOptions = {},
 ): Promise<StateCleanup> {
   const cutoffMs = clock.now() - Math.round(staleDays * DAY_MS)
+  let total = 0
   const clean = async (kind: StateKind): Promise<Cleaned> => {
     const found = count || dryRun ? await countExpired(database, kind, cutoffMs) : undefined
     const deleteBatch = () => deleteExpiredBatch(database, kind, cutoffMs, batchSize)
-    const deleted = dryRun ? 0 : await deleteInBatches(batchSize, deleteBatch)
+    if (dryRun || signal?.aborted) return { found: found ?? 0, deleted: 0 }
+    const before = total
+    const progress = (deleted: number) => onProgress?.(before + deleted)
+    const deleted = await deleteInBatches(batchSize, deleteBatch, { onProgress: progress, signal })
+    total += deleted
     return { found: found ?? deleted, deleted }
   }
   return {
@@ -73,9 +82,9 @@ export function deleteExpiredBatch(
 
 async function countExpired(database: Database, kind: StateKind, cutoffMs: number): Promise<number> {
   const { table, expired } = expiredRows(database, kind)
-  const [counted] = await database.query<{ found: number }>(`SELECT COUNT(*) AS found FROM ${table} WHERE ${expired}`, [
-    cutoffMs,
-  ])
+  const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${expired}`
+  // As a report, which may take long: so may this, of millions of clients.
+  const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
   return counted?.found ?? 0
 }
 

@@ -2,7 +2,7 @@
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ReportFilter } from '../../src/analytics/filter.js'
-import { DAY_MS, HOUR_MS } from '../../src/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -12,6 +12,8 @@ import { foldRollups } from '../support/rollups.js'
 /** Histories per database; more with `TEST_TRACES`. */
 const HISTORIES = Number(process.env.TEST_TRACES ?? 40)
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
+/** In the first half of an hour: the ends of windows are what whole hours have too much. */
+const EARLIER_MS = NOW_MS - HOUR_MS / 3
 
 const KEYS = ['ip:192.0.2.1', 'ip:192.0.2.2', 'user:7', 'rule:a:192.0.2.1', 'ä']
 const RULES = ['', 'a', 'b']
@@ -83,6 +85,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     const history = fc.record({
       steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+      nowMs: fc.constantFrom(NOW_MS, EARLIER_MS),
       days: fc.oneof(fc.constantFrom(1, 2, 3, 7, 14, 30, 365), fc.double({ min: 0.001, max: 6, noNaN: true })),
       filter: fc.oneof(
         fc.constantFrom<ReportFilter>(
@@ -98,14 +101,33 @@ forEachDatabase((_provider, open) => {
       ),
     })
     await fc.assert(
-      fc.asyncProperty(history, async ({ steps, days, filter }) => {
+      fc.asyncProperty(history, async ({ steps, nowMs, days, filter }) => {
         await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')}`)
         for (const each of steps) await take(database, each)
-        await compareReports(database, NOW_MS, days, filter)
+        await compareReports(database, nowMs, days, filter)
         await foldRollups(database)
-        await compareReports(database, NOW_MS, days, filter)
+        await compareReports(database, nowMs, days, filter)
       }),
       { numRuns: HISTORIES },
     )
+  })
+  test('a window that begins in an hour with more paths than it keeps apart is exact by path', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    const hourMs = Math.floor((EARLIER_MS - DAY_MS) / HOUR_MS) * HOUR_MS
+    const events = Array.from({ length: 300 }, (_, place): NewEvent[] =>
+      [1, 40].map((minute) => ({
+        atMs: hourMs + minute * MINUTE_MS,
+        key: 'ip:192.0.2.1',
+        rule: 'a',
+        path: `/${place}`,
+        method: 'GET',
+        outcome: 'allowed',
+      })),
+    ).flat()
+    await insertEvents(database, events)
+    await foldRollups(database)
+
+    await compareReports(database, EARLIER_MS, 1, { method: 'GET' })
   })
 })

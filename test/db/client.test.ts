@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
@@ -7,6 +9,7 @@ import { createRateLimitClient } from '../../src/client.js'
 import { Database } from '../../src/db/database.js'
 import { RuleValidationError } from '../../src/errors.js'
 import { migrate } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
@@ -202,4 +205,22 @@ describe('a database URL', () => {
       )
     })
   }
+})
+
+test('the client gives a server up that takes connections and says nothing', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const sockets: Socket[] = []
+  server.on('connection', (socket) => sockets.push(socket))
+  atEnd(t, () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const client = createRateLimitClient({ database: `postgresql://app@127.0.0.1:${port}/app` })
+  atEnd(t, () => client.$disconnect())
+
+  const startedMs = performance.now()
+  await assert.rejects(client.rateLimitOverride.count())
+  assert.ok(performance.now() - startedMs < 10_000)
 })

@@ -718,3 +718,16 @@ describe('a preview refuses', () => {
     assert.equal((await preview({ ...row, rate: '5/m' })).rule, 'api')
   })
 })
+
+test('a preview of a long log tells how far it is', async (t) => {
+  const { database, preview } = await start(t, 'sqlite')
+  await record(
+    database,
+    Array.from({ length: 2_500 }, (_, place) => ({ atMs: NOW_MS - MINUTE_MS - place })),
+  )
+  const progress: number[] = []
+  const { events } = await preview(RULE, { onProgress: (read) => progress.push(read) })
+
+  assert.equal(events, 2_500)
+  assert.deepEqual(progress, [1_000, 2_000, 2_500])
+})

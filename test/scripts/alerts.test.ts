@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { DAY_MS } from '../../src/clock.js'
-import { openTestDatabase, type TestDatabase } from '../support/databases.js'
+import { openTestDatabase, postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
+import { startMailServer } from '../support/mail-server.js'
 import { ratelimit } from '../support/scripts.js'
+import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
 const DISABLED = 'Alerting disabled (set --threshold or RATELIMIT_ALERT_THRESHOLD).\n'
 
@@ -100,4 +102,103 @@ describe('ratelimit alerts', () => {
     assert.equal(status, 1)
     assert.match(stderr, /RATELIMIT_ALERT_THRESHOLD/)
   })
+
+  test('sends by email and by webhook, as the environment says, and tells what became of it', async (t) => {
+    const { url: smtpUrl, mails } = await startMailServer(t)
+    const receiver = await startWebhookReceiver(t)
+    const { status, stdout, stderr } = await alerts(['--threshold', '4'], {
+      RATELIMIT_ALERT_EMAILS: 'ops@example.com,dev@example.com',
+      DEFAULT_FROM_EMAIL: 'alerts@example.com',
+      SMTP_URL: smtpUrl,
+      RATELIMIT_ALERT_WEBHOOK: receiver.url,
+    })
+
+    assert.deepEqual([status, stderr], [0, ''])
+    assert.equal(
+      stdout,
+      '2 offender(s) over threshold 4; channels: email sent, webhook sent\n  ip:192.0.2.1: 5\n  ip:192.0.2.2: 4\n',
+    )
+    assert.deepEqual(
+      mails.map(({ to }) => to),
+      [['ops@example.com', 'dev@example.com']],
+    )
+    assert.deepEqual(
+      receiver.posts.map(({ body }) => JSON.parse(body).offenders.length),
+      [2],
+    )
+  })
+
+  test('a channel that fails is status 1 and a line on stderr, and the other one sends', async (t) => {
+    const { url: smtpUrl, mails } = await startMailServer(t)
+    const receiver = await startWebhookReceiver(t, 404)
+    const { status, stdout, stderr } = await alerts(['--threshold', '5'], {
+      RATELIMIT_ALERT_EMAILS: 'ops@example.com',
+      DEFAULT_FROM_EMAIL: 'alerts@example.com',
+      SMTP_URL: smtpUrl,
+      RATELIMIT_ALERT_WEBHOOK: receiver.url,
+    })
+
+    assert.equal(status, 1)
+    assert.match(stdout, /^1 offender\(s\) over threshold 5; channels: email sent, webhook failed \(status 404\)\n/)
+    assert.equal(stderr, 'ratelimit alerts: Rate limit alert by webhook failed: status 404\n')
+    assert.equal(mails.length, 1)
+  })
+
+  test('recipients without a mail server are reported by the run', async () => {
+    const { status, stdout, stderr } = await alerts(['--threshold', '5', '--json'], {
+      RATELIMIT_ALERT_EMAILS: 'ops@example.com',
+    })
+
+    assert.equal(status, 1)
+    assert.match(JSON.parse(stdout).channels.email.error, /^no mail server: set SMTP_URL/)
+    assert.match(stderr, /^ratelimit alerts: Rate limit alert by email failed: no mail server: .*\n$/)
+  })
+
+  test('of runs at once, and one after the other, a cool-down lets one send', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const env = { RATELIMIT_ALERT_WEBHOOK: receiver.url, RATELIMIT_ALERT_COOLDOWN: '3600' }
+    const runs = await Promise.all(Array.from({ length: 3 }, () => alerts(['--threshold', '5'], env)))
+    const later = await alerts(['--threshold', '5'], env)
+
+    assert.equal(receiver.posts.length, 1)
+    assert.deepEqual(runs.map(({ stdout }) => /channels: (.*)/.exec(stdout)?.[1]).sort(), [
+      'webhook quiet (1 within the cool-down)',
+      'webhook quiet (1 within the cool-down)',
+      'webhook sent',
+    ])
+    assert.deepEqual([later.status, later.stderr], [0, ''])
+  })
+
+  test('where nobody is over the threshold there is nothing to send', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    assert.deepEqual(await alerts(['--threshold', '100'], { RATELIMIT_ALERT_WEBHOOK: receiver.url }), {
+      status: 0,
+      stdout: '0 offender(s) over threshold 100; channels: nothing to send\n',
+      stderr: '',
+    })
+    assert.equal(receiver.posts.length, 0)
+  })
+})
+
+test('of processes that alert at once about a PostgreSQL, a cool-down lets one send', {
+  skip: postgresqlMissing,
+}, async (t) => {
+  const { client, url, schema, close } = await openTestDatabase('postgresql')
+  t.after(close)
+  const receiver = await startWebhookReceiver(t)
+  await logEvents(client, { key: 'ip:192.0.2.1', blocked: 5, atMs: Date.now() - 60_000 })
+  const env = {
+    RATELIMIT_DATABASE_URL: url,
+    RATELIMIT_ALERT_WEBHOOK: receiver.url,
+    RATELIMIT_ALERT_COOLDOWN: '3600',
+  }
+  const runs = await Promise.all(
+    Array.from({ length: 3 }, () => ratelimit(['alerts', '--threshold', '5', '--schema', schema], { env })),
+  )
+
+  assert.deepEqual(
+    runs.map(({ status }) => status),
+    [0, 0, 0],
+  )
+  assert.equal(receiver.posts.length, 1)
 })

@@ -70,6 +70,18 @@ describe('ratelimit', () => {
     assert.equal(JSON.parse(fromEnvironment.stdout).threshold, 9)
   })
 
+  test('a .env may begin with a byte order mark, and one that cannot be read is status 1', async () => {
+    const other = join(folder, 'other')
+    await mkdir(other)
+    await writeFile(join(other, '.env'), '\uFEFFRATELIMIT_ALERT_THRESHOLD=7\n')
+    assert.equal(JSON.parse((await ratelimit(['alerts', '--json'], { cwd: other })).stdout).threshold, 7)
+    await rm(join(other, '.env'))
+    await mkdir(join(other, '.env'))
+    const { status, stdout, stderr } = await ratelimit(['alerts'], { cwd: other })
+    assert.deepEqual([status, stdout], [1, ''])
+    assert.match(stderr, /^ratelimit alerts: \.env in the working directory cannot be read: EISDIR.*\n$/)
+  })
+
   test('a setting that is wrong is one line that names it, and status 1', async () => {
     const { status, stdout, stderr } = await ratelimit(['cleanup'], { env: { RATELIMIT_RULE_CACHE_TIMEOUT: 'soon' } })
     assert.equal(status, 1)

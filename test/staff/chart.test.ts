@@ -151,9 +151,10 @@ test('the time of a bar says from when to when', () => {
 })
 
 test('a sparkline has a column for every bar with refusals, the highest as high as the box', () => {
-  const { path, columns, description } = drawSparkline([0, 50, 1, 100], overTime(HOUR_MS, [{}, {}, {}, {}]))
+  const counts = [{}, { blocked: 50 }, { blocked: 1 }, { blocked: 100 }]
+  const { path, columns, description } = drawSparkline(overTime(HOUR_MS, counts))
 
-  assert.equal(path, 'M1 100v-50h1v50zM2 100v-8h1v8zM3 100v-100h1v100z')
+  assert.equal(path, 'M1 100v-50h.9v50zM2 100v-8h.9v8zM3 100v-100h.9v100z')
   assert.equal(columns, 4)
   assert.equal(description, 'At most 100 blocked, 2026-01-15 03:00–04:00 UTC')
 })

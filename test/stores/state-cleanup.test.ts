@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { MINUTE_MS } from '../../src/clock.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { cleanupState } from '../../src/stores/state-cleanup.js'
@@ -79,6 +80,30 @@ forEachDatabase((provider, open) => {
         assert.deepEqual(counters, { found: 2, deleted: 1 })
       })
       assert.equal((await client.rateLimitCounter.findFirst())?.key, 'used')
+    } finally {
+      await close()
+    }
+  })
+
+  test('counting what is old is waited for like a report, and longer than for a batch', async () => {
+    const { client, database, close } = await open()
+    try {
+      const tables = ['rate_limit_event', 'rate_limit_counter'].map((name) => database.dialect.table(name)).join(', ')
+      const counts = await client.$transaction(
+        async (transaction) => {
+          await transaction.$executeRawUnsafe(`LOCK TABLE ${tables} IN ACCESS EXCLUSIVE MODE`)
+          const counting = Promise.allSettled([
+            client.rateLimitEvent.cleanupOld({ dryRun: true }),
+            cleanupState(database, fakeClock(), { dryRun: true }),
+          ])
+          // A batch is given up after five seconds.
+          await delay(6_000)
+          return { counting }
+        },
+        { timeout: 10_000 },
+      )
+      const statuses = (await counts.counting).map(({ status }) => status)
+      assert.deepEqual(statuses, ['fulfilled', 'fulfilled'])
     } finally {
       await close()
     }

@@ -9,7 +9,7 @@ import { atEnd } from './at-end.js'
 import { LOADER, moduleUrl } from './modules.js'
 
 const run = promisify(execFile)
-const TIMEOUT_MS = 20_000
+const TIMEOUT_MS = 60_000
 
 /** A module that makes a package look as if it were not installed. */
 function without(name: string): string {
@@ -32,9 +32,7 @@ function without(name: string): string {
  * @param missing the package that is not to be found
  * @returns what it printed, which is the code and the message where it did not start, and the files that it left
  */
-export async function runApp(t: TestContext, settings: object, missing?: string) {
-  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-peers-'))
-  atEnd(t, () => rm(folder, { recursive: true, force: true }))
+export function runApp(t: TestContext, settings: object, missing?: string) {
   const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
     import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
@@ -48,9 +46,23 @@ export async function runApp(t: TestContext, settings: object, missing?: string)
     }
     await app.close()
   `
+  return runProgram(t, program, { missing })
+}
+
+export interface ProgramOptions {
+  /** The package that is not to be found. */
+  readonly missing?: string | undefined
+  readonly env?: NodeJS.ProcessEnv | undefined
+}
+
+/** @returns what it printed, and the files that it left in its working directory */
+export async function runProgram(t: TestContext, program: string, { missing, env = {} }: ProgramOptions = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-peers-'))
+  atEnd(t, () => rm(folder, { recursive: true, force: true }))
   const args = [...LOADER, ...(missing === undefined ? [] : ['--import', without(missing)])]
   const { stdout } = await run(process.execPath, [...args, '--input-type=module', '--eval', program], {
     cwd: folder,
+    env: { ...process.env, ...env },
     timeout: TIMEOUT_MS,
   })
   return { stdout, files: await readdir(folder) }

@@ -2,6 +2,7 @@
  * `npm run bench:reports`: fills the event log and measures the reports and the dashboard, beside plain queries over the
  * events. Prints Markdown tables, or JSON.
  */
+
 import Fastify from 'fastify'
 import { dashboardReport } from '../../../src/analytics/dashboard-report.js'
 import type { ReportFilter } from '../../../src/analytics/filter.js'
@@ -11,10 +12,11 @@ import { topOffenders } from '../../../src/analytics/top-offenders.js'
 import { trafficSummary } from '../../../src/analytics/traffic-summary.js'
 import { type Report, reportsOf } from '../../../src/analytics/window.js'
 import { databaseOf } from '../../../src/db/database.js'
+import { lineOf } from '../../../src/errors.js'
 import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../../src/index.js'
 import { type Options, parseOptions, withCommonOptions } from '../../commands/support/options.js'
 import { createProgress } from '../../commands/support/progress.js'
-import { describeError, printLine, warnLine } from '../../commands/support/terminal.js'
+import { printLine, warnLine } from '../../commands/support/terminal.js'
 import { UsageError } from '../../commands/support/usage-error.js'
 import { Places } from '../places.js'
 import { isPostgresReachable } from '../servers.js'
@@ -41,7 +43,7 @@ const OPTIONS = {
 const interruption = new AbortController()
 
 const DAYS = 7
-const INSERT_BATCHES = 300
+const INSERT_BATCHES = 600
 
 const REPORTS: Readonly<Record<string, Report<unknown>>> = {
   'Traffic summary': trafficSummary({ days: DAYS }),
@@ -209,6 +211,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 try {
   process.exitCode = await bench(process.argv.slice(2))
 } catch (error) {
-  warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : describeError(error)}`)
+  warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
   process.exitCode = interruption.signal.aborted ? 130 : error instanceof UsageError ? 2 : 1
 }

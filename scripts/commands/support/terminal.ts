@@ -22,10 +22,3 @@ export function printLine(line: string): void {
 export function warnLine(line: string): void {
   process.stderr.write(`${printable(line)}\n`)
 }
-
-/** What went wrong, in one line. Some errors of the network have nothing but a code. */
-export function describeError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
-  return (error.message || code).trim().replace(/\s*\n\s*/g, ' ')
-}

@@ -46,7 +46,7 @@ CREATE TABLE "rate_limit_trend" (
 CREATE INDEX "rate_limit_blocked_rollup_span_bucket_blocked_idx" ON "rate_limit_blocked_rollup"("span", "bucket", "blocked");
 
 -- How the rollups are kept. Triggers append every change of the event log to the table of deltas, whoever makes it, one
--- statement's worth at a time; some 4,096 of them are folded into the rollups at once. Appending waits for nobody and
+-- statement's worth at a time; some 1,024 of them are folded into the rollups at once. Appending waits for nobody and
 -- locks nothing, so that writers, which would meet at the rows of the present hour, neither wait for each other nor
 -- deadlock; folding is done by one at a time, in the order of the keys. Reports read the deltas too, and so are exact at
 -- any moment.
@@ -215,8 +215,8 @@ BEGIN
         ) AS updated WHERE "hour" >= 0 AND ("total" <> 0 OR "blocked" <> 0 OR "would_block" <> 0);
     END IF;
     GET DIAGNOSTICS appended = ROW_COUNT;
-    -- Once in 4,096 on average: a count of the deltas would have to be kept somewhere, and waited for.
-    IF random() < appended / 4096.0 THEN
+    -- Once in 1,024 on average: a count of the deltas would have to be kept somewhere, and waited for.
+    IF random() < appended / 1024.0 THEN
         PERFORM "rate_limit_rollup_fold"(false);
     END IF;
     RETURN NULL;

@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Database } from '../../src/db/database.js'
+import { sqlitePath } from '../../src/db/sqlite.js'
+import { checkHealth, HEALTH_CHECKS, type Looks } from '../../src/health/health.js'
+import {
+  databaseLook,
+  lastEventLook,
+  mailLook,
+  redisLook,
+  ruleTableLook,
+  scheduleLook,
+} from '../../src/health/looks.js'
+import { JobLeases } from '../../src/schedule/job-leases.js'
+import type { Settings } from '../../src/settings.js'
+import { RedisStore } from '../../src/stores/redis-store.js'
+import { type CommandResult, defineCommand } from './support/command.js'
+import { commandSettings, DATABASE_ENVIRONMENT, DATABASE_OPTIONS, withDatabase } from './support/open-database.js'
+
+export const health = defineCommand({
+  name: 'health',
+  summary: 'Check the database, Redis, the rules and the mail server',
+  description: [
+    'Asks whether the database answers and is migrated, whether the rules can be read, how old the last event is, what became of the jobs of the scheduler, whether Redis answers where it is set, and whether the mail server takes a sign-in where mails are to be sent. Nothing is sent, and nothing written but the migrations that a SQLite file lacks, as whenever it is opened.',
+    'The exit status is 1 where something fails. Every check takes five seconds at most.',
+  ],
+  options: DATABASE_OPTIONS,
+  environment: {
+    ...DATABASE_ENVIRONMENT,
+    RATELIMIT_REDIS_URL: 'the Redis to ask',
+    RATELIMIT_ALERT_EMAILS: 'whom alerts are sent to: then the mail server is asked',
+    DEFAULT_FROM_EMAIL: 'the sender of these mails',
+    SMTP_URL: 'the mail server',
+  },
+  example: 'ratelimit health',
+
+  async run({ schema }) {
+    const settings = commandSettings(schema)
+    const redis = settings.redis === undefined ? undefined : new RedisStore({ redis: settings.redis })
+    try {
+      return await withDatabase(settings, async ({ database }): Promise<CommandResult> => {
+        const found = await checkHealth(looksOf(settings, database, redis))
+        const checks = HEALTH_CHECKS.map((name) => ({ name, ...found.checks[name] }))
+        return {
+          json: found,
+          lines: checks.map(({ name, status, detail }) => `${status.padEnd(7)}  ${name.padEnd(8)}  ${detail}`),
+          failures: checks
+            .filter(({ status }) => status === 'failing')
+            .map(({ name, detail }) => `${name} fails: ${detail}`),
+        }
+      })
+    } finally {
+      await redis?.close()
+    }
+  },
+})
+
+function looksOf({ clock, alerts }: Settings, database: Database, redis: RedisStore | undefined): Looks {
+  const toDatabase = {
+    database: databaseLook(database),
+    rules: ruleTableLook(database),
+    events: lastEventLook(database, clock),
+    schedule: scheduleLook(new JobLeases(database), clock),
+  }
+  return {
+    ...(isMissing(database) ? { database: () => missing(database) } : toDatabase),
+    ...(redis === undefined ? {} : { redis: redisLook(() => redis.resets()) }),
+    ...(alerts.emails.length === 0 ? {} : { mail: mailLook(alerts) }),
+  }
+}
+
+/** Opening a file would create it. */
+function isMissing({ url }: Database): boolean {
+  return url.startsWith('file:') && !existsSync(sqlitePath(url))
+}
+
+function missing({ url }: Database): never {
+  throw new Error(`there is no database at ${resolve(sqlitePath(url))}`)
+}

@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto'
+import { type Clock, DAY_MS, MINUTE_MS } from '../clock.js'
+import type { Database } from '../db/database.js'
+import type { Steps } from '../db/dialect.js'
+import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
+import { type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
+
+/** Longer than any channel takes: a run that died is over by then, and another one tells instead. */
+const CLAIM_MS = 5 * MINUTE_MS
+
+/** What this run, and no other, tells a watch. */
+export interface Claim extends Evaluation {
+  /** Keeps in mind that it was told; or lets the next run try again. */
+  settle(told: boolean): Promise<void>
+}
+
+export interface MemoryOptions extends Cooldown {
+  readonly database: Database
+  readonly clock: Clock
+}
+
+/**
+ * Remembers what was told when. Several processes may run alerts at once: each key is told by the run that claimed it. A
+ * claim ends by itself, so that a process that dies keeps nobody quiet.
+ */
+export class AlertMemory {
+  readonly #options: MemoryOptions
+
+  constructor(options: MemoryOptions) {
+    this.#options = options
+  }
+
+  async claim(watch: string, found: Found): Promise<Claim> {
+    const { clock, cooldownMs, database } = this.#options
+    const { dialect } = database
+    const claimant = { watch, id: randomUUID() }
+    const nowMs = clock.now()
+    const untilMs = nowMs + CLAIM_MS
+    const options = this.#options
+    const evaluation = await this.#locked(function* () {
+      yield* forgetExpired(dialect, nowMs)
+      const evaluated = evaluate(yield* readAlerts(dialect, watch), found, options, nowMs)
+      const keys = [...evaluated.offenders.map(({ key }) => key), ...evaluated.resolved]
+      yield* claimKeys(dialect, claimant, keys, { untilMs, expiresMs: untilMs + DAY_MS })
+      return evaluated
+    })
+
+    return {
+      ...evaluation,
+      settle: (told) => {
+        const toldMs = clock.now()
+        // By then the cool-down is over, and so is the window in which the key was blocked.
+        const expiresMs = toldMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
+        const moments = { nowMs: toldMs, expiresMs }
+        return this.#locked(() =>
+          told ? settleClaim(dialect, claimant, evaluation.offenders, moments) : releaseClaim(dialect, claimant),
+        )
+      },
+    }
+  }
+
+  #locked<T>(work: () => Steps<T>): Promise<T> {
+    return this.#options.database.locked([ALERT_TABLE], work)
+  }
+}

@@ -1,0 +1,89 @@
+/** The statements on the table of what was told. Each expects that nobody else writes to it meanwhile. */
+import { ask, type Dialect, type Steps } from '../db/dialect.js'
+import type { KnownAlert } from './evaluate.js'
+import type { Offender } from './offender.js'
+
+export const ALERT_TABLE = 'rate_limit_alert'
+/** Rows that one statement writes. */
+const SLICE = 500
+
+/** A run, and whom it tells of what. */
+export interface Claimant {
+  readonly watch: string
+  readonly id: string
+}
+
+export function* forgetExpired(dialect: Dialect, nowMs: number): Steps<void> {
+  const now = dialect.fromMs('$1')
+  yield* ask(
+    `DELETE FROM ${dialect.table(ALERT_TABLE)}
+     WHERE expires_at < ${now} AND (claimed_until IS NULL OR claimed_until < ${now})`,
+    [nowMs],
+  )
+}
+
+export function* readAlerts(dialect: Dialect, watch: string): Steps<KnownAlert[]> {
+  return yield* ask<KnownAlert>(
+    `SELECT key, count, told_at AS "toldMs", resolved_at AS "resolvedMs", claimed_until AS "claimedUntilMs"
+     FROM ${dialect.table(ALERT_TABLE)} WHERE watch = $1`,
+    [watch],
+  )
+}
+
+/** @param untilMs the claim; a new row means nothing any more after `expiresMs` */
+export function* claimKeys(
+  dialect: Dialect,
+  { watch, id }: Claimant,
+  keys: readonly string[],
+  { untilMs, expiresMs }: { untilMs: number; expiresMs: number },
+): Steps<void> {
+  const { fromMs, jsonField, jsonRows } = dialect
+  for (const slice of slicesOf(keys)) {
+    yield* ask(
+      `INSERT INTO ${dialect.table(ALERT_TABLE)} (watch, key, claim, claimed_until, expires_at)
+       SELECT $2, ${jsonField(0, 'text')}, $3, ${fromMs('$4')}, ${fromMs('$5')} FROM ${jsonRows()} WHERE true
+       ON CONFLICT (watch, key) DO UPDATE SET claim = excluded.claim, claimed_until = excluded.claimed_until`,
+      [JSON.stringify(slice.map((key) => [key])), watch, id, untilMs, expiresMs],
+    )
+  }
+}
+
+/** Keeps in mind that the offenders were told, and that the other keys which the run has claimed fell silent. */
+export function* settleClaim(
+  dialect: Dialect,
+  { watch, id }: Claimant,
+  offenders: readonly Offender[],
+  { nowMs, expiresMs }: { nowMs: number; expiresMs: number },
+): Steps<void> {
+  const { fromMs, jsonField, jsonRows } = dialect
+  const table = dialect.table(ALERT_TABLE)
+  for (const slice of slicesOf(offenders)) {
+    yield* ask(
+      `INSERT INTO ${table} AS known (watch, key, count, told_at, expires_at)
+       SELECT $2, ${jsonField(0, 'text')}, ${jsonField(1, 'bigint')}, ${fromMs('$3')}, ${fromMs('$4')}
+       FROM ${jsonRows()} WHERE true
+       ON CONFLICT (watch, key) DO UPDATE SET count = excluded.count, told_at = excluded.told_at,
+         expires_at = excluded.expires_at, resolved_at = NULL, claim = '', claimed_until = NULL
+       WHERE known.claim = $5`,
+      [JSON.stringify(slice.map(({ key, blocked_count }) => [key, blocked_count])), watch, nowMs, expiresMs, id],
+    )
+  }
+  yield* ask(
+    `UPDATE ${table} SET resolved_at = ${fromMs('$3')}, claim = '', claimed_until = NULL
+     WHERE watch = $1 AND claim = $2`,
+    [watch, id, nowMs],
+  )
+}
+
+export function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): Steps<void> {
+  yield* ask(
+    `UPDATE ${dialect.table(ALERT_TABLE)} SET claim = '', claimed_until = NULL WHERE watch = $1 AND claim = $2`,
+    [watch, id],
+  )
+}
+
+function slicesOf<Entry>(entries: readonly Entry[]): Entry[][] {
+  return Array.from({ length: Math.ceil(entries.length / SLICE) }, (_, place) =>
+    entries.slice(place * SLICE, (place + 1) * SLICE),
+  )
+}

@@ -1,0 +1,49 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import Handlebars from 'handlebars'
+import { PACKAGE_ROOT } from '../package-root.js'
+import { type AlertMessage, listed, listedKeys, sentenceOf, titleOf } from './message.js'
+
+/** So many lines are read by somebody; whoever wants more looks at the report. */
+const MAX_LINES = 100
+
+export interface EmailText {
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
+
+type Render = (context: object) => string
+
+let templates: Promise<{ text: Render; html: Render }> | undefined
+
+/** The mail that tells a message. */
+export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
+  templates ??= readTemplates().catch((error: unknown) => {
+    templates = undefined
+    throw error
+  })
+  const { text, html } = await templates
+  const title = titleOf(message)
+  const offenders = listed(message.offenders, MAX_LINES)
+  const resolved = listedKeys(message.resolved, MAX_LINES)
+  const context = {
+    title,
+    sentence: sentenceOf(message),
+    threshold: message.threshold,
+    days: message.days,
+    offenders: offenders.lines,
+    more: offenders.more,
+    resolved: resolved.lines,
+    more_resolved: resolved.more,
+  }
+  return { subject: `[fastify-smart-ratelimit] ${title}`, text: text(context), html: html(context) }
+}
+
+async function readTemplates(): Promise<{ text: Render; html: Render }> {
+  // An instance of its own: the helpers of a host must not reach the mails.
+  const handlebars = Handlebars.create()
+  const read = (name: string) => readFile(join(PACKAGE_ROOT, 'templates', name), 'utf8')
+  const [text, html] = await Promise.all([read('alert.txt.hbs'), read('alert.html.hbs')])
+  return { text: handlebars.compile(text, { noEscape: true }), html: handlebars.compile(html) }
+}

@@ -1,0 +1,68 @@
+import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
+import { emailTextOf } from './email-text.js'
+import { MAIL_ADDRESS } from './mail-address.js'
+import { type Mailer, type MailMessage, mailErrorOf, withMailer } from './mailer.js'
+import type { AlertMessage } from './message.js'
+import { inTime } from './time-limit.js'
+
+export interface EmailOptions {
+  readonly to: readonly string[]
+  /** `ops@example.com`, or with a name, `Rate limits <ops@example.com>`. */
+  readonly from: string | undefined
+  readonly smtpUrl: string | undefined
+  /** Goes before the URL; it stays open. */
+  readonly mailer: Mailer | undefined
+}
+
+/** Sends one mail per run. Where there are several recipients, none of them sees the others. */
+export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
+  async function send(message: AlertMessage): Promise<Delivery> {
+    const problem = problemOf(options)
+    if (problem !== undefined) return { told: false, error: problem }
+    try {
+      const mail = await mailOf(options, message)
+      const sent = await withMailer(options, emailTimeoutMs, (mailer) =>
+        inTime(mailer.sendMail(mail), emailTimeoutMs, 'the mail server'),
+      )
+      return deliveryOf(sent, options.to)
+    } catch (error) {
+      return { told: false, error: mailErrorOf(error) }
+    }
+  }
+  return { name: 'email', target: [...options.to].sort().join(','), send }
+}
+
+/** What is missing or wrong, before any server is asked. */
+export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
+  if (to.length === 0) return 'no recipient: give addresses such as ops@example.com'
+  const wrong = to.find((address) => !MAIL_ADDRESS.test(address))
+  if (wrong !== undefined) return `${JSON.stringify(wrong)} is no mail address: give one such as ops@example.com`
+  if (mailer === undefined && smtpUrl === undefined) {
+    return 'no mail server: set SMTP_URL, such as smtps://user:password@mail.example.com'
+  }
+  if (from === undefined) return 'no sender: set DEFAULT_FROM_EMAIL, such as alerts@example.com'
+  return undefined
+}
+
+async function mailOf({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
+  const [first = '', ...others] = to
+  return {
+    ...(await emailTextOf(message)),
+    from,
+    to: others.length === 0 ? first : 'undisclosed-recipients:;',
+    envelope: { from, to: [...to] },
+    headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  }
+}
+
+/** A server may take a mail for some of the recipients. */
+function deliveryOf(sent: unknown, to: readonly string[]): Delivery {
+  const rejected = typeof sent === 'object' && sent !== null && 'rejected' in sent ? sent.rejected : undefined
+  if (!Array.isArray(rejected) || rejected.length === 0) return { told: true }
+  return {
+    told: rejected.length < to.length,
+    error: `the mail server refused ${rejected.length} of ${to.length} recipient(s)`,
+  }
+}

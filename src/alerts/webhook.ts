@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto'
+import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { setTimeout as delay } from 'node:timers/promises'
+import { urlToHttpOptions } from 'node:url'
+import type { Clock } from '../clock.js'
+import { codeOf } from '../errors.js'
+import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
+import type { AlertMessage } from './message.js'
+import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
+import { bodyOf } from './webhook-body.js'
+import type { WebhookFormat } from './webhook-format.js'
+import { signatureHeaders } from './webhook-signature.js'
+
+export interface WebhookOptions {
+  readonly url: string
+  readonly format: WebhookFormat
+  /** Of PagerDuty alone. */
+  readonly routingKey: string | undefined
+  readonly keys: readonly Buffer[]
+  readonly blockPrivateNetworks: boolean
+}
+
+/** The body of an answer is not read, but for what came along with its head. */
+type Answer = { readonly status: number } | { readonly failure: 'late' | 'private' | 'network'; readonly code: string }
+
+/** Posts one message per run. What can go wrong is told without the URL, which is a secret. */
+export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
+  async function send(message: AlertMessage): Promise<Delivery> {
+    const url = webhookUrl(options.url)
+    if (url === undefined) return { told: false, error: 'its address is no URL: give one of http or https' }
+    if (options.blockPrivateNetworks && isPrivateHost(url.hostname)) {
+      return { told: false, error: new PrivateNetworkError().message }
+    }
+    const id = `msg_${randomUUID()}`
+    const body = bodyOf(message, options.format, options.routingKey)
+    // Nothing to say in this format; so it is as good as said.
+    if (body === undefined) return { told: true }
+    const attempt = () => post(url, body, signatureHeaders(options.keys, id, clock.now(), body))
+    let answer = await attempt()
+    if (isWorthARetry(answer)) {
+      await delay(times.webhookRetryMs)
+      answer = await attempt()
+    }
+    const error = complaintAbout(answer, times)
+    return error === undefined ? { told: true } : { told: false, error }
+  }
+
+  function post(url: URL, body: string, headers: Record<string, string>): Promise<Answer> {
+    return new Promise((resolve) => {
+      const requestOptions: RequestOptions = {
+        ...urlToHttpOptions(url),
+        method: 'POST',
+        // No agent: the next run is minutes away, and no connection is to stay open meanwhile.
+        agent: false,
+        headers: {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          'user-agent': 'fastify-smart-ratelimit',
+          ...headers,
+        },
+        ...(options.blockPrivateNetworks ? { lookup: lookupPublic } : {}),
+      }
+      const request = url.protocol === 'https:' ? httpsRequest(requestOptions) : httpRequest(requestOptions)
+      const timer = setTimeout(() => settle({ failure: 'late', code: '' }), times.webhookTimeoutMs)
+      function settle(answer: Answer): void {
+        clearTimeout(timer)
+        request.destroy()
+        resolve(answer)
+      }
+      request.on('response', ({ statusCode = 0 }: IncomingMessage) => settle({ status: statusCode }))
+      // Its message has the host's name and more.
+      request.on('error', (error) =>
+        settle({
+          failure: error instanceof PrivateNetworkError ? 'private' : 'network',
+          code: codeOf(error) ?? error.name,
+        }),
+      )
+      request.end(body)
+    })
+  }
+
+  return { name: 'webhook', target: `${options.format} ${options.url}`, send }
+}
+
+/** A URL that can be posted to; undefined for any other text, also for one whose password has a stray percent sign. */
+export function webhookUrl(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return undefined
+  try {
+    decodeURIComponent(url.username + url.password)
+    return url
+  } catch {
+    return undefined
+  }
+}
+
+/** Not what came too late: whoever got it may be at work on it, and a run has to come to its end. */
+function isWorthARetry(answer: Answer): boolean {
+  return 'status' in answer ? answer.status >= 500 : answer.failure === 'network'
+}
+
+function complaintAbout(answer: Answer, { webhookTimeoutMs }: AlertTimes): string | undefined {
+  if (!('status' in answer)) {
+    if (answer.failure === 'late') return `no answer within ${webhookTimeoutMs / 1_000} s`
+    if (answer.failure === 'private') return new PrivateNetworkError().message
+    return `network error (${answer.code})`
+  }
+  const { status } = answer
+  if (status >= 200 && status < 300) return undefined
+  return `status ${status}${status >= 300 && status < 400 ? ': redirects are not followed' : ''}`
+}

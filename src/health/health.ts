@@ -1,0 +1,60 @@
+import { inTime } from '../alerts/time-limit.js'
+import { lineOf } from '../errors.js'
+
+/** What is looked at, in the order in which it is told. */
+export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'mail', 'schedule'] as const
+
+export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
+
+export interface HealthCheck {
+  /** `off`: not used, and so not looked at. */
+  readonly status: 'ok' | 'failing' | 'off'
+  /** For operators; it names hosts, so that it is not for everybody. */
+  readonly detail: string
+}
+
+export interface Health {
+  /** Whether nothing fails. */
+  readonly ok: boolean
+  /** Whether nothing fails that requests need: the database, Redis and the rules, as far as they are used. */
+  readonly ready: boolean
+  readonly checks: Readonly<Record<HealthCheckName, HealthCheck>>
+}
+
+/**
+ * Looks at one thing, and answers what is to be said of it.
+ *
+ * @throws whatever says that it fails
+ */
+export type Look = () => string | Promise<string>
+
+/** How to look at what is used; what is left out is off. */
+export type Looks = Partial<Record<HealthCheckName, Look>>
+
+const NEEDED: ReadonlySet<HealthCheckName> = new Set(['database', 'redis', 'rules'])
+/** Longer than anything takes that is well, in milliseconds. */
+const LOOK_TIMEOUT_MS = 5_000
+
+/** Looks at everything at once. Never rejects, and takes no longer than the time limit. */
+export async function checkHealth(looks: Looks, timeoutMs = LOOK_TIMEOUT_MS): Promise<Health> {
+  const [database, redis, rules, events, mail, schedule] = await Promise.all([
+    check(looks.database, timeoutMs),
+    check(looks.redis, timeoutMs),
+    check(looks.rules, timeoutMs),
+    check(looks.events, timeoutMs),
+    check(looks.mail, timeoutMs),
+    check(looks.schedule, timeoutMs),
+  ])
+  const checks = { database, redis, rules, events, mail, schedule }
+  const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
+  return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
+}
+
+async function check(look: Look | undefined, timeoutMs: number): Promise<HealthCheck> {
+  if (look === undefined) return { status: 'off', detail: 'not used' }
+  try {
+    return { status: 'ok', detail: await inTime((async () => look())(), timeoutMs, 'it') }
+  } catch (error) {
+    return { status: 'failing', detail: lineOf(error) }
+  }
+}

@@ -1,0 +1,99 @@
+/** How to look at each part, wherever it is asked: in a server, or by a command. */
+import type { AlertSettings } from '../alerts/alert-settings.js'
+import { problemOf } from '../alerts/email.js'
+import { mailErrorOf, withMailer } from '../alerts/mailer.js'
+import { type Clock, SECOND_MS } from '../clock.js'
+import { type Database, redactUrl } from '../db/database.js'
+import type { EventLog } from '../events/event-log.js'
+import { loadActiveRules } from '../rules/rule-repository.js'
+import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
+import type { Look } from './health.js'
+
+/** A mail server that takes longer is not asked again and again: half of what a look may take. */
+const MAIL_TIMEOUT_MS = 2_500
+/** Events that wait for longer are behind: a batch takes milliseconds. */
+const MAX_LAG_MS = 10 * SECOND_MS
+
+/** Whether it answers, and has all tables. */
+export function databaseLook(database: Database): Look {
+  return async () => {
+    await database.checkMigrations()
+    return `${redactUrl(database.url)} answers, and is migrated`
+  }
+}
+
+/** @param roundTrip asks Redis something */
+export function redisLook(roundTrip: () => Promise<unknown>): Look {
+  return async () => {
+    await roundTrip()
+    return 'answers'
+  }
+}
+
+/** Whether the rule table can be read; what is wrong in it is left out by servers too. */
+export function ruleTableLook(database: Database): Look {
+  return async () => {
+    const { rules, rejected } = await loadActiveRules(database)
+    const names = rejected.map(({ name }) => JSON.stringify(name)).join(', ')
+    return `${rules.length} active rule(s)${rejected.length === 0 ? '' : `; left out, being wrong: ${names}`}`
+  }
+}
+
+/** How far the log of this process is behind. */
+export function eventLogLook(events: EventLog): Look {
+  return () => {
+    const lagMs = events.lagMs()
+    const { buffered, dropped, lastError } = events.stats()
+    const state = `${lagMs / SECOND_MS} s behind, ${buffered} waiting, ${dropped} lost since the start`
+    if (lagMs > MAX_LAG_MS) throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
+    return state
+  }
+}
+
+/** When the last event was logged, by whichever process. */
+export function lastEventLook(database: Database, clock: Clock): Look {
+  return async () => {
+    const { dialect, query } = database
+    const [last] = await query<{ timestamp: number }>(
+      `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} ORDER BY "timestamp" DESC LIMIT 1`,
+    )
+    if (last === undefined) return 'there is none yet'
+    return `the last one is ${Math.max(0, Math.round((clock.now() - last.timestamp) / SECOND_MS))} s old`
+  }
+}
+
+/** Whether alerts could be sent by email: the server takes a connection, and the name and the password. */
+export function mailLook({ emails, from, smtpUrl, mailer }: AlertSettings): Look {
+  return async () => {
+    const problem = problemOf({ to: emails, from, smtpUrl, mailer })
+    if (problem !== undefined) throw new Error(problem)
+    try {
+      await withMailer({ mailer, smtpUrl }, MAIL_TIMEOUT_MS, async (opened) => opened.verify?.())
+    } catch (error) {
+      throw new Error(mailErrorOf(error))
+    }
+    return 'the mail server takes a sign-in'
+  }
+}
+
+/** What became of the last run of each job. */
+export function scheduleLook(leases: JobLeases, clock: Clock): Look {
+  return async () => {
+    const records = await leases.records()
+    const failed = records.flatMap((record) => failureOf(record, clock.now()) ?? [])
+    if (failed.length > 0) throw new Error(failed.join('; '))
+    return records.map((record) => stateOf(record, clock.now())).join('; ') || 'nothing was due yet'
+  }
+}
+
+function failureOf({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
+  if (error !== null) return `${name} failed: ${error}`
+  return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
+}
+
+function stateOf({ name, startedMs, finishedMs }: JobRecord, nowMs: number): string {
+  const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
+  return finishedMs === null
+    ? `${name} began ${seconds(startedMs)} s ago`
+    : `${name} ended ${seconds(finishedMs)} s ago`
+}

@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
+import { startAlerts } from '../support/alerts.js'
+import { forEachDatabase } from '../support/databases.js'
+import { startMailServer } from '../support/mail-server.js'
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.js'
+
+const HOUR = 3_600
+
+function told({ posts }: WebhookReceiver): string[][] {
+  return posts.map(({ body }) => JSON.parse(body).offenders.map(({ key }: { key: string }) => key))
+}
+
+forEachDatabase((_provider, open) => {
+  test('without a cool-down every run sends', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block } = await startAlerts(t, open)
+    await block('ip:203.0.113.7', 5)
+    const { sendOffenderAlerts } = analytics({ alertThreshold: 5, alertWebhook: receiver.url })
+    await sendOffenderAlerts()
+    await sendOffenderAlerts()
+
+    assert.equal(receiver.posts.length, 2)
+  })
+
+  test('a key that was told is quiet until the cool-down is over, and a new one is not', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    await block('first', 5)
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: true })
+    clock.advance(10 * MINUTE_MS)
+    const quiet = await sendOffenderAlerts()
+    assert.deepEqual(quiet.channels.webhook, { sent: false, quiet: 1 })
+    assert.equal(quiet.offenders.length, 1)
+    await block('second', 5)
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: true, quiet: 1 })
+    clock.advance(50 * MINUTE_MS - 1)
+    await sendOffenderAlerts()
+    clock.advance(1)
+    await sendOffenderAlerts()
+
+    assert.deepEqual(told(receiver), [['first'], ['second'], ['first']])
+  })
+
+  test('a key whose count has doubled is told again at once', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    await block('key', 6)
+    await sendOffenderAlerts()
+    await block('key', 5)
+    await sendOffenderAlerts()
+    assert.equal(receiver.posts.length, 1)
+    await block('key', 1)
+    await sendOffenderAlerts()
+    await sendOffenderAlerts()
+
+    assert.equal(receiver.posts.length, 2)
+  })
+
+  test('a channel that failed is tried by the next run, and the one that did not is quiet', async (t) => {
+    const receiver = await startWebhookReceiver(t, 404, 200)
+    const { url: smtpUrl, mails } = await startMailServer(t)
+    const { analytics, block } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertEmails: ['ops@example.com'],
+      defaultFromEmail: 'alerts@example.com',
+      smtpUrl,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    await block('key', 5)
+    await sendOffenderAlerts()
+    const { channels } = await sendOffenderAlerts()
+    await sendOffenderAlerts()
+
+    assert.deepEqual(channels.webhook, { sent: true })
+    assert.equal(channels.email?.quiet, 1)
+    assert.deepEqual([receiver.posts.length, mails.length], [2, 1])
+  })
+
+  test('other recipients and another threshold have a memory of their own', async (t) => {
+    const [one, other] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+    const { analytics, block } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({ alertWebhook: one.url, alertCooldown: HOUR })
+    await block('key', 9)
+    await sendOffenderAlerts({ threshold: 5 })
+    await sendOffenderAlerts({ threshold: 5, webhookUrl: other.url })
+    await sendOffenderAlerts({ threshold: 9 })
+    await sendOffenderAlerts({ threshold: 5 })
+
+    assert.deepEqual([one.posts.length, other.posts.length], [2, 1])
+  })
+
+  test('of runs at the same moment one tells each key', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block } = await startAlerts(t, open)
+    for (const key of ['a', 'b', 'c', 'd']) await block(key, 5)
+    const settings = { alertThreshold: 5, alertWebhook: receiver.url, alertCooldown: HOUR }
+    await Promise.all(Array.from({ length: 6 }, () => analytics(settings).sendOffenderAlerts()))
+
+    assert.deepEqual(told(receiver).flat().sort(), ['a', 'b', 'c', 'd'])
+  })
+
+  test('a run that died in the midst keeps nobody quiet for longer than some minutes', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock, database } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    await block('key', 5)
+    await sendOffenderAlerts()
+    // As a run leaves it that claimed the key and was killed.
+    const { dialect } = database.database
+    await database.database.execute(
+      `UPDATE ${dialect.table('rate_limit_alert')} SET told_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
+      [clock.now() + 5 * MINUTE_MS],
+    )
+    await sendOffenderAlerts()
+    assert.equal(receiver.posts.length, 1)
+    clock.advance(5 * MINUTE_MS)
+    await sendOffenderAlerts()
+
+    assert.equal(receiver.posts.length, 2)
+  })
+
+  test('that a key fell silent is told once, and only where it was told before', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: 2 * 24 * HOUR,
+      alertResolved: true,
+    })
+    await block('loud', 5)
+    await block('soft', 4)
+    await sendOffenderAlerts()
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: false, quiet: 1 })
+    clock.advance(DAY_MS + HOUR_MS)
+    const { offenders, channels } = await sendOffenderAlerts()
+    assert.deepEqual([offenders, channels.webhook], [[], { sent: true, resolved: 1 }])
+    await sendOffenderAlerts()
+
+    assert.deepEqual(
+      receiver.posts.map(({ body }) => JSON.parse(body)),
+      [
+        { threshold: 5, days: 1, offenders: [{ key: 'loud', blocked_count: 5 }] },
+        { threshold: 5, days: 1, offenders: [], resolved: ['loud'] },
+      ],
+    )
+  })
+
+  test('a key that comes back within the cool-down stays quiet, and is told when that is over', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: 3 * 24 * HOUR,
+      alertResolved: true,
+    })
+    await block('key', 5)
+    await sendOffenderAlerts()
+    clock.advance(DAY_MS + HOUR_MS)
+    await sendOffenderAlerts()
+    await block('key', 5)
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: false, quiet: 1 })
+    clock.advance(2 * DAY_MS)
+    await block('key', 5)
+    await sendOffenderAlerts()
+
+    assert.deepEqual(told(receiver), [['key'], [], ['key']])
+  })
+
+  test('of runs at the same moment one tells that a key fell silent', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock } = await startAlerts(t, open)
+    const settings = {
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+      alertResolved: true,
+    }
+    await block('key', 5)
+    await analytics(settings).sendOffenderAlerts()
+    clock.advance(DAY_MS + HOUR_MS)
+    await Promise.all(Array.from({ length: 6 }, () => analytics(settings).sendOffenderAlerts()))
+
+    assert.equal(receiver.posts.length, 2)
+  })
+
+  test('what was told is forgotten when it means nothing any more', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, clock, database } = await startAlerts(t, open)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    const rows = async () => {
+      const { query, dialect } = database.database
+      const [counted] = await query<{ count: number }>(
+        `SELECT COUNT(*) AS count FROM ${dialect.table('rate_limit_alert')}`,
+      )
+      return counted?.count
+    }
+    for (const key of ['a', 'b']) await block(key, 5)
+    await sendOffenderAlerts()
+    assert.equal(await rows(), 2)
+    clock.advance(3 * DAY_MS)
+    await sendOffenderAlerts()
+
+    assert.equal(await rows(), 0)
+  })
+
+  test('where its table cannot be used everything is told, and the log says why', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { analytics, block, database, log } = await startAlerts(t, open)
+    await block('key', 5)
+    await database.database.execute(`DROP TABLE ${database.database.dialect.table('rate_limit_alert')}`)
+    const { sendOffenderAlerts } = analytics({
+      alertThreshold: 5,
+      alertWebhook: receiver.url,
+      alertCooldown: HOUR,
+    })
+    const { channels } = await sendOffenderAlerts()
+
+    assert.deepEqual(channels.webhook, { sent: true })
+    assert.match(log[0]?.message ?? '', /cool-down does not hold.*: A table is missing .*"ratelimit migrate"/)
+  })
+})
+
+describe('settings of alerts', () => {
+  test('alertResolved without a cool-down is refused', async (t) => {
+    const { analytics } = await startAlerts(t)
+    assert.throws(() => analytics({ alertResolved: true }), /"alertResolved" is true without "alertCooldown"/)
+  })
+})

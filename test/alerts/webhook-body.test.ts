@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { AlertMessage } from '../../src/alerts/message.js'
+import { bodyOf } from '../../src/alerts/webhook-body.js'
+import { startAlerts } from '../support/alerts.js'
+import { startWebhookReceiver } from '../support/webhook-receiver.js'
+
+const ROUTING_KEY = 'R0123456789abcdef0123456789abcde'
+
+const ALERT: AlertMessage = {
+  watch: 'webhook:abc',
+  threshold: 5,
+  days: 1,
+  offenders: [
+    { key: 'ip:203.0.113.7', blocked_count: 20 },
+    { key: 'user:7', blocked_count: 6 },
+  ],
+  resolved: [],
+  remaining: 2,
+}
+const RESOLVED: AlertMessage = { ...ALERT, offenders: [], resolved: ['user:7'], remaining: 0 }
+const TITLE = '2 offender(s) alert'
+const SENTENCE = '2 client(s) were blocked 5 times or more in 1 day(s).'
+const LINES = 'ip:203.0.113.7: 20\nuser:7: 6'
+
+/** What clients can write that some chat or other would read as a command. */
+const HOSTILE = '<!channel> <@U1|x> @everyone [link](https://evil.example) *b* `c` ```\n# d &lt; \u202e\u0000'
+const HOSTILE_ALERT: AlertMessage = {
+  ...ALERT,
+  offenders: Array.from({ length: 200 }, (_, place) => ({
+    key: `${HOSTILE}${'k'.repeat(200)}${place}`,
+    blocked_count: 2_147_483_647,
+  })),
+}
+
+function parsed(message: AlertMessage, format: Parameters<typeof bodyOf>[1]) {
+  return JSON.parse(bodyOf(message, format, ROUTING_KEY) ?? 'null')
+}
+
+describe('the body for Slack', () => {
+  test('is blocks of an incoming webhook, with a text for notifications', () => {
+    assert.deepEqual(parsed(ALERT, 'slack'), {
+      text: `${TITLE}: ${SENTENCE}`,
+      blocks: [
+        { type: 'header', text: { type: 'plain_text', text: TITLE } },
+        { type: 'section', text: { type: 'plain_text', text: SENTENCE } },
+        {
+          type: 'rich_text',
+          elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: LINES }] }],
+        },
+      ],
+    })
+  })
+
+  test('has keys nowhere but in rich text, which has no markup, and stays within the limits', () => {
+    const { text, blocks } = parsed(HOSTILE_ALERT, 'slack')
+    const [header, section, list] = blocks
+    assert.doesNotMatch(JSON.stringify([text, header, section]), /[<>&@`*]/)
+    assert.ok(header.text.text.length <= 150 && section.text.text.length <= 3_000)
+    assert.ok(list.elements[0].elements[0].text.length <= 3_000)
+    assert.equal(list.elements[0].elements[0].text.split('\n').length, 21)
+    assert.match(list.elements[0].elements[0].text, /\nand 180 more$/)
+  })
+})
+
+describe('the body for Microsoft Teams', () => {
+  test('is a message with one adaptive card', () => {
+    const { type, attachments } = parsed(ALERT, 'teams')
+    assert.equal(type, 'message')
+    assert.equal(attachments.length, 1)
+    const [{ contentType, contentUrl, content }] = attachments
+    assert.deepEqual([contentType, contentUrl], ['application/vnd.microsoft.card.adaptive', null])
+    const { body, ...card } = content
+    assert.deepEqual(card, {
+      $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+      type: 'AdaptiveCard',
+      version: '1.4',
+    })
+    assert.deepEqual(
+      body.map((block: { text?: string; inlines?: { text: string }[] }) => block.text ?? block.inlines?.[0]?.text),
+      [TITLE, SENTENCE, ...LINES.split('\n')],
+    )
+  })
+
+  test('has keys nowhere but in text runs, which have no Markdown, and stays below 28 kB', () => {
+    const [{ content }] = parsed(HOSTILE_ALERT, 'teams').attachments
+    for (const block of content.body) {
+      if (block.type === 'TextBlock') assert.doesNotMatch(block.text, /[[\]*`<>]/)
+      else assert.deepEqual([block.type, block.inlines[0].type], ['RichTextBlock', 'TextRun'])
+    }
+    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'teams') ?? '') < 28_000)
+  })
+})
+
+describe('the body for Discord', () => {
+  test('is one embed, red for an alert and green for its end', () => {
+    assert.deepEqual(parsed(ALERT, 'discord'), {
+      embeds: [{ title: TITLE, description: `${SENTENCE}\n\`\`\`\n${LINES}\n\`\`\``, color: 0xb42318 }],
+      allowed_mentions: { parse: [] },
+    })
+    assert.equal(parsed(RESOLVED, 'discord').embeds[0].color, 0x067647)
+  })
+
+  test('mentions nobody, has keys in a block of code that they cannot leave, and stays within the limits', () => {
+    const { embeds, allowed_mentions } = parsed(HOSTILE_ALERT, 'discord')
+    const [{ title, description }] = embeds
+    assert.deepEqual(allowed_mentions, { parse: [] })
+    assert.ok(title.length <= 256 && description.length <= 4_096)
+    assert.equal(description.split('`').length - 1, 6)
+    assert.match(description, /\n```$/)
+  })
+})
+
+describe('the event for PagerDuty', () => {
+  test('triggers an incident, the same for all that one watch tells', () => {
+    assert.deepEqual(parsed(ALERT, 'pagerduty'), {
+      routing_key: ROUTING_KEY,
+      event_action: 'trigger',
+      dedup_key: 'fastify-smart-ratelimit/webhook:abc',
+      payload: {
+        summary: SENTENCE,
+        source: 'fastify-smart-ratelimit',
+        severity: 'warning',
+        custom_details: { threshold: 5, days: 1, offenders: ALERT.offenders, omitted: 0, resolved: [] },
+      },
+    })
+  })
+
+  test('resolves it when the last key has fallen silent, and not before', () => {
+    assert.deepEqual(parsed(RESOLVED, 'pagerduty'), {
+      routing_key: ROUTING_KEY,
+      event_action: 'resolve',
+      dedup_key: 'fastify-smart-ratelimit/webhook:abc',
+    })
+    assert.equal(bodyOf({ ...RESOLVED, remaining: 1 }, 'pagerduty', ROUTING_KEY), undefined)
+  })
+
+  test('stays within the limits', () => {
+    const { payload, dedup_key } = parsed(HOSTILE_ALERT, 'pagerduty')
+    assert.ok(payload.summary.length <= 1_024)
+    assert.ok(parsed(ALERT, 'pagerduty').dedup_key.length <= 255 && dedup_key.length <= 255)
+    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'pagerduty') ?? '') < 512_000)
+    assert.deepEqual([payload.custom_details.offenders.length, payload.custom_details.omitted], [100, 100])
+  })
+})
+
+test('what is over and what is new stay within the limits together', () => {
+  const message = { ...HOSTILE_ALERT, resolved: HOSTILE_ALERT.offenders.map(({ key }) => key) }
+
+  const [{ description }] = parsed(message, 'discord').embeds
+  assert.ok(description.length <= 4_096, `${description.length} characters`)
+  assert.match(description, /\nand 190 more\nResolved:\n/)
+  const [, , list] = parsed(message, 'slack').blocks
+  assert.ok(list.elements[0].elements[0].text.length <= 3_000)
+  assert.ok(Buffer.byteLength(bodyOf(message, 'teams') ?? '') < 28_000)
+})
+
+test('no format has what hides in a key, but the JSON of this package, which has keys as they are', () => {
+  for (const format of ['slack', 'teams', 'discord', 'pagerduty'] as const) {
+    assert.doesNotMatch(bodyOf(HOSTILE_ALERT, format) ?? '', /\u202e|\\u0000|\\u202e(?!})/)
+  }
+  assert.ok(parsed(HOSTILE_ALERT, 'json').offenders[0].key.startsWith(HOSTILE))
+})
+
+test('the format of the settings is what is posted', async (t) => {
+  const { url, posts } = await startWebhookReceiver(t, 202)
+  const { analytics, block } = await startAlerts(t)
+  await block('ip:203.0.113.7', 5)
+  const settings = { alertWebhook: url, alertWebhookFormat: 'pagerduty', alertRoutingKey: ROUTING_KEY } as const
+  await analytics(settings).sendOffenderAlerts({ threshold: 5 })
+  const { routing_key, event_action } = JSON.parse(posts[0]?.body ?? '')
+
+  assert.deepEqual([routing_key, event_action], [ROUTING_KEY, 'trigger'])
+})

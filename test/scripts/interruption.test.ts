@@ -1,0 +1,85 @@
+/** What happens to a command that is told to stop, or whose reader goes away, or whose output has no room. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { type TestContext, test } from 'node:test'
+import { DAY_MS } from '../../src/clock.js'
+import { atEnd } from '../support/at-end.js'
+import { openDatabase } from '../support/build-app.js'
+import { eventually } from '../support/eventually.js'
+import { LOADER, modulePath } from '../support/modules.js'
+import { startScript } from '../support/scripts.js'
+
+const EVENTS = 4_000
+
+async function startPruning(t: TestContext) {
+  const { client, url } = await openDatabase(t, 'sqlite')
+  const timestamp = new Date(Date.now() - 60 * DAY_MS)
+  await client.rateLimitEvent.createMany({
+    data: Array.from({ length: EVENTS }, () => ({
+      timestamp,
+      key: 'user:7',
+      path: '/',
+      method: 'GET',
+      allowed: true,
+      count: 1,
+      limit: 5,
+    })),
+  })
+  const child = startScript('ratelimit', ['prune-events', '--batch-size', '1', '--json'], {
+    env: { RATELIMIT_DATABASE_URL: url },
+  })
+  t.after(() => child.kill('SIGKILL'))
+  const output = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  await eventually('it has begun', async () => (await client.rateLimitEvent.count()) < EVENTS, 30_000)
+  return { client, child, output }
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  test(`prune-events stops after a batch on ${signal}, and tells what it did`, async (t) => {
+    const { client, child, output } = await startPruning(t)
+    child.kill(signal)
+    const [stdout, stderr] = await output
+
+    const left = await client.rateLimitEvent.count()
+    assert.ok(left > 0)
+    assert.equal(JSON.parse(stdout).deleted, EVENTS - left)
+    assert.equal(stderr, `ratelimit prune-events: interrupted by ${signal}: run it again to go on\n`)
+    assert.equal(child.exitCode, 1)
+  })
+}
+
+test('a command whose reader has read enough ends without a complaint', async () => {
+  const child = startScript('ratelimit', ['--help'])
+  child.stdout.destroy()
+  const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')])
+
+  assert.deepEqual([child.exitCode, stderr], [0, ''])
+})
+
+test('a command whose warnings nobody can read does its work all the same', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-cli-'))
+  atEnd(t, () => rm(folder, { recursive: true, force: true }))
+  const child = startScript('ratelimit', ['override', 'add', '203.0.113.7', 'deny'], { cwd: folder })
+  // It warns first that it creates the database.
+  child.stderr.destroy()
+  const [stdout] = await Promise.all([text(child.stdout), once(child, 'close')])
+
+  assert.deepEqual([child.exitCode, stdout], [0, 'Added: ip:203.0.113.7  deny\n'])
+})
+
+test('what cannot be printed, the disk being full, is one line on stderr, and status 1', {
+  skip: !existsSync('/dev/full'),
+}, async () => {
+  const command = [process.execPath, ...LOADER, modulePath('scripts/ratelimit'), '--help']
+  const child = spawn('/bin/sh', ['-c', 'exec "$@" > /dev/full', 'sh', ...command])
+  const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')])
+
+  assert.equal(child.exitCode, 1)
+  assert.match(stderr, /^ratelimit: what was found or done could not be printed: ENOSPC.*\n$/)
+})

@@ -1,0 +1,45 @@
+import type { TestContext } from 'node:test'
+import { type AlertSettingOptions, resolveAlertSettings } from '../../src/alerts/alert-settings.js'
+import { ALERT_TIMES, type AlertTimes } from '../../src/alerts/channel.js'
+import { analyticsOf } from '../../src/analytics/analytics.js'
+import { atEnd } from './at-end.js'
+import { type FakeClock, fakeClock } from './clock.js'
+import { openTestDatabase, type TestDatabase } from './databases.js'
+import { logEvents } from './events.js'
+
+/** Nothing a test has to wait for is as long as in real life. */
+export const SHORT_TIMES: AlertTimes = { webhookTimeoutMs: 250, webhookRetryMs: 5, emailTimeoutMs: 400 }
+
+export interface AlertRun {
+  readonly clock: FakeClock
+  readonly database: TestDatabase
+  /** What was logged. */
+  readonly log: { readonly details: object; readonly message: string }[]
+  /** The reports of a process of its own, with these settings. */
+  analytics(options: AlertSettingOptions, times?: Partial<AlertTimes>): ReturnType<typeof analyticsOf>
+  block(key: string, times: number): Promise<void>
+}
+
+/** A database with an event log, and processes that send alerts about it. */
+export async function startAlerts(
+  t: TestContext,
+  open: (clock: FakeClock) => Promise<TestDatabase> = (clock) => openTestDatabase('sqlite', clock),
+): Promise<AlertRun> {
+  // The real time: receivers check how old a signature is.
+  const clock = fakeClock(Date.now())
+  const database = await open(clock)
+  atEnd(t, database.close)
+  const log: AlertRun['log'] = []
+  return {
+    clock,
+    database,
+    log,
+    analytics: (options, times = {}) =>
+      analyticsOf(database.database, clock, {
+        settings: resolveAlertSettings(options),
+        log: { error: (details, message) => log.push({ details, message }) },
+        times: { ...ALERT_TIMES, webhookRetryMs: SHORT_TIMES.webhookRetryMs, ...times },
+      }),
+    block: (key, times) => logEvents(database.client, { key, blocked: times, atMs: clock.now() }),
+  }
+}
