@@ -1,5 +1,7 @@
 /** `npm start`: an app whose routes are limited, whose decisions are logged, and whose staff can look at both. */
+import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
+import { adminPlugin } from '../admin/index.js'
 import { messageOf } from '../src/errors.js'
 import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
 import { loadEnvironmentFile } from './commands/support/environment.js'
@@ -10,6 +12,8 @@ import { openStaffFile, type StaffFile } from './example/staff-file.js'
 
 const STAFF_FILE = './ratelimit-staff.json'
 
+const PANEL = '/ratelimit/admin'
+
 async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<FastifyInstance> {
   // Behind a proxy, give its addresses: trustProxy: ['10.0.0.0/8'].
   const app = Fastify({ logger: { level: 'warn' } })
@@ -19,10 +23,23 @@ async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<Fastify
     useDynamicRules: true,
     middleware: { defaultRate: '100/m', rateLimits: { '/auth/': '5/m' } },
   })
-  await app.register(dashboardPlugin, { prefix: '/ratelimit', accounts: staffAccounts({ accounts, sessionSecret }) })
+  // One sign-in for both: the path is above the dashboard and the panel.
+  const staff = staffAccounts({ accounts, sessionSecret, cookiePath: '/ratelimit' })
+  await app.register(dashboardPlugin, { prefix: '/ratelimit', accounts: staff })
+  if (hasAdminJs()) await app.register(adminPlugin, { rootPath: PANEL, staff })
   await app.register(apiRoutes)
   app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))
   return app
+}
+
+/** The panel needs packages that not everybody installs. */
+function hasAdminJs(): boolean {
+  try {
+    createRequire(import.meta.url).resolve('adminjs')
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Gives operators something to edit. */
@@ -50,6 +67,7 @@ async function start(): Promise<void> {
   closeOnSignal(app)
   console.log(`Example app:     ${app.listeningOrigin}/`)
   console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
+  if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
 }
 
 /** At once, whatever fails later: nobody can read it again. */

@@ -15,6 +15,6 @@ export const HOME_PAGE = `<!doctype html>
   <li><code>POST /api/items</code>: 20 per minute, by the rule <code>api-writes</code> in the database</li>
   <li><code>POST /auth/login</code>: 5 per minute, by the path prefix <code>/auth/</code></li>
 </ul>
-<p><a href="/ratelimit/dashboard/">The staff dashboard</a> asks for the password that the first start printed.</p>
+<p><a href="/ratelimit/dashboard/">The staff dashboard</a> and <a href="/ratelimit/admin">the admin panel</a> ask for the password that the first start printed.</p>
 </html>
 `

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { Check } from 'typebox/schema'
+import { codeOf } from '../../src/errors.js'
 import { hashPassword } from '../../src/index.js'
 
 /** What the built-in sign-in needs, and has to survive a restart. */
@@ -41,7 +42,7 @@ async function readStaffFile(path: string): Promise<StaffFile | undefined> {
   try {
     text = await readFile(path, 'utf8')
   } catch (error) {
-    if (isErrorWithCode(error, 'ENOENT')) return undefined
+    if (codeOf(error) === 'ENOENT') return undefined
     throw error
   }
   const staff = parseJson(text)
@@ -57,7 +58,7 @@ async function createFile(path: string, text: string): Promise<boolean> {
     await link(draft, path)
     return true
   } catch (error) {
-    if (isErrorWithCode(error, 'EEXIST')) return false
+    if (codeOf(error) === 'EEXIST') return false
     throw error
   } finally {
     await rm(draft, { force: true })
@@ -70,8 +71,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function isErrorWithCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

@@ -114,7 +114,16 @@ function eventOf(
     allowed: !isOver || onlyCounted === true,
     count: isOver ? limit + 1 + Math.floor(used * limit) : Math.max(1, Math.ceil(used * limit)),
     limit,
+    ...clientOf(key),
   }
+}
+
+/** As previews need it. */
+function clientOf(key: string): { clientIp?: string; ipAddress?: string; userId?: number } {
+  const [, user] = /user:(\d+)$/.exec(key) ?? []
+  if (user !== undefined) return { userId: Number(user) }
+  const [, clientIp] = /^(?:ip|rule:[^:]+):([\d.]+|[\da-f:]+\/64)$/.exec(key) ?? []
+  return clientIp === undefined ? {} : { clientIp, ipAddress: clientIp.replace(/\/64$/, '1') }
 }
 
 function isThere({ between: [fromDays, toDays] = [DAYS, 0] }: Source, agoMs: number): boolean {

@@ -1,0 +1,116 @@
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const INPUT_TYPES = { number: 'number', moment: 'datetime-local' }
+
+/** One field of a form or of a filter, with its help and what is wrong with it. */
+export default function RateLimitField({ property, record, filter, onChange, where }) {
+  const { createElement: h } = React
+  const { Box, FormGroup, FormMessage, Label } = AdminJSDesignSystem
+  const { translateProperty } = AdminJS.useTranslation()
+  const { path, custom } = property
+  const isFilter = where === 'filter'
+  const given = isFilter ? filter?.[path] : record?.params?.[path]
+  const value = given ?? (isFilter ? '' : (custom.initial ?? ''))
+  const error = isFilter ? undefined : record?.errors?.[path]?.message
+  const id = `${where}-${path}`
+  const described = { 'aria-describedby': `${id}-help ${id}-error`, 'aria-invalid': error ? 'true' : undefined }
+  const change = (changed) => onChange(path, changed)
+  const kind = isFilter ? 'text' : custom.kind
+
+  function control() {
+    const common = { id, name: path, ...described }
+    if (kind === 'boolean')
+      return boxes(h, [{ ...common, label: custom.label, checked: String(value) === 'true', change }])
+    if (kind === 'methods')
+      return h(Box, { id, role: 'group', 'aria-label': 'Methods' }, methodBoxes(h, String(value), change))
+    if (kind === 'key') return keyControl(h, common, String(value), change)
+    if (kind === 'select') return choice(h, common, custom.options, value, change)
+    if (kind === 'lines') {
+      return h('textarea', { ...common, rows: 2, value, className: 'rate-limit-input', onChange: typed(change) })
+    }
+    return h('input', {
+      ...common,
+      type: INPUT_TYPES[kind] ?? 'text',
+      step: kind === 'number' ? 1 : undefined,
+      value: kind === 'moment' ? localMoment(value) : value,
+      placeholder: custom.example,
+      autoComplete: 'off',
+      spellCheck: false,
+      className: `rate-limit-input${kind === 'code' ? ' rate-limit-code' : ''}`,
+      onChange: typed(kind === 'moment' ? (text) => change(text === '' ? null : `${text}:00.000Z`) : change),
+    })
+  }
+
+  return h(
+    FormGroup,
+    { error: Boolean(error) },
+    kind === 'boolean' ? null : h(Label, { htmlFor: id }, translateProperty(property.label, property.resourceId)),
+    control(),
+    error ? h(FormMessage, { id: `${id}-error`, role: 'alert' }, error) : null,
+    custom.help ? h('div', { id: `${id}-help`, className: 'rate-limit-help' }, custom.help) : null,
+  )
+}
+
+function typed(change) {
+  return (event) => change(event.target.value)
+}
+
+function boxes(h, all) {
+  return all.map(({ label, checked, change, ...attributes }) =>
+    h(
+      'label',
+      { key: label, className: 'rate-limit-box' },
+      h('input', { ...attributes, type: 'checkbox', checked, onChange: (event) => change(event.target.checked) }),
+      ` ${label}`,
+    ),
+  )
+}
+
+function methodBoxes(h, value, change) {
+  const chosen = value === 'ALL' ? [] : value.split(',').filter((name) => name !== '')
+  const names = [...new Set([...METHODS, ...chosen])]
+  const switched = (name) => (isOn) => {
+    const kept = chosen.filter((other) => other !== name)
+    change((isOn ? [...kept, name] : kept).join(',') || 'ALL')
+  }
+  return boxes(h, [
+    { label: 'All', checked: chosen.length === 0, change: () => change('ALL') },
+    ...names.map((name) => ({ label: name, checked: chosen.includes(name), change: switched(name) })),
+  ])
+}
+
+function keyControl(h, common, value, change) {
+  const isHeader = value.startsWith('header:')
+  const kinds = [
+    { value: 'ip', label: 'IP address' },
+    { value: 'user', label: 'User' },
+    { value: 'header:', label: 'Header' },
+  ]
+  return h(
+    'div',
+    { className: 'rate-limit-row' },
+    choice(h, common, kinds, isHeader ? 'header:' : value, change),
+    isHeader
+      ? h('input', {
+          'aria-label': 'Header name',
+          className: 'rate-limit-input rate-limit-code',
+          placeholder: 'X-Api-Key',
+          value: value.slice('header:'.length),
+          onChange: typed((name) => change(`header:${name}`)),
+        })
+      : null,
+  )
+}
+
+function choice(h, common, options, value, change) {
+  return h(
+    'select',
+    { ...common, className: 'rate-limit-input', value, onChange: typed(change) },
+    options.map((option) => h('option', { key: option.value, value: option.value }, option.label)),
+  )
+}
+
+/** A moment as the browser's field takes it, in UTC. */
+function localMoment(value) {
+  const moment = new Date(value === '' ? Number.NaN : value)
+  return Number.isNaN(moment.getTime()) ? '' : moment.toISOString().slice(0, 16)
+}

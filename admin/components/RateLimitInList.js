@@ -1,0 +1,107 @@
+const NO_NUMBER = 'Not saved: a priority must be an integer.'
+
+/** A field that is edited in the list itself. */
+export default function RateLimitInList(props) {
+  return React.createElement(props.property.type === 'boolean' ? Toggle : NumberField, props)
+}
+
+/** Switches on and off, at once. */
+function Toggle({ property, record, resource }) {
+  const { createElement: h, useEffect, useState } = React
+  const sendNotice = AdminJS.useNotice()
+  const stored = record.params[property.path] === true
+  const [isOn, setOn] = useState(stored)
+  const [isSaving, setSaving] = useState(false)
+  useEffect(() => setOn(stored), [stored])
+
+  async function toggle(event) {
+    event.preventDefault()
+    event.stopPropagation()
+    setSaving(true)
+    setOn(!isOn)
+    const problem = await save(resource.id, record.id, property.path, !isOn)
+    setSaving(false)
+    if (problem === undefined) {
+      record.params[property.path] = !isOn
+      return
+    }
+    setOn(isOn)
+    sendNotice({ message: 'told', type: 'error', options: { defaultValue: problem } })
+  }
+
+  return h(
+    'button',
+    {
+      type: 'button',
+      role: 'switch',
+      'aria-checked': isOn,
+      'aria-label': `Active: ${record.title}`,
+      className: 'rate-limit-switch',
+      disabled: isSaving,
+      onClick: toggle,
+    },
+    isOn ? 'On' : 'Off',
+  )
+}
+
+/** Is saved by Enter, or on leaving the field. */
+function NumberField({ property, record, resource }) {
+  const { createElement: h, useEffect, useState } = React
+  const sendNotice = AdminJS.useNotice()
+  const stored = String(record.params[property.path] ?? 0)
+  const [text, setText] = useState(stored)
+  useEffect(() => setText(stored), [stored])
+
+  async function saveChange() {
+    if (text === stored) return
+    // Nothing is also what the browser makes of text that is no number; saved, it would be 0.
+    const problem = text === '' ? NO_NUMBER : await save(resource.id, record.id, property.path, text)
+    if (problem === undefined) {
+      record.params[property.path] = Number(text)
+      sendNotice({
+        message: 'told',
+        type: 'success',
+        options: { defaultValue: `Priority of ${record.title}: ${text}.` },
+      })
+      return
+    }
+    setText(stored)
+    sendNotice({ message: 'told', type: 'error', options: { defaultValue: problem } })
+  }
+
+  function pressed(event) {
+    if (event.key === 'Enter') event.target.blur()
+    if (event.key === 'Escape') setText(stored)
+  }
+
+  return h('input', {
+    type: 'number',
+    step: 1,
+    'aria-label': `Priority: ${record.title}`,
+    className: 'rate-limit-input rate-limit-priority',
+    value: text,
+    onClick: (event) => event.stopPropagation(),
+    onChange: (event) => setText(event.target.value),
+    onBlur: saveChange,
+    onKeyDown: pressed,
+  })
+}
+
+/** Saves one field, and tells what kept it from being saved. */
+async function save(resourceId, recordId, field, value) {
+  const data = new FormData()
+  data.set(field, String(value))
+  try {
+    const { data: answer } = await new AdminJS.ApiClient().recordAction({
+      resourceId,
+      recordId,
+      actionName: 'edit',
+      data,
+    })
+    const wrong = Object.values(answer.record?.errors ?? {}).map(({ message }) => message)
+    if (wrong.length > 0) return wrong.join(' ')
+    return answer.notice?.type === 'error' ? (answer.notice.options?.defaultValue ?? 'Not saved.') : undefined
+  } catch {
+    return 'Not saved: the server does not answer, or you are signed out. Reload the page.'
+  }
+}

@@ -1,0 +1,26 @@
+import createError from '@fastify/error'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { messageFor, titleFor } from '../src/staff/error-page.js'
+import type { Pages } from '../src/staff/pages.js'
+import { StaffOnlyError } from '../src/staff/staff-errors.js'
+
+export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
+
+/** Turns every failure into a page for people or JSON for the panel's scripts, never a stack trace. */
+export function createErrorHandler(pages: Pages, mount: string, canSignIn: boolean) {
+  return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+    // What AdminJS throws for an address that names nothing has no status of its own.
+    const statusCode = error.statusCode ?? 500
+    if (statusCode >= 500) request.log.error({ err: error }, 'The admin panel of the rate limiter failed')
+    reply.code(statusCode)
+    const message = messageFor(error, statusCode)
+    if (!/\btext\/html\b/.test(request.headers.accept ?? '')) return reply.send({ error: message })
+    reply.header('content-security-policy', pages.contentSecurityPolicy)
+    if (canSignIn && error instanceof StaffOnlyError) {
+      const page = { title: 'Sign in', action: `${mount}/sign-in`, account: '', refused: true }
+      return pages.send(reply, 'sign-in', { page })
+    }
+    const page = { title: titleFor(statusCode), message }
+    return pages.send(reply, 'error', { page })
+  }
+}

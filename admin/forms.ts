@@ -1,0 +1,50 @@
+import createError from '@fastify/error'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+
+const UnreadableFormError = createError('FST_RATE_LIMIT_UNREADABLE_FORM', 'The form cannot be read.', 400)
+
+/** Room for a set of many thousand rules. */
+const BODY_LIMIT = 16 * 1024 * 1024
+
+/**
+ * Reads what the panel's pages send: forms of texts, as `multipart/form-data`, and JSON. Of its own, since the host may have
+ * parsers of another mind, and a second `@fastify/multipart` cannot be registered beside the host's.
+ */
+export function parseForms(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('multipart/form-data', { parseAs: 'buffer', bodyLimit: BODY_LIMIT }, readForm)
+  app.addContentTypeParser('application/json', { parseAs: 'string', bodyLimit: BODY_LIMIT }, readJson)
+}
+
+async function readForm(request: FastifyRequest, body: Buffer): Promise<Fields> {
+  const headers = { 'content-type': request.headers['content-type'] ?? '' }
+  const form = await new Response(new Uint8Array(body), { headers }).formData().catch((error: unknown) => {
+    throw Object.assign(new UnreadableFormError(), { cause: error })
+  })
+  return fieldsOf([...form])
+}
+
+async function readJson(_request: FastifyRequest, body: string): Promise<Fields> {
+  try {
+    return fieldsOf(Object.entries(Object(JSON.parse(body))))
+  } catch (error) {
+    throw Object.assign(new UnreadableFormError(), { cause: error })
+  }
+}
+
+type Fields = Readonly<Record<string, string | boolean>>
+
+/**
+ * Files mean nothing here. A field is only ever a text, or switched on or off, so that no value can pose as something
+ * else, nor can a name: AdminJS makes objects of those with a dot, and fails at what every object has.
+ */
+function fieldsOf(entries: readonly [name: string, value: unknown][]): Fields {
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string | boolean] => {
+      const [name, value] = entry
+      return (
+        (typeof value === 'string' || typeof value === 'boolean') && !name.includes('.') && !(name in Object.prototype)
+      )
+    }),
+  )
+}

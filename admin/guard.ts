@@ -1,0 +1,45 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Internals } from '../src/internals.js'
+import { countRefusal } from '../src/staff/own-limits.js'
+import { fromDatabase, StaffOnlyError } from '../src/staff/staff-errors.js'
+import { hostStaff } from '../src/staff/staff-guard.js'
+import type { AdminOptions } from './options.js'
+
+/** Who a request comes from; undefined for everybody who is not staff. */
+export type ActorOf = (request: FastifyRequest) => Promise<string | undefined>
+
+const UNNAMED = 'staff'
+
+export function actorOf({ staff, isStaff, actor }: AdminOptions, { clock }: Internals): ActorOf {
+  if (staff !== undefined) return (request) => fromDatabase(staff.accountOf(request))
+  if (isStaff === undefined) return async () => undefined
+  const check = hostStaff(isStaff, clock, 'adminPlugin')
+  return async (request) => {
+    if ((await check(request)) !== true) return undefined
+    return String(actor?.(request) || UNNAMED)
+  }
+}
+
+const actors = new WeakMap<FastifyRequest, string>()
+
+/** Who passed the guard with this request. */
+export function knownActor(request: FastifyRequest): string {
+  const actor = actors.get(request)
+  if (actor === undefined) throw new StaffOnlyError()
+  return actor
+}
+
+/**
+ * The hook before everything of the panel, its scripts included: whoever is not known as staff is refused, whatever the
+ * request asks for, and however it spells that.
+ */
+export function createGuard(internals: Internals, actorOfRequest: ActorOf) {
+  return async function panelGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const actor = await actorOfRequest(request)
+    if (actor === undefined) {
+      await countRefusal(internals, request, reply)
+      throw new StaffOnlyError()
+    }
+    actors.set(request, actor)
+  }
+}

@@ -1,0 +1,47 @@
+import type { AdminJSOptions } from 'adminjs'
+import type { Internals } from '../src/internals.js'
+import type { SmartRateLimit } from '../src/smart-rate-limit.js'
+import { formatCount, formatRate, visible } from '../src/staff/format.js'
+import { panelLinks } from '../src/staff/panel-links.js'
+import { offenderHref } from './resources/links.js'
+
+const OFFENDERS = 5
+
+/** What the panel opens with: what is in force, and who is being refused. */
+export function homePage(
+  { places, clock, switches }: Internals,
+  { client, analytics }: SmartRateLimit,
+): NonNullable<AdminJSOptions['dashboard']> {
+  async function readHome() {
+    const [rules, active, overrides, summary, offenders] = await Promise.all([
+      client.rateLimitRule.count(),
+      client.rateLimitRule.count({ where: { isActive: true } }),
+      client.rateLimitOverride.count(),
+      analytics.getTrafficSummary({ days: 1 }),
+      analytics.getTopOffenders({ days: 1, limit: OFFENDERS }),
+    ])
+    return {
+      dashboard: places.dashboard,
+      notice: switches.useDynamicRules
+        ? undefined
+        : 'Rules and overrides are off on this server: they apply while useDynamicRules is true.',
+      tiles: [
+        { label: 'Active rules', value: formatCount(active), detail: `of ${formatCount(rules)}`, resource: 'rules' },
+        { label: 'Overrides', value: formatCount(overrides), detail: 'clients of their own', resource: 'overrides' },
+        {
+          label: 'Requests today',
+          value: formatCount(summary.total),
+          detail: `${formatCount(summary.blocked)} blocked (${formatRate(summary.block_rate)}), last 24 hours`,
+          resource: 'events',
+        },
+      ],
+      offenders: offenders.map(({ key, blocked_count }) => ({
+        key: visible(key),
+        blocked: formatCount(blocked_count),
+        href: offenderHref(places, key),
+        ...(places.panel === undefined ? {} : panelLinks(places.panel, key, clock.now())),
+      })),
+    }
+  }
+  return { component: 'RateLimitHome', handler: readHome }
+}

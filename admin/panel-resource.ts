@@ -1,0 +1,204 @@
+import { Resource } from '@adminjs/prisma'
+import { type ActionContext, AppError, BaseRecord, type Filter, ValidationError } from 'adminjs'
+import { codeOf, messageOf, RuleValidationError } from '../src/errors.js'
+import { asActor } from '../src/rules/actor.js'
+import { type Condition, conditionsOf, type FilterKind, type FilterValues } from './conditions.js'
+import { completedModel, type ModelName } from './models.js'
+import { notice } from './resources/actions.js'
+
+export type Direction = 'asc' | 'desc'
+
+export interface Table {
+  /** As the panel's addresses have it. */
+  readonly name: string
+  readonly model: ModelName
+  readonly provider: 'sqlite' | 'postgresql'
+  readonly client: object
+  readonly filters: Readonly<Record<string, FilterKind>>
+  /** Holds besides the filters: the window of a list, above all. */
+  readonly always?: (filters: FilterValues, context?: ActionContext) => Condition | Promise<Condition>
+  /** The order of a list, and the fields it may be sorted by instead, whatever the address asks for. */
+  readonly order: readonly Readonly<Record<string, Direction>>[]
+  readonly sortable?: readonly string[]
+  /** Nothing else can be written. */
+  readonly editable?: readonly string[]
+  /** What is shown beside the fields of a row. */
+  readonly shown?: (row: Row) => Row
+}
+
+export type Row = Readonly<Record<string, unknown>>
+
+interface Rows {
+  count(query: object): Promise<number>
+  findMany(query: object): Promise<Row[]>
+  findUnique(query: object): Promise<Row | null>
+  create(query: object): Promise<Row>
+  update(query: object): Promise<Row>
+  delete(query: object): Promise<Row>
+}
+
+/** The rows of a page, at most; as AdminJS has it. */
+const MAX_PAGE = 500
+
+/** A list counts no further: nobody reads the rest, and counting ten million rows takes seconds. */
+export const COUNTED = 10_000
+
+/**
+ * A table as `@adminjs/prisma` shows it, but for what does not fit: it counts all rows of a list, compares texts as the
+ * database happens to, sorts by whatever it is asked to, takes one field alone for the id, and writes every field.
+ */
+export class PanelResource extends Resource {
+  readonly #table: Table
+  readonly #rows: Rows
+  /** Where the key of a row is its id: any characters, and more of them than an address may hold as they are. */
+  readonly #idIsKey: boolean
+
+  constructor(table: Table) {
+    const model = completedModel(table.model)
+    // The client's own types say nothing about a model that is chosen by its name.
+    super({ model, client: table.client as never, clientModule: { Prisma: { dmmf: { datamodel: { enums: [] } } } } })
+    this.#table = table
+    this.#rows = this.manager as never
+    this.#idIsKey = model.fields[0]?.type === 'String'
+    for (const property of this.properties()) {
+      property.isSortable = () => table.sortable?.includes(property.path()) ?? false
+    }
+    // A host that registered the Prisma adapter for its own AdminJS would have it take this for a table of its own.
+    Reflect.deleteProperty(this, 'client')
+  }
+
+  override id(): string {
+    return this.#table.name
+  }
+
+  override databaseType(): string {
+    return this.#table.provider
+  }
+
+  /** At most one more than `COUNTED`, which stands for "more". */
+  override async count(filter: Filter, context?: ActionContext): Promise<number> {
+    // In the order of the list, where that is the window's: by their ids, which Prisma takes otherwise, the rows that are
+    // older than the window would all be read first.
+    const order = this.#table.always === undefined ? {} : { orderBy: this.#table.order }
+    return this.#rows.count({ where: await this.#where(filter, context), ...order, take: COUNTED + 1 })
+  }
+
+  override async find(
+    filter: Filter,
+    { limit = 10, offset = 0, sort = {} }: FindOptions = {},
+    context?: ActionContext,
+  ): Promise<BaseRecord[]> {
+    const rows = await this.#rows.findMany({
+      where: await this.#where(filter, context),
+      orderBy: this.#orderBy(sort),
+      skip: Math.min(Math.max(Math.trunc(offset) || 0, 0), COUNTED),
+      // Of a negative number Prisma takes the last rows, however many.
+      take: Math.min(Math.max(Math.trunc(limit) || 0, 0), MAX_PAGE),
+    })
+    return rows.map((row) => this.#record(row))
+  }
+
+  override async findOne(id: string | number): Promise<BaseRecord | null> {
+    const where = this.#whereId(id)
+    const row = where === undefined ? null : await this.#rows.findUnique({ where })
+    return row === null ? null : this.#record(row)
+  }
+
+  override async findMany(ids: (string | number)[]): Promise<BaseRecord[]> {
+    const found = await Promise.all([...new Set(ids)].map((id) => this.findOne(id)))
+    return found.filter((record) => record !== null)
+  }
+
+  override create(params: Row, context?: ActionContext): Promise<Record<string, unknown>> {
+    return this.#write(context, () => this.#rows.create({ data: this.#data(params) }))
+  }
+
+  override update(id: string | number, params: Row = {}, context?: ActionContext): Promise<Record<string, unknown>> {
+    return this.#write(context, () => this.#rows.update({ where: this.#whereId(id), data: this.#data(params) }))
+  }
+
+  override async delete(id: string | number, context?: ActionContext): Promise<void> {
+    await this.#write(context, () => this.#rows.delete({ where: this.#whereId(id) }))
+  }
+
+  async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
+    const values = valuesOf(filter)
+    const always = await this.#table.always?.(values, context)
+    return { AND: [...conditionsOf(this.#table.filters, values), ...(always === undefined ? [] : [always])] }
+  }
+
+  #orderBy({ sortBy, direction }: NonNullable<FindOptions['sort']>): object[] {
+    const { order, sortable = [] } = this.#table
+    const asked = sortBy !== undefined && sortable.includes(sortBy) ? [{ [sortBy]: direction ?? 'asc' }] : []
+    return [...asked, ...order.filter((field) => !(sortBy !== undefined && asked.length > 0 && sortBy in field))]
+  }
+
+  #whereId(id: string | number): Condition | undefined {
+    // No key has a NUL, of which PostgreSQL does not even ask.
+    if (this.#idIsKey) return { key: Buffer.from(String(id), 'base64url').toString().replaceAll('\0', '') }
+    return Number.isSafeInteger(Number(id)) ? { id: Number(id) } : undefined
+  }
+
+  #record(row: Row): BaseRecord {
+    return new BaseRecord(this.#params(row), this)
+  }
+
+  #params(row: Row): Record<string, unknown> {
+    const names = this.properties().map((property) => property.path())
+    const fields = Object.fromEntries(names.map((name) => [name, row[name]]))
+    const id = this.#idIsKey ? { id: Buffer.from(String(row.key)).toString('base64url') } : {}
+    return { ...fields, ...id, ...this.#table.shown?.(row) }
+  }
+
+  #data(params: Row): Row {
+    const names = this.#table.editable ?? []
+    return Object.fromEntries(names.flatMap((name) => (params[name] === undefined ? [] : [[name, params[name]]])))
+  }
+
+  /** In the name of whoever is in the panel, or in an AdminJS of the host's own. */
+  async #write(context: ActionContext | undefined, write: () => Promise<Row>): Promise<Record<string, unknown>> {
+    const actor = context?.currentAdmin?.email
+    try {
+      return this.#params(await (actor === undefined ? write() : asActor(actor, write)))
+    } catch (error) {
+      throw explained(error, this.#table.name)
+    }
+  }
+}
+
+/** What a list is filtered by. */
+function valuesOf({ filters }: Filter): FilterValues {
+  return Object.fromEntries(Object.entries(filters ?? {}).map(([name, { value }]) => [name, value]))
+}
+
+interface FindOptions {
+  limit?: number
+  offset?: number
+  sort?: { sortBy?: string; direction?: Direction }
+}
+
+const GONE = 'Somebody deleted it meanwhile.'
+
+/** What the form shows: what is wrong with a field under it, and everything else above. */
+function explained(error: unknown, table: string): unknown {
+  if (error instanceof RuleValidationError) {
+    const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
+    return new ValidationError(Object.fromEntries(fields))
+  }
+  const code = codeOf(error)
+  if (code === 'P2002') {
+    return table === 'rules'
+      ? new ValidationError({ name: { message: 'There is a rule of this name already.' } })
+      : new ValidationError({
+          client: { message: 'This client has an override for this path already: edit that one.' },
+        })
+  }
+  if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
+  if (error instanceof AppError) return error
+  return new Error(messageOf(error), { cause: error })
+}
+
+/** The messages of the validation go on after the name of a field. */
+function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
+}

@@ -1,0 +1,96 @@
+import { AdminJS, ComponentLoader } from 'adminjs'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { internalsOf } from '../src/internals.js'
+import { registerPages } from '../src/staff/pages.js'
+import { createSameOriginGuard } from '../src/staff/same-site.js'
+import { registerSignInRoutes } from '../src/staff/sign-in-routes.js'
+import { staffRoute } from '../src/staff/staff-routes.js'
+import { createErrorHandler, NotFoundError } from './error-answers.js'
+import { exchangePage } from './exchange.js'
+import { parseForms } from './forms.js'
+import { actorOf, createGuard } from './guard.js'
+import { homePage } from './home.js'
+import type { AdminOptions } from './options.js'
+import { setSecurityHeaders } from './page.js'
+import { createResources } from './resources/index.js'
+import { addPanelRoutes, STYLES } from './router.js'
+import { TEXTS } from './texts.js'
+
+/** Registers the panel in the scope of `app`, which is its own. */
+export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
+  const internals = internalsOf(app, 'adminPlugin')
+  const mount = `${app.prefix}${rootPath}`
+  internals.places.panel = mount
+  const { staff, isStaff } = options
+  if (staff === undefined && isStaff === undefined) {
+    app.log.warn('adminPlugin has neither staff nor isStaff: it refuses everybody')
+  }
+  const pages = await registerPages(app, undefined, staff !== undefined)
+  app.setErrorHandler(createErrorHandler(pages, mount, staff !== undefined))
+  app.addHook('onRequest', setSecurityHeaders)
+
+  // Two scopes, since nobody can be signed in already where people sign in.
+  if (staff !== undefined) {
+    app.register(
+      async (scope) => {
+        scope.addHook('onRequest', async (_request, reply) => {
+          reply.header('content-security-policy', pages.contentSecurityPolicy)
+        })
+        registerSignInRoutes(scope, internals, staff, pages, 1)
+      },
+      { prefix: rootPath },
+    )
+  }
+  app.register(async (scope) => {
+    scope.addHook('onRequest', createGuard(internals, actorOf(options, internals)))
+    const refuseCrossSite = createSameOriginGuard(internals)
+    scope.addHook('onRequest', async (request, reply) => {
+      // Pages and scripts change nothing, and a link may lead to them from anywhere.
+      if (!isPage(request, rootPath)) await refuseCrossSite(request, reply)
+    })
+    parseForms(scope)
+    await addPanelRoutes(scope, createAdmin(scope, mount, staff !== undefined), rootPath)
+    scope.route({
+      ...staffRoute('not-found'),
+      exposeHeadRoute: false,
+      method: scope.supportedMethods,
+      url: `${rootPath}/*`,
+      handler: async () => {
+        throw new NotFoundError()
+      },
+    })
+  })
+}
+
+/** The mark of the staff pages; without one, browsers ask the host for it. */
+const FAVICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#1f55c7" stroke-width="2.5"><path d="M4 17a8.5 8.5 0 1 1 16 0M12 15l4.5-5"/></svg>',
+)}`
+
+/** By the route that was found, not by how the address is spelled. */
+function isPage({ routeOptions: { url = '' }, method, server }: FastifyRequest, rootPath: string): boolean {
+  const path = url.slice(`${server.prefix}${rootPath}`.length)
+  return method === 'GET' && !path.startsWith('/api/')
+}
+
+function createAdmin(app: FastifyInstance, mount: string, canSignOut: boolean): AdminJS {
+  const internals = internalsOf(app)
+  const limits = app.smartRateLimit
+  const admin = new AdminJS({
+    rootPath: mount,
+    loginPath: `${mount}/sign-in`,
+    logoutPath: canSignOut ? `${mount}/sign-out` : '',
+    componentLoader: new ComponentLoader(),
+    assets: { styles: [`${mount}${STYLES}`] },
+    branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON },
+    dashboard: homePage(internals, limits),
+    pages: { exchange: exchangePage(limits) },
+    locale: { language: 'en', translations: { en: TEXTS } },
+  })
+  for (const { resource, options } of createResources(app)) {
+    // Not through AdminJS's factory, which asks the adapters that a host may have registered for its own AdminJS.
+    resource.assignDecorator(admin, options)
+    admin.resources.push(resource)
+  }
+  return admin
+}

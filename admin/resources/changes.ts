@@ -1,0 +1,159 @@
+import type { ActionContext, BaseRecord, ViewHelpers } from 'adminjs'
+import { messageOf, RevertError, RuleValidationError } from '../../src/errors.js'
+import { visible } from '../../src/staff/format.js'
+import { type Condition, type FilterValues, isExactly, textOf } from '../conditions.js'
+import { PanelResource, type Row } from '../panel-resource.js'
+import { allowed, notice, type PanelAction, READ_ONLY } from './actions.js'
+import { MOMENT, only } from './fields.js'
+import type { AdminResource, Parts } from './resource.js'
+
+/** The history of rules and overrides, with a way back. */
+export function changes({ client, internals, limits }: Parts): AdminResource {
+  /** Those of what is called so, or was at any time: what was renamed keeps its history. */
+  async function ofName({ name }: FilterValues): Promise<Condition> {
+    const asked = textOf(name)
+    if (asked === '') return {}
+    const rows = await client.rateLimitChange.findMany({
+      where: { name: asked },
+      distinct: ['entity', 'rowId'],
+      select: { entity: true, rowId: true },
+      orderBy: { id: 'desc' },
+      take: NAMESAKES,
+    })
+    return { OR: [{ name: asked }, ...rows.map(({ entity, rowId }) => ({ entity, rowId }))] }
+  }
+
+  const resource = new PanelResource({
+    name: 'changes',
+    model: 'RateLimitChange',
+    provider: internals.database.dialect.provider,
+    client,
+    filters: { entity: isExactly, actor: isExactly, action: isExactly },
+    always: ofName,
+    order: [{ id: 'desc' }],
+    shown: (row) => ({ difference: differenceOf(row), actor: row.actor || (row.source === 'sql' ? 'raw SQL' : '') }),
+  })
+  const seen = ['changedAt', 'actor', 'entity', 'name', 'action', 'difference']
+  return {
+    resource,
+    options: {
+      navigation: { name: null, icon: 'Clock' },
+      titleProperty: 'name',
+      listProperties: seen,
+      filterProperties: ['entity', 'name', 'actor', 'action'],
+      showProperties: seen,
+      sort: { sortBy: 'id', direction: 'desc' },
+      properties: {
+        id: only(),
+        changedAt: MOMENT,
+        difference: { isSortable: false, isVisible: { list: true, show: true }, components: LINES },
+        entity: { availableValues: choices('rule', 'override') },
+        action: { availableValues: choices('create', 'update', 'delete') },
+      },
+      actions: { ...READ_ONLY, revert: allowed(revertAction(limits.rules.revert)) },
+      translations: { en: TEXTS },
+    },
+  }
+}
+
+/** Of so many rows that had a name one after the other, the other names are known. */
+const NAMESAKES = 100
+
+const LINES = { list: 'RateLimitLines', show: 'RateLimitLines' }
+
+/** A record action that leads to the changes of its row. */
+export function historyAction(entity: 'rule' | 'override', nameField: string): PanelAction {
+  async function showHistory(_request: unknown, _response: unknown, context: ActionContext) {
+    const record = recordOf(context)
+    const search = new URLSearchParams({ 'filters.entity': entity, 'filters.name': String(record.get(nameField)) })
+    return {
+      record: record.toJSON(context.currentAdmin),
+      redirectUrl: `${listOf(context.h)}?${search}`,
+    }
+  }
+  return { actionType: 'record', icon: 'Clock', component: false, handler: showHistory }
+}
+
+function revertAction(revert: (changeId: number) => Promise<void>): PanelAction {
+  async function revertOne(_request: unknown, _response: unknown, context: ActionContext) {
+    const record = recordOf(context)
+    const told = await reverted(() => revert(Number(record.id())))
+    return {
+      record: record.toJSON(context.currentAdmin),
+      notice: told,
+      ...(told.type === 'success' ? { redirectUrl: listOf(context.h) } : {}),
+    }
+  }
+  return {
+    actionType: 'record',
+    icon: 'RotateCcw',
+    component: false,
+    guard: 'confirmRevert',
+    handler: revertOne,
+  }
+}
+
+async function reverted(revert: () => Promise<void>) {
+  try {
+    await revert()
+    return notice('Reverted.')
+  } catch (error) {
+    if (!(error instanceof RevertError) && !(error instanceof RuleValidationError)) throw error
+    return notice(messageOf(error), 'error')
+  }
+}
+
+/** One line for each field that changed. */
+function differenceOf({ before, after }: Row): string {
+  const [old, now] = [fieldsOf(before), fieldsOf(after)]
+  const names = [...new Set([...Object.keys(old), ...Object.keys(now)])]
+  const changed = names.filter((name) => old[name] !== now[name])
+  return changed
+    .map((name) => {
+      if (after === null) return `${name}: ${told(name, old[name])}`
+      return before === null
+        ? `${name}: ${told(name, now[name])}`
+        : `${name}: ${told(name, old[name])} → ${told(name, now[name])}`
+    })
+    .join('\n')
+}
+
+function fieldsOf(json: unknown): Readonly<Record<string, unknown>> {
+  return typeof json === 'string' ? JSON.parse(json) : {}
+}
+
+function told(name: string, value: unknown): string {
+  if (value === null || value === undefined || value === '') return '(none)'
+  return name === 'expiresAt' ? new Date(Number(value)).toISOString() : visible(String(value))
+}
+
+/** A call of a record action has a record: the controller found it. */
+export function recordOf({ record }: ActionContext): BaseRecord {
+  if (record === undefined) throw new Error('A record action was called without a record')
+  return record
+}
+
+function listOf(h: ViewHelpers): string {
+  return h.resourceUrl({ resourceId: 'changes' })
+}
+
+function choices(...values: string[]) {
+  return values.map((value) => ({ value, label: value }))
+}
+
+const TEXTS = {
+  labels: { changes: 'History' },
+  actions: { list: 'History', show: 'Change', revert: 'Revert' },
+  properties: {
+    changedAt: 'When',
+    actor: 'Who',
+    entity: 'What',
+    name: 'Name',
+    action: 'Action',
+    difference: 'Difference',
+  },
+  messages: {
+    confirmRevert: 'Undo this change? What was changed since in other fields stays.',
+    noRecordsInResource: 'Nothing was changed yet.',
+  },
+}

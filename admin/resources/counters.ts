@@ -1,0 +1,132 @@
+import type { ActionContext } from 'adminjs'
+import { beginsWith } from '../conditions.js'
+import type { ModelName } from '../models.js'
+import { PanelResource } from '../panel-resource.js'
+import { allowed, notice, type PanelAction, READ_ONLY } from './actions.js'
+import { recordOf } from './changes.js'
+import { field, MOMENT, only } from './fields.js'
+import type { AdminResource, Parts } from './resource.js'
+
+interface StateTable {
+  readonly name: string
+  readonly model: ModelName
+  readonly label: string
+  /** The time after which a row means nothing any more; indexed. */
+  readonly expiry: string
+  readonly listed: readonly string[]
+}
+
+const TABLES: readonly StateTable[] = [
+  {
+    name: 'counters',
+    model: 'RateLimitCounter',
+    label: 'Fixed windows',
+    expiry: 'windowEnd',
+    listed: ['key', 'count', 'windowStart', 'windowEnd', 'updatedAt'],
+  },
+  {
+    name: 'sliding-windows',
+    model: 'RateLimitSlidingWindow',
+    label: 'Sliding windows',
+    expiry: 'expiresAt',
+    listed: ['key', 'currentCount', 'previousCount', 'limit', 'expiresAt', 'updatedAt'],
+  },
+  {
+    name: 'token-buckets',
+    model: 'RateLimitTokenBucket',
+    label: 'Token buckets',
+    expiry: 'expiresAt',
+    listed: ['key', 'used', 'drainLimit', 'expiresAt', 'updatedAt'],
+  },
+  {
+    name: 'leaky-buckets',
+    model: 'RateLimitLeakyBucket',
+    label: 'Leaky buckets',
+    expiry: 'expiresAt',
+    listed: ['key', 'used', 'drainLimit', 'expiresAt', 'updatedAt'],
+  },
+]
+
+/** The live counters of all algorithms: to be read, but for "Reset". */
+export function counters(parts: Parts): AdminResource[] {
+  return TABLES.map((table) => stateTable(table, parts))
+}
+
+function stateTable({ name, model, label, expiry, listed }: StateTable, parts: Parts): AdminResource {
+  const { client, internals } = parts
+  const resource = new PanelResource({
+    name,
+    model,
+    provider: internals.database.dialect.provider,
+    client,
+    filters: { key: beginsWith },
+    // As its index has them: many end at the same moment, and a second field would have all of these sorted.
+    order: [{ [expiry]: 'desc' }],
+  })
+  const fields = resource.properties().map((property) => property.path())
+  return {
+    resource,
+    options: {
+      navigation: { name: 'Counters', icon: 'Database' },
+      titleProperty: 'key',
+      listProperties: [...listed],
+      filterProperties: ['key'],
+      showProperties: fields.filter((each) => each !== 'id'),
+      sort: { sortBy: expiry, direction: 'desc' },
+      properties: {
+        ...Object.fromEntries(
+          resource.properties().map((each) => [each.path(), each.type() === 'datetime' ? MOMENT : {}]),
+        ),
+        id: only(),
+        key: field({ kind: 'text', help: 'What it begins with.' }),
+      },
+      actions: {
+        ...READ_ONLY,
+        list: { ...READ_ONLY.list, component: 'RateLimitList' },
+        reset: allowed(resetAction(parts)),
+      },
+      translations: { en: textsOf(name, label) },
+    },
+  }
+}
+
+function resetAction({ limits }: Parts): PanelAction {
+  async function reset(_request: unknown, _response: unknown, context: ActionContext) {
+    const record = recordOf(context)
+    const id = record.id()
+    // The row by itself, too: with a namespace, or cut, its key is not the one that the counter has.
+    if ((await context.resource.findOne(id, context)) !== null) await context.resource.delete(id, context)
+    await limits.reset(String(record.get('key')))
+    return {
+      record: record.toJSON(context.currentAdmin),
+      redirectUrl: context.h.resourceUrl({ resourceId: context.resource.id() }),
+      notice: notice('The counter was reset. All servers obey within two seconds.'),
+    }
+  }
+  return { actionType: 'record', icon: 'RotateCcw', component: false, guard: 'confirmReset', handler: reset }
+}
+
+function textsOf(name: string, label: string) {
+  return {
+    labels: { [name]: label },
+    actions: { list: label, show: 'Counter', reset: 'Reset' },
+    properties: {
+      key: 'Counter',
+      count: 'Count',
+      windowStart: 'Window began',
+      windowEnd: 'Window ends',
+      currentCount: 'In this window',
+      previousCount: 'In the last one',
+      limit: 'Limit',
+      used: 'In use',
+      drainLimit: 'Limit',
+      expiresAt: 'Expires',
+      updatedAt: 'Changed',
+      createdAt: 'Created',
+    },
+    messages: {
+      confirmReset: 'Reset this counter? The client starts afresh at once.',
+      noRecordsInResource: 'Nothing is counted this way at the moment.',
+    },
+  }
+}

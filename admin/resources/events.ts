@@ -1,0 +1,94 @@
+import { panelLinks } from '../../src/staff/panel-links.js'
+import { beginsWith, isExactly } from '../conditions.js'
+import { PanelResource } from '../panel-resource.js'
+import { READ_ONLY } from './actions.js'
+import { createEventReach } from './event-reach.js'
+import { field, filterBy, MOMENT, only } from './fields.js'
+import { offenderHref } from './links.js'
+import type { AdminResource, Parts } from './resource.js'
+
+const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
+const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
+
+/** The event log: to be read, and by nobody to be changed. */
+export function events({ client, internals }: Parts): AdminResource {
+  const { database, clock, places } = internals
+  const reach = createEventReach(client, clock)
+  const resource = new PanelResource({
+    name: 'events',
+    model: 'RateLimitEvent',
+    provider: database.dialect.provider,
+    client,
+    always: reach.condition,
+    filters: {
+      ruleName: isExactly,
+      key: isExactly,
+      path: beginsWith,
+      ipAddress: isExactly,
+    },
+    order: [{ timestamp: 'desc' }, { id: 'desc' }],
+    shown: ({ key }) => ({
+      links: {
+        offender: offenderHref(places, String(key)),
+        ...(places.panel === undefined ? {} : panelLinks(places.panel, String(key), clock.now())),
+      },
+    }),
+  })
+  return {
+    resource,
+    options: {
+      navigation: { name: null, icon: 'Activity' },
+      titleProperty: 'key',
+      listProperties: LISTED,
+      filterProperties: ['allowed', 'timestamp', 'ruleName', 'key', 'path', 'ipAddress'],
+      showProperties: SHOWN,
+      sort: { sortBy: 'timestamp', direction: 'desc' },
+      properties: FIELDS,
+      actions: {
+        ...READ_ONLY,
+        list: { ...READ_ONLY.list, component: 'RateLimitList', custom: { note: NOTE }, after: reach.tell },
+      },
+      translations: { en: TEXTS },
+    },
+  }
+}
+
+const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first.'
+
+const FIELDS = {
+  id: only(),
+  timestamp: MOMENT,
+  key: {
+    components: { list: 'RateLimitClient', show: 'RateLimitClient', filter: 'RateLimitField' },
+    custom: { kind: 'text', help: 'The whole key, as in the list.' },
+  },
+  allowed: {
+    ...filterBy([
+      { value: 'false', label: 'Blocked' },
+      { value: 'true', label: 'Allowed' },
+    ]),
+    components: { list: 'RateLimitDecision', show: 'RateLimitDecision', filter: 'RateLimitSelect' },
+  },
+  ruleName: field({ kind: 'text', help: 'The whole name.' }),
+  path: field({ kind: 'text', help: 'What it begins with.' }),
+  ipAddress: field({ kind: 'text', help: 'The whole address.' }),
+}
+
+const TEXTS = {
+  labels: { events: 'Events' },
+  actions: { list: 'Events', show: 'Event' },
+  properties: {
+    timestamp: 'Time',
+    key: 'Client',
+    ruleName: 'Rule',
+    path: 'Path',
+    method: 'Method',
+    allowed: 'Decision',
+    count: 'Count',
+    limit: 'Limit',
+    ipAddress: 'Address',
+    clientIp: 'Counted by address',
+    userId: 'User',
+  },
+  messages: { noRecordsInResource: 'No events in the last 24 hours.' },
+}

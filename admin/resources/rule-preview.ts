@@ -1,0 +1,45 @@
+import type { ActionRequest } from 'adminjs'
+import { RuleValidationError } from '../../src/errors.js'
+import type { RuleCandidate } from '../../src/rules/preview-candidate.js'
+import type { RulePreview } from '../../src/rules/preview-report.js'
+import { formatCount, visible } from '../../src/staff/format.js'
+import type { PanelAction } from './actions.js'
+import type { Parts } from './resource.js'
+import { EDITED } from './rule-fields.js'
+
+const SHOWN_KEYS = 3
+
+/** What a rule, as the form has it, would have done to the requests of the last day. */
+export function previewAction({ limits }: Parts): PanelAction {
+  async function preview({ payload = {}, method }: ActionRequest) {
+    if (method !== 'post') return { told: [] }
+    try {
+      return { told: describe(await limits.rules.preview(candidateOf(payload), { hours: 24 })) }
+    } catch (error) {
+      if (!(error instanceof RuleValidationError)) throw error
+      return { told: [], errors: error.errors }
+    }
+  }
+  return { actionType: 'resource', isVisible: false, component: false, handler: preview }
+}
+
+function candidateOf(payload: Readonly<Record<string, unknown>>): RuleCandidate {
+  const given = Object.fromEntries(EDITED.flatMap((name) => (name in payload ? [[name, payload[name]]] : [])))
+  const { priority } = given
+  // Checked with all the rest, whatever the types say.
+  return { ...given, ...(priority === undefined ? {} : { priority: Number(priority) }) } as unknown as RuleCandidate
+}
+
+/** The preview in sentences, the main thing first. */
+export function describe(preview: RulePreview): string[] {
+  const { events, matched, over_limit, would_refuse, newly_refused, uncovered } = preview
+  const blocks = would_refuse > 0 || over_limit === 0
+  const hits = preview.top_keys.filter((key) => key.over_limit > 0).slice(0, SHOWN_KEYS)
+  const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
+  const told = [
+    `In the last 24 hours it ${blocks ? 'would have refused' : 'would have found over the limit, and let through,'} ${formatCount(over_limit)} of ${formatCount(events)} requests${mostly === '' ? '' : `, mostly ${mostly}`}.`,
+    `${formatCount(matched)} would have been this rule's to decide; ${formatCount(newly_refused)} of those that it would have refused were let through then.`,
+  ]
+  if (uncovered.count > 0) told.push(`${formatCount(uncovered.count)} could not be replayed.`)
+  return [...told, ...preview.gaps, ...preview.notes]
+}

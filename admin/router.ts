@@ -1,0 +1,138 @@
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { buildRouter } from '@adminjs/fastify'
+import { type AdminJS, Router } from 'adminjs'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { routerOptionsOf } from '../src/http/request-path.js'
+import { asActor } from '../src/rules/actor.js'
+import { requestedSearch } from '../src/staff/request-query.js'
+import { componentScript, STYLE_SHEET } from './component-script.js'
+import { NotFoundError } from './error-answers.js'
+import { knownActor } from './guard.js'
+import { finishPage } from './page.js'
+
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+/** Of the panel's own, beside AdminJS's. */
+export const STYLES = '/frontend/assets/panel.css'
+const COMPONENTS = '/frontend/assets/components.bundle.js'
+/** How long browsers keep AdminJS's own files, in seconds. */
+const KEPT_S = 3_600
+
+/**
+ * Adds the routes of AdminJS, as `@adminjs/fastify` makes them, but for what does not fit beside a host: it registers
+ * multipart once more, takes the actor from the host's session, and serves scripts that were bundled when the server
+ * started, in the working directory.
+ *
+ * @param rootPath relative to the prefix of `app`
+ */
+export async function addPanelRoutes(app: FastifyInstance, admin: AdminJS, rootPath: string): Promise<void> {
+  // Nothing is bundled: see component-script.ts.
+  admin.initialize = async () => undefined
+  const routes = { app, mount: admin.options.rootPath, rootPath }
+  const script = componentScript()
+  addRoute(routes, 'GET', COMPONENTS, async (_request, reply) => reply.type(CONTENT_TYPES['.js'] ?? '').send(script))
+  addRoute(routes, 'GET', STYLES, serveFile(STYLE_SHEET))
+  for (const { path, src } of Router.assets) {
+    if (path !== COMPONENTS) addRoute(routes, 'GET', path, serveFile(src))
+  }
+  const served = new Set([COMPONENTS, ...Router.assets.map(({ path }) => path)])
+  const add = (method: 'GET' | 'POST') => (url: string, handler: RouteHandlerMethod) => {
+    const path = url.slice(routes.mount.length)
+    // Nothing refers to a row of another table, so that there is nothing to search one by.
+    if (served.has(path) || path.includes('/search')) return
+    addRoute(routes, method, path, asKnownActor(app, whereThereIs(admin, path, handler)))
+  }
+  const shell = { register: async () => undefined, get: add('GET'), post: add('POST') }
+  // Of an app, it uses these three.
+  await buildRouter(admin, shell as unknown as FastifyInstance)
+}
+
+interface Routes {
+  readonly app: FastifyInstance
+  readonly mount: string
+  readonly rootPath: string
+}
+
+const RECORD = ':recordId/:action'
+
+function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: string, handler: RouteHandlerMethod): void {
+  // Fastify takes no parameter of more than 100 characters, and the id of a counter is longer; of a wildcard, any.
+  const url = `${rootPath}${path.replace(RECORD, '*')}`
+  // No route beside it that only differs in HEAD: what AdminJS changes by GET, it would change by HEAD.
+  const route = { method, exposeHeadRoute: false, config: { smartRateLimit: false }, handler } as const
+  app.route({ ...route, url })
+  // Where the host's router ignores the slash, it is the same route.
+  if (path === '' && !routerOptionsOf(app).ignoreTrailingSlash) app.route({ ...route, url: `${url}/` })
+}
+
+/** AdminJS's files, the small ones for production, whatever NODE_ENV says: the others are ten times their size. */
+function serveFile(source: string): RouteHandlerMethod {
+  const file = source.replace(/([.-]bundle)\.development\.js$/, '$1.production.js')
+  return async function sendFile(_request, reply) {
+    const type = CONTENT_TYPES[extname(file)] ?? 'application/octet-stream'
+    return reply
+      .type(type)
+      .header('cache-control', `private, max-age=${KEPT_S}`)
+      .send(await readFile(file))
+  }
+}
+
+/** Calls a handler of AdminJS as the person who passed the guard: the session that it looks into is the host's. */
+function asKnownActor(app: FastifyInstance, handler: RouteHandlerMethod): RouteHandlerMethod {
+  return function handleAsActor(request: FastifyRequest, reply: FastifyReply) {
+    const actor = knownActor(request)
+    const known: FastifyRequest = Object.create(request, {
+      session: { value: { adminUser: { email: actor } } },
+      params: { value: splitWildcard(request.params) },
+      query: { value: plainQuery(request) },
+    })
+    const answer: FastifyReply = Object.create(reply, {
+      // A text is a page: everything else is for its scripts.
+      send: {
+        value: (payload: unknown) => reply.send(typeof payload === 'string' ? finishPage(reply, payload) : payload),
+      },
+    })
+    return asActor(actor, async () => handler.call(app, known, answer))
+  }
+}
+
+/** AdminJS fails at addresses that name nothing, and takes an action of rows for one of the table. */
+function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod): RouteHandlerMethod {
+  return async function handleKnown(this: FastifyInstance, request, reply) {
+    const { resourceId, action } = Object(request.params)
+    const resource = admin.resources.find((each) => each.id() === resourceId)
+    const actions = resource?.decorate().actions ?? {}
+    const known = Object.hasOwn(actions, String(action)) ? actions[action] : undefined
+    const isKnown =
+      (path.includes('/actions/') && known?.isResourceType()) ||
+      (path.includes('/records/') && known?.isRecordType()) ||
+      (path.includes('/bulk/') && known?.isBulkType()) ||
+      (action === undefined && (resourceId === undefined || resource !== undefined))
+    const isRead = action === 'new' && request.method === 'GET' && path.startsWith('/api/')
+    if (!isKnown || isRead) throw new NotFoundError()
+    return handler.call(this, request, reply)
+  }
+}
+
+/**
+ * Each parameter once, as a text, from the URL itself: what `request.query` looks like is the host's choice. None is
+ * called like something that every object has: AdminJS would take that for a field.
+ */
+function plainQuery(request: FastifyRequest): Readonly<Record<string, string>> {
+  const parameters = [...new URLSearchParams(requestedSearch(request))]
+  return Object.fromEntries(
+    parameters.filter(([name]) => !name.split(/\.|~~/).some((part) => part in Object.prototype)),
+  )
+}
+
+/** The wildcard is what `RECORD` would be. */
+function splitWildcard(params: unknown): Readonly<Record<string, unknown>> {
+  const { '*': rest, ...named } = params as Readonly<Record<string, unknown>>
+  if (typeof rest !== 'string') return named
+  const end = rest.lastIndexOf('/')
+  return { ...named, recordId: rest.slice(0, Math.max(end, 0)), action: rest.slice(end + 1) }
+}

@@ -1,0 +1,16 @@
+/** What AdminJS says in the panel, where its own words do not fit. */
+export const TEXTS = {
+  labels: { navigation: 'Rate limits', dashboard: 'Overview' },
+  buttons: { confirm: 'Yes' },
+  pages: { exchange: 'Import and export' },
+  messages: {
+    successfullyCreated: 'Saved.',
+    successfullyUpdated: 'Saved.',
+    successfullyDeleted: 'Deleted.',
+    thereWereValidationErrors: 'Not saved: see the fields marked below.',
+    errorFetchingRecords:
+      'The list cannot be read: the server does not answer, or you are signed out. Reload the page.',
+    errorFetchingRecord: 'This row cannot be read: the server does not answer, or you are signed out. Reload the page.',
+    noRecords: 'Nothing here',
+  },
+}

@@ -1,0 +1,265 @@
+/** The panel changes limits: nobody but staff gets anything from it, whatever is asked for, and however. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fastifyCookie from '@fastify/cookie'
+import type { TestDatabase } from '../support/databases.js'
+import { forEachDatabase } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
+import { rawStatus, sendRaw } from '../support/http-client.js'
+import { formOf, PANEL, type PanelAppOptions, type PanelRoute, startWithPanel } from '../support/panel-app.js'
+import { cookieOf } from '../support/staff-app.js'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const RESOURCES = ['rules', 'overrides', 'changes', 'events', 'counters']
+const ACTIONS = [
+  'list',
+  'show',
+  'new',
+  'edit',
+  'delete',
+  'bulkDelete',
+  'search',
+  'enable',
+  'disable',
+  'preview',
+  'revert',
+  'reset',
+]
+/** What only staff may read. */
+const SECRETS = /secret-rule|203\.0\.113\.99|REDUX_STATE|UserComponents|Export rules|adminjs/i
+
+async function fill({ client }: TestDatabase): Promise<void> {
+  const rule = { pathPattern: '^/secret', rate: '1/m' }
+  await client.rateLimitRule.create({ data: { ...rule, name: 'secret-rule', isActive: true } })
+  await client.rateLimitRule.create({ data: { ...rule, name: 'secret-rule-2', isActive: false } })
+  await client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.99', effect: 'deny' } })
+  await client.rateLimitCounter.create({
+    data: { key: 'ip:203.0.113.99', count: 3, windowStart: new Date(0), windowEnd: new Date(4e12) },
+  })
+  await logEvents(client, { key: 'ip:203.0.113.99', blocked: 2, atMs: Date.UTC(2026, 0, 15, 11) })
+}
+
+/** All that the panel could change. */
+async function contents({ client }: TestDatabase): Promise<string> {
+  // What strangers ask for is counted and logged as well, for their own keys.
+  const where = { key: 'ip:203.0.113.99' }
+  return JSON.stringify([
+    await client.rateLimitRule.findMany({ orderBy: { id: 'asc' } }),
+    await client.rateLimitOverride.findMany({ orderBy: { id: 'asc' } }),
+    await client.rateLimitChange.findMany({ orderBy: { id: 'asc' } }),
+    await client.rateLimitEvent.findMany({ where, orderBy: { id: 'asc' } }),
+    await client.rateLimitCounter.findMany({ where }),
+  ])
+}
+
+/** Addresses that reach a route, each with what could be behind it. */
+function addressesOf({ url }: PanelRoute): string[] {
+  const resources = url.includes(':resourceId') ? RESOURCES : ['']
+  const actions = /:action|\*/.test(url) ? ACTIONS : ['']
+  return resources.flatMap((resource) =>
+    actions.map((action) => {
+      const path = url
+        .replace(':resourceId', resource)
+        .replace(':pageName', 'exchange')
+        .replace(':query', 'secret')
+        .replace(':action', action)
+        .replace('*', `1/${action}`)
+      return path.includes('/bulk/') ? `${path}?recordIds=1,2` : path
+    }),
+  )
+}
+
+function spellingsOf(address: string): string[] {
+  const [path = '', query = ''] = address.split('?')
+  const search = query === '' ? '' : `?${query}`
+  return [
+    address,
+    `${path}/${search}`,
+    `/${path}${search}`,
+    `${path.replace('/admin', '/%61dmin')}${search}`,
+    `${path.replace('/admin', '//admin')}${search}`,
+    `${path.replace('/admin', '/ADMIN')}${search}`,
+    `${path.replace('/admin/', '/admin%2F')}${search}`,
+    `${path.replace('/admin/', '/admin/../admin/')}${search}`,
+    `${path.replace('/admin/', '/admin/frontend/assets/../../')}${search}`,
+    `${path};/sign-in${search}`,
+    `${path}?a=/sign-in&${query}`,
+    `http://127.0.0.1${path}${search}`,
+  ]
+}
+
+forEachDatabase((provider) => {
+  const forged = `ratelimit_staff=${fastifyCookie.sign('forged', 'another secret of 32 characters or so')}`
+  const strangers: readonly [who: string, sent: Readonly<Record<string, string>>, options: PanelAppOptions][] = [
+    ['an anonymous client', {}, {}],
+    ['whoever forges a session', { cookie: forged }, {}],
+    ['a customer', { 'x-user': 'customer' }, { admin: { isStaff: ({ headers }) => headers['x-user'] === 'staff' } }],
+  ]
+  for (const [who, sent, options] of strangers) {
+    test(`${who} gets nothing from any route, by any method, and changes nothing`, async (t) => {
+      const { request, routes, database, clock } = await startWithPanel(t, provider, options)
+      await fill(database)
+      const before = await contents(database)
+      const form = await formOf({ name: 'owned', isActive: 'false', rate: '0/s', pathPattern: '.', apply: 'true' })
+      const open = [`${PANEL}/sign-in`, `${PANEL}/sign-out`]
+      const addresses = [...new Set(routes.filter(({ url }) => !open.includes(url)).flatMap(addressesOf))]
+      assert.ok(addresses.length > 150, `${addresses.length} addresses`)
+
+      for (const address of addresses) {
+        for (const method of METHODS) {
+          const headers = {
+            ...sent,
+            'sec-fetch-site': 'same-origin',
+            'content-type': form.contentType,
+            accept: 'text/html',
+          }
+          const body = method === 'POST' || method === 'PUT' || method === 'PATCH' ? { body: form.body } : {}
+          const answer = await request(address, { method, headers, ...body })
+          assert.ok([403, 404, 405, 429].includes(answer.status), `${method} ${address}: ${answer.status}`)
+          assert.doesNotMatch(answer.text, SECRETS, `${method} ${address}`)
+          clock.advance(1_500)
+        }
+      }
+      assert.equal(await contents(database), before)
+    })
+  }
+
+  test('no other spelling of an address gets past the guard', async (t) => {
+    const { routes, database, port, clock } = await startWithPanel(t, provider)
+    await fill(database)
+    const before = await contents(database)
+    const api = routes.filter(
+      ({ url, method }) => method === 'GET' && /\/api\/|\/assets\/app|\/resources\/:resourceId$/.test(url),
+    )
+    const addresses = [...new Set(api.flatMap(addressesOf))].filter((_, place) => place % 4 === 0)
+    for (const address of addresses) {
+      for (const spelling of spellingsOf(address)) {
+        const answer = await sendRaw(port, `GET ${spelling} HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin`)
+        assert.ok(rawStatus(answer) >= 400, `${spelling}: ${answer.slice(0, 200)}`)
+        assert.doesNotMatch(answer, SECRETS, spelling)
+        clock.advance(1_500)
+      }
+    }
+    assert.equal(await contents(database), before)
+  })
+
+  test('another site makes the browser of staff change nothing, by GET neither', async (t) => {
+    const { request, routes, database, asStaff, origin, clock } = await startWithPanel(t, provider)
+    await fill(database)
+    const { cookie } = await asStaff()
+    const form = await formOf({ name: 'owned', isActive: 'false', rate: '0/s', pathPattern: '.' })
+    const before = await contents(database)
+    const foreign = [
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site', origin },
+      { 'sec-fetch-site': 'none' },
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { referer: 'https://evil.example/admin' },
+      {},
+    ]
+    const addresses = [...new Set(routes.filter(({ url }) => url.includes('/api/')).flatMap(addressesOf))]
+    for (const address of addresses) {
+      for (const [place, headers] of foreign.entries()) {
+        const sent = { cookie, 'content-type': form.contentType, ...headers }
+        const method = place % 2 === 0 ? 'GET' : 'POST'
+        const answer = await request(address, {
+          method,
+          headers: sent,
+          ...(method === 'POST' ? { body: form.body } : {}),
+        })
+        assert.ok(answer.status >= 400, `${method} ${address}: ${answer.status}`)
+        assert.doesNotMatch(answer.text, SECRETS)
+        clock.advance(1_500)
+      }
+    }
+    assert.equal(await contents(database), before)
+  })
+
+  test('staff change rules by the same addresses, from pages of the panel', async (t) => {
+    const { request, database, asStaff, origin } = await startWithPanel(t, provider)
+    await fill(database)
+    const { cookie } = await asStaff()
+    for (const proof of [
+      { 'sec-fetch-site': 'same-origin' },
+      { origin },
+      { referer: `${origin}${PANEL}/resources/rules` },
+    ]) {
+      await database.client.rateLimitRule.updateMany({ data: { isActive: true } })
+      const { status, text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2`, {
+        headers: { cookie, ...proof },
+      })
+      assert.equal(status, 200)
+      assert.match(text, /Disabled 2 rule\(s\)\./)
+      assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 0)
+    }
+    const [last] = await database.client.rateLimitChange.findMany({ orderBy: { id: 'desc' }, take: 1 })
+    assert.equal(last?.actor, 'alice')
+  })
+
+  test('events cannot be made, changed or deleted, by any address; counters only be reset', async (t) => {
+    const { request, routes, database, asStaff } = await startWithPanel(t, provider)
+    await fill(database)
+    const headers = await asStaff()
+    const form = await formOf({ key: 'owned', allowed: 'true', count: '0' })
+    const readOnly = ['events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets', 'changes']
+    const before = await contents(database)
+    const api = routes.filter(({ url }) => /\/api\/resources\//.test(url))
+    const counter = Buffer.from('ip:203.0.113.99').toString('base64url')
+    for (const { url, method } of api) {
+      for (const resource of readOnly) {
+        for (const action of ['new', 'edit', 'delete', 'bulkDelete', 'search']) {
+          const id = resource === 'events' || resource === 'changes' ? '1' : counter
+          const address = url
+            .replace(':resourceId', resource)
+            .replace('*', `${id}/${action}`)
+            .replace(':action', action)
+            .replace(':query', 'x')
+          const path = address.includes('/bulk/') ? `${address}?recordIds=${id}` : address
+          const body = method === 'POST' ? { body: form.body } : {}
+          await request(path, { method, headers: { ...headers, 'content-type': form.contentType }, ...body })
+        }
+      }
+    }
+    assert.equal(await contents(database), before)
+
+    const { text } = await request(`${PANEL}/api/resources/counters/records/${counter}/reset`, { headers })
+    assert.match(text, /The counter was reset/)
+    assert.equal(await database.client.rateLimitCounter.count({ where: { key: 'ip:203.0.113.99' } }), 0)
+  })
+
+  test('a session does not survive a sign-in, ends by sign-out, and its cookie is for the browser and this site alone', async (t) => {
+    const { request, signIn } = await startWithPanel(t, provider)
+    const first = await signIn()
+    const [set = ''] = first.headers['set-cookie'] ?? []
+    assert.match(set, /; HttpOnly; SameSite=Strict$/)
+    assert.match(set, /; Path=\/ops;/)
+    const old = cookieOf(first.headers)
+    const fresh = cookieOf((await signIn(undefined, { cookie: old })).headers)
+    assert.notEqual(fresh, old)
+    assert.equal((await request(PANEL, { headers: { cookie: old } })).status, 403)
+    assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 200)
+
+    const out = await request(`${PANEL}/sign-out`, { method: 'POST', headers: { cookie: fresh } })
+    assert.equal(out.status, 303)
+    assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 403)
+  })
+
+  test('one sign-in is enough for the dashboard and the panel', async (t) => {
+    const { request, asStaff } = await startWithPanel(t, provider)
+    const { cookie } = await asStaff()
+    assert.equal((await request('/ops/dashboard/', { headers: { cookie } })).status, 200)
+    assert.equal((await request(PANEL, { headers: { cookie } })).status, 200)
+  })
+})
+
+test('in production the cookie is Secure', async (t) => {
+  const { NODE_ENV } = process.env
+  process.env.NODE_ENV = 'production'
+  t.after(() => {
+    if (NODE_ENV === undefined) delete process.env.NODE_ENV
+    else process.env.NODE_ENV = NODE_ENV
+  })
+  const { signIn } = await startWithPanel(t, 'sqlite')
+  assert.match(String((await signIn()).headers['set-cookie']), /; Secure/)
+})

@@ -1,0 +1,304 @@
+/** Operators work with the panel in a browser, and the API obeys them. */
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { chromiumMissing, openPage, widthOf } from '../support/browser.js'
+import { logEvents } from '../support/events.js'
+import { startWithPanel } from '../support/panel-app.js'
+import { PASSWORD } from '../support/staff-app.js'
+
+const NOW_MS = Date.UTC(2026, 0, 15, 12)
+const OFFENDER = 'ip:203.0.113.7'
+
+/** A browser that is signed in, at the panel's first page. */
+async function openPanel(t: TestContext) {
+  const started = await startWithPanel(t, 'sqlite')
+  const { page, complaints } = await openPage(t, { viewport: { width: 1400, height: 1000 } })
+  page.setDefaultTimeout(20_000)
+  const outside: string[] = []
+  page.on('request', (request) => {
+    const { protocol, origin } = new URL(request.url())
+    if (protocol !== 'data:' && origin !== started.origin) outside.push(request.url())
+  })
+  await page.goto(started.url())
+  await page.getByLabel('Name').fill('alice')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  return { ...started, page, complaints, outside }
+}
+
+async function createRules(client: Awaited<ReturnType<typeof openPanel>>['database']['client'], ...names: string[]) {
+  for (const [priority, name] of names.entries()) {
+    await client.rateLimitRule.create({ data: { name, pathPattern: '^/api/', rate: `${priority + 2}/m`, priority } })
+  }
+}
+
+/** Waits for what a save says, and takes it away. */
+async function told(page: Page, text: string | RegExp): Promise<void> {
+  await page.locator('[data-css="notice"]').getByText(text).first().waitFor()
+}
+
+describe('in Chromium', { skip: chromiumMissing }, () => {
+  test('a rule with a bad rate is refused beside the field; corrected and previewed, it is saved, and the API obeys it', async (t) => {
+    const { page, url, app, statuses, complaints, outside } = await openPanel(t)
+    await logEvents(app.smartRateLimit.client, {
+      key: OFFENDER,
+      path: '/api/orders',
+      allowed: 5,
+      atMs: NOW_MS - 60_000,
+    })
+    await page.goto(url('/resources/rules'))
+    await page
+      .getByRole('link', { name: 'New rule' })
+      .or(page.getByRole('button', { name: 'New rule' }))
+      .first()
+      .click()
+    await page.getByLabel('Name', { exact: true }).fill('orders')
+    await page.getByLabel('Path pattern').fill('^/api/')
+    await page.getByLabel('Rate', { exact: true }).fill('2/fortnight')
+    await page.getByLabel('Counted by').selectOption('Header')
+    await page.getByLabel('Header name').fill('X-Api-Key')
+    await page.getByLabel('GET', { exact: true }).check()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page
+      .getByRole('alert')
+      .getByText(/2\/fortnight/)
+      .waitFor()
+    assert.equal(await app.smartRateLimit.client.rateLimitRule.count(), 0)
+
+    await page.getByLabel('Counted by').selectOption('IP address')
+    await page.getByLabel('Rate', { exact: true }).fill('2/m')
+    await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
+    await page.getByText('In the last 24 hours it would have refused').waitFor()
+    assert.match(await page.getByRole('status').innerText(), /would have refused \d+ of \d+ requests/)
+    await page.getByRole('button', { name: 'Save' }).click()
+    await told(page, 'Saved.')
+
+    const [rule] = await app.smartRateLimit.client.rateLimitRule.findMany()
+    assert.deepEqual(
+      [rule?.name, rule?.rate, rule?.method, rule?.key, rule?.isActive],
+      ['orders', '2/m', 'GET', 'ip', true],
+    )
+    assert.deepEqual(await statuses(3, '/api/orders'), [200, 200, 429])
+    assert.deepEqual(outside, [])
+    assert.deepEqual(
+      complaints.filter((text) => !/status of 403/.test(text)),
+      [],
+    )
+  })
+
+  test('a rule is switched off in the list and its priority raised there, and the API obeys both at once', async (t) => {
+    const { page, url, database, statuses } = await openPanel(t)
+    await createRules(database.client, 'low', 'high')
+    assert.deepEqual(await statuses(4, '/api/orders'), [200, 200, 200, 429])
+    await page.goto(url('/resources/rules'))
+
+    await page.getByRole('switch', { name: 'Active: high' }).click()
+    await page.getByRole('switch', { name: 'Active: high', checked: false }).waitFor()
+    assert.deepEqual(await statuses(3, '/api/orders'), [200, 200, 429])
+    await page.getByRole('switch', { name: 'Active: high' }).click()
+    await page.getByRole('switch', { name: 'Active: high', checked: true }).waitFor()
+
+    await page.getByLabel('Priority: low').fill('9')
+    await page.getByLabel('Priority: low').press('Enter')
+    await told(page, 'Priority of low: 9.')
+    assert.deepEqual(await statuses(1, '/api/orders'), [429])
+    const changes = await database.client.rateLimitChange.findMany({ where: { action: 'update' } })
+    assert.deepEqual(
+      changes.map(({ actor }) => actor),
+      ['alice', 'alice', 'alice'],
+    )
+  })
+
+  test('a priority that is none stays as it was, and is told about', async (t) => {
+    const { page, url, database } = await openPanel(t)
+    await createRules(database.client, 'low')
+    await page.goto(url('/resources/rules'))
+    await page.getByLabel('Priority: low').fill('99999999999')
+    await page.getByLabel('Priority: low').press('Enter')
+    await told(page, /must be an integer/i)
+    assert.equal(await page.getByLabel('Priority: low').inputValue(), '0')
+
+    await database.client.rateLimitRule.updateMany({ data: { priority: 7 } })
+    for (const typed of ['', '-']) {
+      await page.goto(url('/resources/rules'))
+      await page.getByLabel('Priority: low').fill('')
+      await page.getByLabel('Priority: low').pressSequentially(typed)
+      await page.getByLabel('Priority: low').press('Enter')
+      await told(page, /must be an integer/i)
+      assert.equal(await page.getByLabel('Priority: low').inputValue(), '7')
+    }
+    assert.equal((await database.client.rateLimitRule.findMany())[0]?.priority, 7)
+  })
+
+  test('the selected rules are disabled, and only those that changed are counted', async (t) => {
+    const { page, url, database } = await openPanel(t)
+    await createRules(database.client, 'one', 'two', 'three')
+    await database.client.rateLimitRule.update({ where: { name: 'two' }, data: { isActive: false } })
+    await page.goto(url('/resources/rules'))
+    for (const name of ['one', 'two']) {
+      await page
+        .getByRole('row', { name: new RegExp(`^\\s*${name}\\b`) })
+        .locator('a, label, span')
+        .first()
+        .click()
+    }
+    await page.getByText('Disable selected rules').click()
+    await told(page, 'Disabled 1 rule(s).')
+    const rules = await database.client.rateLimitRule.findMany({ orderBy: { name: 'asc' } })
+    assert.deepEqual(
+      rules.map(({ name, isActive }) => [name, isActive]),
+      [
+        ['one', false],
+        ['three', true],
+        ['two', false],
+      ],
+    )
+  })
+
+  test('from the dashboard an offender is blocked in two clicks, and the API obeys', async (t) => {
+    const { page, app, origin, database, statuses } = await openPanel(t)
+    await logEvents(app.smartRateLimit.client, { key: OFFENDER, blocked: 5, atMs: NOW_MS - 60_000 })
+    assert.deepEqual(await statuses(1, '/api/orders', { from: '203.0.113.7' }), [200])
+    await page.goto(`${origin}/ops/dashboard/`)
+    await page.getByRole('link', { name: OFFENDER }).first().click()
+    await page.getByRole('link', { name: 'Block' }).click()
+    await page.getByLabel('Client').waitFor()
+    assert.equal(await page.getByLabel('Client').inputValue(), OFFENDER)
+    assert.equal(await page.getByLabel('Effect').inputValue(), 'deny')
+    assert.equal(await page.getByLabel('Expires').inputValue(), '2026-01-16T12:00')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await told(page, 'Saved.')
+    assert.deepEqual(await statuses(1, '/api/orders', { from: '203.0.113.7' }), [429])
+    const [override] = await database.client.rateLimitOverride.findMany()
+    assert.equal(override?.expiresAt?.toISOString(), '2026-01-16T12:00:00.000Z')
+  })
+
+  test('from an event one click leads to the client on the dashboard, and one back', async (t) => {
+    const { page, url, app } = await openPanel(t)
+    await logEvents(app.smartRateLimit.client, { key: OFFENDER, blocked: 1, atMs: NOW_MS - 60_000 })
+    await page.goto(url('/resources/events'))
+    await page.getByRole('link', { name: OFFENDER }).click()
+    await page.getByRole('heading', { name: OFFENDER }).waitFor()
+    await page.getByRole('link', { name: 'Events' }).click()
+    await page.getByRole('link', { name: OFFENDER }).waitFor()
+    assert.equal(new URL(page.url()).searchParams.get('filters.key'), OFFENDER)
+  })
+
+  test('a change is found in the history of its rule, and reverted', async (t) => {
+    const { page, url, database } = await openPanel(t)
+    await createRules(database.client, 'one', 'other')
+    const rule = await database.client.rateLimitRule.findUnique({ where: { name: 'one' } })
+    await page.goto(url(`/resources/rules/records/${rule?.id}/edit`))
+    await page.getByLabel('Rate', { exact: true }).fill('99/h')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await told(page, 'Saved.')
+    await page.goto(url(`/resources/rules/records/${rule?.id}/show`))
+    await page.getByTestId('action-history').click()
+    await page.getByText('rate: 2/m → 99/h').waitFor()
+    assert.equal(await page.getByText('other', { exact: true }).count(), 0)
+    await page.getByTestId('actions-dropdown').first().hover()
+    await page.getByText('Revert', { exact: true }).first().click()
+    await page.getByRole('button', { name: 'Yes' }).click()
+    await told(page, 'Reverted.')
+    assert.equal((await database.client.rateLimitRule.findUnique({ where: { name: 'one' } }))?.rate, '2/m')
+  })
+
+  test('whoever looks for a way to change or delete an event finds none', async (t) => {
+    const { page, url, app } = await openPanel(t)
+    await logEvents(app.smartRateLimit.client, { key: OFFENDER, blocked: 2, atMs: NOW_MS - 60_000 })
+    const [event] = await app.smartRateLimit.client.rateLimitEvent.findMany()
+    await page.goto(url('/resources/events'))
+    await page.getByRole('link', { name: OFFENDER }).first().waitFor()
+    await page.getByTestId('actions-dropdown').first().hover()
+    assert.doesNotMatch(await page.locator('body').innerText(), /delete|edit|create|new event/i)
+    assert.equal(await page.locator('tbody input[type="checkbox"]').count(), 0)
+    await page.goto(url(`/resources/events/records/${event?.id}/show`))
+    await page.getByText(OFFENDER).first().waitFor()
+    assert.doesNotMatch(await page.locator('body').innerText(), /delete|edit|create/i)
+    for (const action of ['edit', 'delete']) {
+      await page.goto(url(`/resources/events/records/${event?.id}/${action}`))
+      await page
+        .getByText(/does not have|cannot be found|not authorized|Page not found/i)
+        .first()
+        .waitFor()
+    }
+    assert.equal(await app.smartRateLimit.client.rateLimitEvent.count({ where: { key: OFFENDER } }), 2)
+  })
+
+  test('an import shows what it would change, and changes it when told to', async (t) => {
+    const { page, url, database } = await openPanel(t)
+    await createRules(database.client, 'one', 'two')
+    await page.goto(url('/pages/exchange'))
+    const rules = [{ name: 'one', pathPattern: '^/api/', rate: '7/m' }]
+    await page.getByLabel('Rules as JSON').fill(JSON.stringify({ version: 1, rules }))
+    await page.getByRole('button', { name: 'Show the difference' }).click()
+    await page.getByText('rule one: rate: 2/m → 7/m').waitFor()
+    await page.getByText('deleted rule two').waitFor()
+    assert.equal(await database.client.rateLimitRule.count(), 2)
+    await page.getByRole('button', { name: 'Import', exact: true }).click()
+    await page.getByText('Imported:').waitFor()
+    assert.deepEqual(
+      (await database.client.rateLimitRule.findMany()).map(({ rate }) => rate),
+      ['7/m'],
+    )
+  })
+
+  test('the panel fits a phone, and its pages keep to their policy', async (t) => {
+    const { page, url, database, complaints } = await openPanel(t)
+    await createRules(database.client, 'a-rule-of-a-name-that-is-as-long-as-names-of-rules-get-in-real-life', 'two')
+    await logEvents(database.client, {
+      key: `header:${'W'.repeat(200)}`,
+      path: `/${'x'.repeat(400)}`,
+      blocked: 1,
+      atMs: NOW_MS - 60_000,
+    })
+    await page.setViewportSize({ width: 360, height: 740 })
+    for (const [path, text] of [
+      ['', 'Overview'],
+      ['/resources/rules', 'two'],
+      ['/resources/rules/records/1/edit', 'Preview on the last 24 hours'],
+      ['/resources/events', 'Blocked'],
+      ['/resources/changes', 'priority: 0'],
+      ['/pages/exchange', 'Export rules.json'],
+    ] as const) {
+      await page.goto(url(path))
+      await page.getByText(text).first().waitFor()
+      assert.ok((await widthOf(page)) <= 360, path)
+    }
+    assert.deepEqual(
+      complaints.filter((text) => !/status of 403/.test(text)),
+      [],
+    )
+  })
+
+  test('however long a name and a pattern are, the switch and the priority of a rule are in view', async (t) => {
+    const { page, url, database } = await openPanel(t)
+    const names = ['n'.repeat(100), 'a-very-long-name-'.repeat(6).slice(0, 100), 'two']
+    await createRules(database.client, ...names)
+    await database.client.rateLimitRule.updateMany({
+      where: { name: { not: 'two' } },
+      data: { pathPattern: `^/${'very-long-path/'.repeat(16)}`, method: 'GET,POST,PUT,PATCH,DELETE' },
+    })
+    for (const width of [1280, 360]) {
+      await page.setViewportSize({ width, height: 740 })
+      await page.goto(url('/resources/rules'))
+      await page.getByRole('switch').first().waitFor()
+      const controls = await page.locator('[role="switch"], .rate-limit-priority').all()
+      assert.equal(controls.length, 2 * names.length)
+      for (const control of controls) {
+        const box = await control.boundingBox()
+        assert.ok(box !== null && box.x >= 0 && box.x + box.width <= width, `${width}: ${JSON.stringify(box)}`)
+      }
+    }
+  })
+
+  test('after signing out, nothing of the panel is to be seen', async (t) => {
+    const { page, url } = await openPanel(t)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await page.goto(url('/resources/rules'))
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  })
+})

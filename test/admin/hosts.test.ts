@@ -1,0 +1,245 @@
+/** The panel lives beside what a host has of its own. */
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { type TestContext, test } from 'node:test'
+import fastifyCookie from '@fastify/cookie'
+import fastifyFormbody from '@fastify/formbody'
+import fastifyMultipart from '@fastify/multipart'
+import fastifySession from '@fastify/session'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { adminPlugin } from '../../admin/index.js'
+import { rateLimitPlugin, staffAccounts } from '../../src/index.js'
+import { captureLog, openDatabase } from '../support/build-app.js'
+import { formOf } from '../support/panel-app.js'
+import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from '../support/staff-app.js'
+
+declare module 'fastify' {
+  interface Session {
+    user?: string
+  }
+}
+
+const SAME_ORIGIN = { 'sec-fetch-site': 'same-origin' }
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
+
+async function hostPlugins(app: FastifyInstance): Promise<void> {
+  await app.register(fastifyCookie)
+  await app.register(fastifySession, { secret: SECRET, cookie: { secure: false } })
+  await app.register(fastifyFormbody)
+  await app.register(fastifyMultipart, { attachFieldsToBody: 'keyValues' })
+}
+
+function hostRoutes(app: FastifyInstance): void {
+  app.post('/upload', async ({ body }) => body)
+  app.post('/form', async ({ body }) => body)
+  app.get('/sign-in-as/:user', async ({ params, session }) => {
+    session.user = String(Object(params).user)
+    return 'ok'
+  })
+}
+
+async function withLimits(t: TestContext, app: FastifyInstance) {
+  const database = await openDatabase(t, 'sqlite')
+  t.after(() => app.close())
+  await app.register(rateLimitPlugin, { database: database.client, useDynamicRules: true })
+  return database
+}
+
+test('beside cookie, session, formbody and multipart of the host, registered before or after, both work', async (t) => {
+  for (const order of ['before', 'after']) {
+    const app = Fastify({ pluginTimeout: 60_000 })
+    if (order === 'before') await hostPlugins(app)
+    const database = await withLimits(t, app)
+    await app.register(adminPlugin, { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) })
+    if (order === 'after') await hostPlugins(app)
+    hostRoutes(app)
+
+    const signedIn = await app.inject({
+      method: 'POST',
+      url: '/admin/sign-in',
+      headers: FORM,
+      payload: new URLSearchParams({ account: 'alice', password: PASSWORD }).toString(),
+    })
+    const headers = {
+      ...SAME_ORIGIN,
+      cookie: cookieOf({ 'set-cookie': [signedIn.headers['set-cookie'] ?? []].flat() }),
+    }
+    const { body, contentType } = await formOf({ name: 'api', pathPattern: '^/api/', rate: '1/m' })
+    const saved = await app.inject({
+      method: 'POST',
+      url: '/admin/api/resources/rules/actions/new',
+      headers: { ...headers, 'content-type': contentType },
+      payload: body,
+    })
+    assert.match(saved.body, /Saved|successfullyCreated/)
+    assert.deepEqual(
+      (await database.client.rateLimitRule.findMany()).map(({ name }) => name),
+      ['api'],
+    )
+
+    const upload = await formOf({ title: 'mine' })
+    const uploaded = await app.inject({
+      method: 'POST',
+      url: '/upload',
+      headers: { 'content-type': upload.contentType },
+      payload: upload.body,
+    })
+    assert.deepEqual(uploaded.json(), { title: 'mine' })
+    const form = await app.inject({ method: 'POST', url: '/form', headers: FORM, payload: 'a=1' })
+    assert.deepEqual(form.json(), { a: '1' })
+  }
+})
+
+test("a host's own session lets staff in, and names them in the history; nobody else", async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  await hostPlugins(app)
+  const database = await withLimits(t, app)
+  await app.register(adminPlugin, {
+    rootPath: '/limits/panel',
+    isStaff: ({ session }) => session.user === 'grace',
+    actor: ({ session }) => `${session.user}@example.org`,
+  })
+  hostRoutes(app)
+  await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })
+
+  const disableAs = async (user: string) => {
+    const { headers } = await app.inject(`/sign-in-as/${user}`)
+    const cookie = cookieOf({ 'set-cookie': [headers['set-cookie'] ?? []].flat() })
+    return app.inject({
+      url: '/limits/panel/api/resources/rules/bulk/disable?recordIds=1',
+      headers: { ...SAME_ORIGIN, cookie },
+    })
+  }
+  assert.equal((await disableAs('mallory')).statusCode, 403)
+  assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 1)
+  const allowed = await disableAs('grace')
+  assert.equal(allowed.statusCode, 200, allowed.body)
+  const changes = await database.client.rateLimitChange.findMany({ orderBy: { id: 'desc' } })
+  assert.equal(changes[0]?.actor, 'grace@example.org')
+})
+
+test('whatever the name of an actor is made of, it ends no script of the page', async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  await withLimits(t, app)
+  for (const separator of ['', '\n', '\r', '\u2028', '\u2029']) {
+    const path = `/admin-${separator.codePointAt(0) ?? 'none'}`
+    const actor = () => `a${separator};</script><script>alert(1)</script>`
+    await app.register(adminPlugin, { rootPath: path, isStaff: () => true, actor })
+  }
+  for (const code of ['none', 10, 13, 0x2028, 0x2029]) {
+    const { statusCode, body } = await app.inject(`/admin-${code}`)
+    assert.equal(statusCode, 200)
+    assert.ok(!body.includes('alert(1)</script>'), String(code))
+  }
+})
+
+test('an isStaff that fails, or answers anything but true, refuses', async (t) => {
+  const answers: unknown[] = [undefined, 'true', 1, {}]
+  for (const isStaff of [() => Promise.reject(new Error('no directory')), ...answers.map((answer) => () => answer)]) {
+    const app = Fastify({ pluginTimeout: 60_000 })
+    await withLimits(t, app)
+    await app.register(adminPlugin, { isStaff: isStaff as () => boolean })
+    assert.equal((await app.inject('/admin')).statusCode, 403)
+  }
+})
+
+test('without staff and isStaff everybody is refused, and the log says so', async (t) => {
+  const { stream, log } = captureLog()
+  const app = Fastify({ pluginTimeout: 60_000, logger: { level: 'warn', stream } })
+  await withLimits(t, app)
+  await app.register(adminPlugin)
+  assert.equal((await app.inject('/admin')).statusCode, 403)
+  assert.match(log.map(({ msg }) => msg).join(), /adminPlugin has neither staff nor isStaff/)
+})
+
+test('a host that sets a policy for all its pages, and compresses them, leaves those of the panel as they have to be', async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('content-security-policy', "default-src 'self'")
+  })
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    return typeof payload === 'string' ? Readable.from([Buffer.from(payload)]) : payload
+  })
+  await withLimits(t, app)
+  await app.register(adminPlugin, { isStaff: () => true, actor: () => '</script><script>alert(1)</script>' })
+
+  const { body, headers } = await app.inject('/admin')
+  const [, nonce = ''] = /script-src 'self' 'nonce-([^']+)'/.exec(String(headers['content-security-policy'])) ?? []
+  assert.notEqual(nonce, '')
+  const scripts = [...body.matchAll(/<script(?! src=)[^>]*>/g)].map(([tag]) => tag)
+  assert.deepEqual(new Set(scripts), new Set([`<script nonce="${nonce}">`]))
+  assert.doesNotMatch(body, /alert\(1\)<\/script>|googleapis/)
+})
+
+test('whatever the router of the host takes for the same path, the panel is there for staff, and refuses others', async (t) => {
+  const lenient = { caseSensitive: false, ignoreTrailingSlash: true, ignoreDuplicateSlashes: true }
+  const querystringParser = (text: string) =>
+    Object.fromEntries([...new URLSearchParams(text)].map(([name, value]) => [name, value.split(',')]))
+  for (const options of [{ routerOptions: lenient }, lenient, { routerOptions: { querystringParser } }]) {
+    const app = Fastify({ pluginTimeout: 60_000, ...options })
+    const database = await withLimits(t, app)
+    await app.register(adminPlugin, { isStaff: ({ headers }) => headers['x-user'] === 'staff' })
+    for (const name of ['one', 'two']) {
+      await database.client.rateLimitRule.create({ data: { name, pathPattern: '.', rate: '1/m' } })
+    }
+    const disable = '/admin/api/resources/rules/bulk/disable?recordIds=1,2'
+    const headers = { 'x-user': 'staff' }
+    for (const url of ['/admin', '/admin/', disable, `/${disable}`, disable.replace('disable?', 'DISABLE/?')]) {
+      assert.ok([403, 404].includes((await app.inject({ url, headers: SAME_ORIGIN })).statusCode), url)
+    }
+    assert.equal(
+      (await app.inject({ url: disable, headers: { ...headers, 'sec-fetch-site': 'cross-site' } })).statusCode,
+      403,
+    )
+    assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 2)
+    for (const url of ['/admin', '/admin/']) assert.equal((await app.inject({ url, headers })).statusCode, 200, url)
+    const { json } = await app.inject({ url: disable, headers: { ...headers, ...SAME_ORIGIN } })
+    assert.equal(json().notice.options.defaultValue, 'Disabled 2 rule(s).')
+  }
+})
+
+test('registered with a prefix, the panel is below it, and its pages say so', async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  await withLimits(t, app)
+  await app.register(adminPlugin, { prefix: '/v1', rootPath: '/admin', isStaff: () => true })
+  const { body } = await app.inject('/v1/admin/resources/rules')
+  assert.match(body, /"rootPath":"\/v1\/admin"/)
+  const [, script = ''] = /src="([^"]+components\.bundle\.js)"/.exec(body) ?? []
+  assert.equal((await app.inject(script)).statusCode, 200)
+})
+
+test('options that are wrong, unknown or contradict each other are refused at start', async (t) => {
+  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+  const wrong: [object, RegExp][] = [
+    [{ rootPath: 'admin' }, /Option "rootPath" is "admin": give a path such as \/admin/],
+    [{ rootPath: '/admin/' }, /without a slash at its end/],
+    [{ rootPath: '/:tenant' }, /Option "rootPath"/],
+    [{ rootpath: '/x' }, /Option "rootpath" of adminPlugin is unknown: it takes rootPath, /],
+    [{ staff: {} }, /Option "staff" is not what staffAccounts/],
+    [{ isStaff: true }, /Option "isStaff" is no function/],
+    [{ staff: accounts, isStaff: () => true }, /both given/],
+  ]
+  for (const [options, message] of wrong) {
+    const app = Fastify()
+    await withLimits(t, app)
+    await assert.rejects(async () => app.register(adminPlugin, options), message)
+  }
+})
+
+test('the host may use AdminJS and its Prisma adapter for itself', async (t) => {
+  const { AdminJS, ComponentLoader } = await import('adminjs')
+  const app = Fastify({ pluginTimeout: 60_000 })
+  await withLimits(t, app)
+  await app.register(adminPlugin, { isStaff: () => true })
+  await app.ready()
+  const { Database, Resource } = await import('@adminjs/prisma')
+  AdminJS.registerAdapter({ Database, Resource })
+  const { createAdminResources } = await import('../../admin/index.js')
+  const componentLoader = new ComponentLoader()
+  const admin = new AdminJS({ componentLoader, resources: await createAdminResources(app, componentLoader) })
+  assert.ok(Object.hasOwn(componentLoader.getComponents(), 'RateLimitField'))
+  assert.deepEqual(
+    admin.resources.map((resource) => resource.id()),
+    ['rules', 'overrides', 'changes', 'events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets'],
+  )
+})

@@ -1,0 +1,421 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { countStatements } from '../support/count-statements.js'
+import { forEachDatabase } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
+import { eventually } from '../support/eventually.js'
+import { insertEvents } from '../support/insert-events.js'
+import { formOf, PANEL, startWithPanel } from '../support/panel-app.js'
+
+const NOW_MS = Date.UTC(2026, 0, 15, 12)
+const HOUR_MS = 3_600_000
+
+interface List {
+  readonly records: readonly { readonly id: unknown; readonly params: Readonly<Record<string, unknown>> }[]
+  readonly meta: { readonly total: number }
+  readonly notice?: { readonly options: { readonly defaultValue: string } }
+}
+
+forEachDatabase((provider) => {
+  async function start(t: Parameters<typeof startWithPanel>[0]) {
+    const started = await startWithPanel(t, provider)
+    const headers = await started.asStaff()
+    async function list(resource: string, query = ''): Promise<List> {
+      const { status, text } = await started.request(`${PANEL}/api/resources/${resource}/actions/list?${query}`, {
+        headers,
+      })
+      assert.equal(status, 200, text)
+      return JSON.parse(text)
+    }
+    async function save(path: string, fields: Readonly<Record<string, string>>) {
+      const { body, contentType } = await formOf(fields)
+      const { text } = await started.request(`${PANEL}/api/resources/${path}`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': contentType },
+        body,
+      })
+      return JSON.parse(text)
+    }
+    return { ...started, headers, list, save }
+  }
+
+  test('rules are searched in name, pattern and description, whatever the case, and listed by priority', async (t) => {
+    const { list, database } = await start(t)
+    const rules = [
+      { name: 'Checkout', pathPattern: '^/pay', rate: '1/m', priority: 1 },
+      { name: 'search', pathPattern: '^/Find', rate: '1/m', priority: 5, algorithm: 'token_bucket' },
+      {
+        name: 'b',
+        pathPattern: '^/b',
+        rate: '1/m',
+        priority: 5,
+        description: 'For the CHECKOUT of guests',
+        isActive: false,
+      },
+    ]
+    for (const data of rules) await database.client.rateLimitRule.create({ data })
+    const names = async (query: string) => (await list('rules', query)).records.map(({ params }) => params.name)
+
+    assert.deepEqual(await names(''), ['b', 'search', 'Checkout'])
+    assert.deepEqual(await names('filters.search=checkOUT'), ['b', 'Checkout'])
+    assert.deepEqual(await names('filters.search=find'), ['search'])
+    assert.deepEqual(await names('filters.isActive=false'), ['b'])
+    assert.deepEqual(await names('filters.algorithm=token_bucket'), ['search'])
+    assert.deepEqual(await names('filters.key=user'), [])
+    assert.deepEqual(await names('filters.search=%00'), ['b', 'search', 'Checkout'])
+    assert.deepEqual(await names('sortBy=changedBy&direction=asc'), ['b', 'search', 'Checkout'])
+  })
+
+  test('events are those of the last day, unless a time is asked for, the newest first, whatever order is asked for', async (t) => {
+    const { list, database } = await start(t)
+    for (const hours of [1, 30, 2]) {
+      await logEvents(database.client, { key: `ip:198.51.100.${hours}`, allowed: 1, atMs: NOW_MS - hours * HOUR_MS })
+    }
+    const keys = async (query: string) => (await list('events', query)).records.map(({ params }) => params.key)
+
+    assert.deepEqual(await keys(''), ['ip:198.51.100.1', 'ip:198.51.100.2'])
+    assert.deepEqual(await keys('sortBy=key&direction=desc'), ['ip:198.51.100.1', 'ip:198.51.100.2'])
+    assert.deepEqual(await keys('filters.timestamp~~from=2026-01-01'), [
+      'ip:198.51.100.1',
+      'ip:198.51.100.2',
+      'ip:198.51.100.30',
+    ])
+    assert.deepEqual(await keys('filters.key=ip:198.51.100.2'), ['ip:198.51.100.2'])
+    assert.deepEqual(await keys('filters.allowed=false'), [])
+    assert.deepEqual(await keys('filters.path=/nowhere'), [])
+  })
+
+  test('no size of a page makes a list longer than 500 rows, or begin at its end', async (t) => {
+    const { list, database } = await start(t)
+    for (const minutes of [1, 2]) {
+      await logEvents(database.client, {
+        key: `ip:198.51.100.${minutes}`,
+        allowed: 400,
+        atMs: NOW_MS - minutes * 60_000,
+      })
+    }
+    assert.equal((await list('events', 'perPage=100000')).records.length, 500)
+    for (const perPage of ['-1000000', '-1']) {
+      assert.equal((await list('events', `perPage=${perPage}`)).records.length, 0)
+    }
+  })
+
+  test('ids past 2^31 and counts are numbers, and many events are counted no further than to "more than 10,000"', async (t) => {
+    const { list, database, request, headers } = await start(t)
+    const { dialect } = database.database
+    for (let part = 0; part < 11; part++) {
+      await logEvents(database.client, { key: 'ip:198.51.100.7', allowed: 1_000, atMs: NOW_MS - HOUR_MS })
+    }
+    const big = 3_000_000_000
+    await database.database.execute(
+      `UPDATE ${dialect.table('rate_limit_event')} SET id = $1
+      WHERE id = (SELECT MAX(id) FROM ${dialect.table('rate_limit_event')})`,
+      [big],
+    )
+
+    const { records, meta } = await list('events')
+    assert.equal(meta.total, 10_001)
+    assert.equal(records[0]?.id, big)
+    const { text } = await request(`${PANEL}/api/resources/events/records/${big}/show`, { headers })
+    assert.equal(JSON.parse(text).record.params.count, 1_000)
+  })
+
+  test('a filter that no index helps looks at the newest 50,000 events, and says so', async (t) => {
+    const { list, database } = await start(t)
+    const event = { key: 'ip:198.51.100.7', path: '/', method: 'GET', outcome: 'allowed' } as const
+    await insertEvents(database.database, [{ ...event, rule: 'old', atMs: NOW_MS - 2 * HOUR_MS }])
+    const rule = 'new'
+    const many = Array.from({ length: 5_001 }, () => ({ ...event, rule, atMs: NOW_MS - HOUR_MS }))
+    for (let part = 0; part < 10; part++) await insertEvents(database.database, many)
+
+    const { records, notice } = await list('events', 'filters.ruleName=old')
+    assert.equal(records.length, 0)
+    assert.match(notice?.options.defaultValue ?? '', /newest 50,000 requests were searched, back to 2026-01-15 11:00/)
+    const before = `filters.timestamp~~to=${new Date(NOW_MS - 90 * 60_000).toISOString()}`
+    assert.equal((await list('events', `filters.ruleName=old&${before}`)).records.length, 1)
+    assert.equal((await list('events', '')).notice, undefined)
+  })
+
+  test('what a list of events reads begins at its newest, however many there are, and is found by the client where one is named', async (t) => {
+    const { list, database } = await start(t)
+    const counted = countStatements()
+    t.after(() => counted.stop())
+    const window = 'filters.timestamp~~from=2026-01-01'
+    for (const query of [
+      '',
+      window,
+      'filters.allowed=false',
+      'filters.key=a&filters.allowed=true',
+      'filters.path=/x',
+    ]) {
+      await list('events', query)
+    }
+    counted.stop()
+    const selected = counted.of('rate_limit_event').filter((sql) => /^SELECT .*\bLIMIT\b/s.test(sql))
+    assert.ok(selected.length > 10, `${selected.length} statements`)
+    for (const sql of selected) {
+      assert.match(sql, /ORDER BY \S*timestamp\S* DESC/)
+      assert.equal(sql.match(/timestamp\S* >/g)?.length, 1, sql)
+    }
+    if (provider !== 'sqlite') return
+    const indexes = await Promise.all(
+      selected.map(async (sql) => {
+        const plan = await database.client.$queryRawUnsafe<{ detail: string }[]>(
+          `EXPLAIN QUERY PLAN ${sql}`,
+          ...Array.from(sql.match(/\?/g) ?? [], () => 0),
+        )
+        return /INDEX rate_limit_event_(\w+)_idx/.exec(plan.map(({ detail }) => detail).join())?.[1]
+      }),
+    )
+    assert.deepEqual(new Set(indexes), new Set(['timestamp', 'allowed_timestamp', 'key_timestamp']))
+    const ofClient = indexes.filter((_, place) => /"?`?key`?"? = /.test(selected[place] ?? ''))
+    assert.deepEqual(new Set(ofClient), new Set(['key_timestamp']))
+  })
+
+  test('of the blocked requests of one client the newest 20,000 of its events are looked at', async (t) => {
+    const { list, database } = await start(t)
+    const event = { key: 'ip:198.51.100.7', path: '/', method: 'GET', rule: '' } as const
+    await insertEvents(database.database, [{ ...event, outcome: 'blocked', atMs: NOW_MS - 2 * HOUR_MS }])
+    const many = Array.from({ length: 5_001 }, () => ({
+      ...event,
+      outcome: 'allowed' as const,
+      atMs: NOW_MS - HOUR_MS,
+    }))
+    for (let part = 0; part < 4; part++) await insertEvents(database.database, many)
+
+    assert.equal((await list('events', 'filters.allowed=false')).records.length, 1)
+    const { records, notice } = await list('events', `filters.allowed=false&filters.key=${event.key}`)
+    assert.equal(records.length, 0)
+    assert.match(notice?.options.defaultValue ?? '', /newest 20,000 requests were searched/)
+  })
+
+  test('a counter of any key is shown, and reset', async (t) => {
+    const { list, database, request, headers } = await start(t)
+    const keys = ['rule:a:2001:db8::/64', 'header:?x=1#%2F,"\'&é鍵', `k/${'/x'.repeat(126)}`]
+    for (const key of keys) {
+      await database.client.rateLimitCounter.create({
+        data: { key, count: 5, windowStart: new Date(NOW_MS), windowEnd: new Date(NOW_MS + HOUR_MS) },
+      })
+    }
+    assert.equal((await list('counters', `filters.key=${encodeURIComponent('header:?')}`)).records.length, 1)
+    for (const { id, params } of (await list('counters')).records) {
+      const address = `${PANEL}/api/resources/counters/records/${String(id)}`
+      const shown = JSON.parse((await request(`${address}/show`, { headers })).text)
+      assert.equal(shown.record.params.key, params.key)
+      await request(`${address}/reset`, { headers })
+    }
+    assert.equal(await database.client.rateLimitCounter.count({ where: { key: { in: keys } } }), 0)
+  })
+
+  test('a reset counter starts afresh within two seconds, in a namespace too', async (t) => {
+    const { request, statuses, asStaff, clock } = await startWithPanel(t, provider, {
+      plugin: { namespace: 'shop', middleware: { defaultRate: '1/h' } },
+    })
+    const headers = await asStaff()
+    assert.deepEqual(await statuses(2, '/api/orders'), [200, 429])
+    const counters = `${PANEL}/api/resources/counters`
+    const { records }: List = JSON.parse((await request(`${counters}/actions/list`, { headers })).text)
+    const counter = records.find(({ params }) => String(params.key).endsWith('ip:127.0.0.1'))
+    const { text } = await request(`${counters}/records/${String(counter?.id)}/reset`, { headers })
+    assert.match(text, /The counter was reset/)
+    clock.advance(2_000)
+    await eventually('the client starts afresh', async () => (await statuses(1, '/api/orders'))[0] === 200)
+  })
+
+  test('every wrong field of a form is told about, and nothing is written', async (t) => {
+    const { save, database } = await start(t)
+    const { record, notice } = await save('rules/actions/new', {
+      name: 'a:b',
+      pathPattern: '[unclosed',
+      rate: 'often',
+      method: 'FETCH',
+      key: 'cookie',
+      priority: '1.5',
+    })
+    assert.deepEqual(Object.keys(record.errors).sort(), ['key', 'method', 'name', 'pathPattern', 'priority', 'rate'])
+    assert.equal(notice.type, 'error')
+    assert.equal(await database.client.rateLimitRule.count(), 0)
+
+    const rule = { name: 'twice', pathPattern: '.', rate: '1/m' }
+    assert.deepEqual((await save('rules/actions/new', rule)).record.errors, {})
+    assert.match((await save('rules/actions/new', rule)).record.errors.name.message, /a rule of this name already/)
+    const [stored] = await database.client.rateLimitRule.findMany()
+    const edited = await save(`rules/records/${stored?.id}/edit`, { rate: 'x' })
+    assert.match(edited.record.errors.rate.message, /^Invalid rate/)
+    assert.equal((await database.client.rateLimitRule.findMany())[0]?.rate, '1/m')
+  })
+
+  test('a form that was opened before somebody else saved is refused, and a field of the list is not', async (t) => {
+    const { save, request, headers, database } = await start(t)
+    const rules = database.client.rateLimitRule
+    await rules.create({ data: { name: 'shared', pathPattern: '.', rate: '1/m' } })
+    const shown = JSON.parse((await request(`${PANEL}/api/resources/rules/records/1/edit`, { headers })).text)
+    const { updatedAt } = shown.record.params
+    await rules.update({
+      where: { name: 'shared' },
+      data: { rate: '2/m', updatedAt: new Date(Date.parse(updatedAt) + 1) },
+    })
+
+    const refused = await save('rules/records/1/edit', { rate: '3/m', description: 'mine', updatedAt })
+    assert.match(refused.notice.options.defaultValue, /somebody changed it since you opened it/)
+    assert.equal(refused.record.params.rate, '2/m')
+    await save('rules/records/1/edit', { priority: '7' })
+    const [{ rate, priority, description } = {}] = await rules.findMany()
+    assert.deepEqual([rate, priority, description], ['2/m', 7, ''])
+  })
+
+  test('a rule that was renamed keeps its history', async (t) => {
+    const { list, request, headers, database } = await start(t)
+    const rules = database.client.rateLimitRule
+    await rules.create({ data: { name: 'before', pathPattern: '.', rate: '1/m' } })
+    await rules.create({ data: { name: 'other', pathPattern: '.', rate: '1/m' } })
+    await rules.update({ where: { name: 'before' }, data: { rate: '2/m' } })
+    await rules.update({ where: { name: 'before' }, data: { name: 'after' } })
+    const { text } = await request(`${PANEL}/api/resources/rules/records/1/history`, { headers })
+    const [, query = ''] = JSON.parse(text).redirectUrl.split('?')
+    const { records, meta } = await list('changes', query)
+    assert.deepEqual(
+      records.map(({ params }) => [params.name, params.action]),
+      [
+        ['after', 'update'],
+        ['before', 'update'],
+        ['before', 'create'],
+      ],
+    )
+    assert.equal(meta.total, 3)
+  })
+
+  test('a rule that somebody deletes meanwhile keeps none of the others from being switched', async (t) => {
+    const { request, headers, database } = await start(t)
+    const rules = database.client.rateLimitRule
+    for (const name of ['first', 'second', 'third']) {
+      await rules.create({ data: { name, pathPattern: '.', rate: '1/m' } })
+    }
+    const { dialect } = database.database
+    const table = dialect.table('rate_limit_rule')
+    // What deletes it is the switching of the first.
+    const deleted = `DELETE FROM ${table} WHERE name = 'second'`
+    if (provider === 'sqlite') {
+      await database.database.execute(`CREATE TRIGGER meanwhile AFTER UPDATE ON ${table} BEGIN ${deleted}; END`, [])
+    } else {
+      const schema = table.slice(0, table.indexOf('.'))
+      await database.database.execute(
+        `CREATE FUNCTION ${schema}.meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${deleted}; RETURN NULL; END $$`,
+        [],
+      )
+      await database.database.execute(
+        `CREATE TRIGGER meanwhile AFTER UPDATE ON ${table} FOR EACH ROW EXECUTE FUNCTION ${schema}.meanwhile()`,
+        [],
+      )
+    }
+    const { text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2,3`, { headers })
+    assert.match(JSON.parse(text).notice.options.defaultValue, /^Disabled 2 rule\(s\)\. second: Somebody deleted it/)
+    assert.equal(await rules.count({ where: { isActive: true } }), 0)
+  })
+
+  test('a preview says what the rule of the form would have refused, and whom', async (t) => {
+    const { save, database } = await start(t)
+    await database.client.rateLimitEvent.createMany({
+      data: Array.from({ length: 5 }, (_, place) => ({
+        timestamp: new Date(NOW_MS - HOUR_MS + place),
+        key: 'ip:203.0.113.7',
+        clientIp: '203.0.113.7',
+        path: '/api/orders',
+        method: 'GET',
+        allowed: true,
+        count: place + 1,
+        limit: 100,
+      })),
+    })
+    const form = { name: 'api', pathPattern: '^/api/', rate: '2/m', block: 'true', isActive: 'true', priority: '0' }
+    const { told } = await save('rules/actions/preview', form)
+    assert.equal(
+      told[0],
+      'In the last 24 hours it would have refused 3 of 5 requests, mostly rule:api:203.0.113.7 (3).',
+    )
+    const counted = await save('rules/actions/preview', { ...form, block: 'false' })
+    assert.match(counted.told[0], /would have found over the limit, and let through, 3 of 5 requests/)
+    const { errors } = await save('rules/actions/preview', { ...form, rate: 'x' })
+    assert.deepEqual(Object.keys(errors), ['rate'])
+    assert.equal(await database.client.rateLimitRule.count(), 0)
+  })
+
+  test('a form writes the fields that it shows, and no others', async (t) => {
+    const { save, database } = await start(t)
+    await save('rules/actions/new', {
+      name: 'own',
+      pathPattern: '.',
+      rate: '1/m',
+      id: '77',
+      createdAt: '1999-01-01T00:00:00Z',
+      changedBy: 'mallory',
+      ['__proto__']: 'x',
+      constructor: 'x',
+      'rate.set': '9/m',
+    })
+    const [rule] = await database.client.rateLimitRule.findMany()
+    const [change] = await database.client.rateLimitChange.findMany()
+    assert.equal(rule?.id, 1)
+    assert.notEqual(rule?.createdAt.getUTCFullYear(), 1999)
+    assert.equal(change?.actor, 'alice')
+    assert.equal(rule?.rate, '1/m')
+  })
+
+  test('a field is a text or a switch, whatever is sent as JSON', async (t) => {
+    const { request, headers, database } = await start(t)
+    await database.client.rateLimitRule.create({ data: { name: 'own', pathPattern: '.', rate: '1/m' } })
+    const sent = {
+      priority: { increment: 5 },
+      rate: { value: '9/m' },
+      description: null,
+      method: ['GET'],
+      toString: 'x',
+    }
+    for (const body of [JSON.stringify(sent), '{"__proto__":{"rate":"9/m"}}', '[1]', 'null', '"x"']) {
+      const answer = await request(`${PANEL}/api/resources/rules/records/1/edit`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body,
+      })
+      assert.equal(answer.status, 200, answer.text)
+    }
+    const [rule] = await database.client.rateLimitRule.findMany()
+    assert.deepEqual([rule?.rate, rule?.priority, rule?.method], ['1/m', 0, 'ALL'])
+  })
+
+  test('what names nothing is not found, and nothing is a 500', async (t) => {
+    const { request, headers, log } = await start(t)
+    for (const path of [
+      '/api/resources/nothing/actions/list',
+      '/api/resources/rules/actions/nothing',
+      '/api/resources/rules/actions/delete',
+      '/api/resources/rules/actions/new',
+      '/api/resources/rules/records/1/disable',
+      '/api/resources/rules/bulk/disable',
+      '/api/resources/rules/bulk/disable?recordIds=99',
+      '/api/resources/rules/records/1/nothing',
+      '/api/resources/rules/records//show',
+      '/resources/nothing',
+      '/nothing',
+      '/api/resources/rules/actions/constructor',
+      '/api/resources/rules/records/1/toString',
+      '/api/resources/rules/bulk/valueOf?recordIds=1',
+    ]) {
+      assert.equal((await request(`${PANEL}${path}`, { headers })).status, 404, path)
+    }
+    for (const path of [
+      'rules/actions/list?perPage=many',
+      'rules/actions/list?perPage=5&perPage=10',
+      'rules/actions/list?page=Infinity&perPage=1.5',
+      'rules/actions/list?filters.constructor=x&filters.toString~~from=x&filters.__proto__=x',
+      'rules/bulk/disable?recordIds=1&recordIds=99,2',
+      `counters/records/${Buffer.from('a\0b').toString('base64url')}/show`,
+    ]) {
+      assert.ok((await request(`${PANEL}/api/resources/${path}`, { headers })).status < 500, path)
+    }
+    assert.deepEqual(
+      log.map(({ msg }) => msg),
+      [],
+    )
+  })
+})

@@ -1,0 +1,77 @@
+import type { TestContext } from 'node:test'
+import { type AdminOptions, adminPlugin } from '../../admin/index.js'
+import { dashboardPlugin, type RateLimitOptions, staffAccounts } from '../../src/index.js'
+import { type AppOptions, openDatabase, startApp } from './build-app.js'
+import { fakeClock } from './clock.js'
+import type { Provider } from './databases.js'
+import type { Answer, RequestOptions } from './http-client.js'
+import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from './staff-app.js'
+
+export const PANEL = '/ops/admin'
+
+export interface PanelAppOptions {
+  readonly admin?: AdminOptions
+  readonly plugin?: RateLimitOptions
+  readonly before?: AppOptions['before']
+  /** After the panel. */
+  readonly after?: AppOptions['routes']
+}
+
+export interface PanelRoute {
+  readonly method: string
+  readonly url: string
+}
+
+/** An app with rules and events on, the dashboard below `/ops`, and the panel, by default with one sign-in for both. */
+export async function startWithPanel(t: TestContext, provider: Provider, options: PanelAppOptions = {}) {
+  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/ops' })
+  const { admin = { staff: accounts }, plugin = {}, before, after } = options
+  const clock = fakeClock()
+  const database = await openDatabase(t, provider, clock)
+  const routes: PanelRoute[] = []
+  const started = await startApp(t, {
+    database,
+    clock,
+    plugin: { logEvents: true, useDynamicRules: true, ruleCacheTimeout: 1, ...plugin },
+    // AdminJS takes seconds to load where other tests run beside.
+    fastify: { pluginTimeout: 60_000 },
+    before: async (app) => {
+      app.addHook('onRoute', ({ method, url }) => {
+        if (url.startsWith(PANEL)) routes.push(...[method].flat().map((each) => ({ method: each, url })))
+      })
+      await before?.(app)
+    },
+    routes: async (app) => {
+      // No wildcard: what the panel does not answer is to be seen.
+      app.get('/api/orders', async () => 'ok')
+      await app.register(dashboardPlugin, { prefix: '/ops', accounts })
+      await app.register(adminPlugin, { rootPath: PANEL, ...admin })
+      await after?.(app)
+    },
+  })
+  const { request, origin } = started
+
+  function signIn(password = PASSWORD, headers: RequestOptions['headers'] = {}): Promise<Answer> {
+    return request(`${PANEL}/sign-in`, {
+      method: 'POST',
+      body: new URLSearchParams({ account: 'alice', password }).toString(),
+      headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+    })
+  }
+
+  /** What a page of the panel sends along. */
+  async function asStaff(): Promise<{ cookie: string; 'sec-fetch-site': string }> {
+    const { headers } = await signIn()
+    return { cookie: cookieOf(headers), 'sec-fetch-site': 'same-origin' }
+  }
+
+  return { ...started, database, routes, signIn, asStaff, url: (path = '') => `${origin}${PANEL}${path}` }
+}
+
+/** A form as the panel sends it. */
+export async function formOf(fields: Readonly<Record<string, string>>) {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.set(name, value)
+  const sent = new Response(form)
+  return { body: await sent.text(), contentType: sent.headers.get('content-type') ?? '' }
+}
