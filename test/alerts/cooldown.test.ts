@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
+import type { AlertSettingOptions } from '../../src/alerts/alert-settings.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import { startAlerts } from '../support/alerts.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -13,11 +14,24 @@ function told({ posts }: WebhookReceiver): string[][] {
 }
 
 forEachDatabase((_provider, open) => {
+  /** Alerts about 5 refused requests by a webhook, with a cool-down of an hour. */
+  async function start(
+    t: TestContext,
+    { answers = [], ...options }: AlertSettingOptions & { answers?: number[] } = {},
+  ) {
+    const receiver = await startWebhookReceiver(t, ...answers)
+    const run = await startAlerts(t, open)
+    const settings = { alertThreshold: 5, alertWebhook: receiver.url, alertCooldown: HOUR, ...options }
+    const { sendOffenderAlerts } = run.analytics(settings)
+    /** Of so many processes, at the same moment. */
+    const sendAtOnce = (processes: number) =>
+      Promise.all(Array.from({ length: processes }, () => run.analytics(settings).sendOffenderAlerts()))
+    return { ...run, receiver, sendOffenderAlerts, sendAtOnce }
+  }
+
   test('without a cool-down every run sends', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block } = await startAlerts(t, open)
+    const { receiver, sendOffenderAlerts, block } = await start(t, { alertCooldown: 0 })
     await block('ip:203.0.113.7', 5)
-    const { sendOffenderAlerts } = analytics({ alertThreshold: 5, alertWebhook: receiver.url })
     await sendOffenderAlerts()
     await sendOffenderAlerts()
 
@@ -25,13 +39,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a key that was told is quiet until the cool-down is over, and a new one is not', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-    })
+    const { receiver, sendOffenderAlerts, block, clock } = await start(t)
     await block('first', 5)
     assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: true })
     clock.advance(10 * MINUTE_MS)
@@ -49,13 +57,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a key whose count has doubled is told again at once', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-    })
+    const { receiver, sendOffenderAlerts, block } = await start(t)
     await block('key', 6)
     await sendOffenderAlerts()
     await block('key', 5)
@@ -69,16 +71,12 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a channel that failed is tried by the next run, and the one that did not is quiet', async (t) => {
-    const receiver = await startWebhookReceiver(t, 404, 200)
     const { url: smtpUrl, mails } = await startMailServer(t)
-    const { analytics, block } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
+    const { receiver, sendOffenderAlerts, block } = await start(t, {
+      answers: [404, 200],
       alertEmails: ['ops@example.com'],
       defaultFromEmail: 'alerts@example.com',
       smtpUrl,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
     })
     await block('key', 5)
     await sendOffenderAlerts()
@@ -91,36 +89,27 @@ forEachDatabase((_provider, open) => {
   })
 
   test('other recipients and another threshold have a memory of their own', async (t) => {
-    const [one, other] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
-    const { analytics, block } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({ alertWebhook: one.url, alertCooldown: HOUR })
+    const { receiver, sendOffenderAlerts, block } = await start(t)
+    const other = await startWebhookReceiver(t)
     await block('key', 9)
-    await sendOffenderAlerts({ threshold: 5 })
-    await sendOffenderAlerts({ threshold: 5, webhookUrl: other.url })
+    await sendOffenderAlerts()
+    await sendOffenderAlerts({ webhookUrl: other.url })
     await sendOffenderAlerts({ threshold: 9 })
-    await sendOffenderAlerts({ threshold: 5 })
+    await sendOffenderAlerts()
 
-    assert.deepEqual([one.posts.length, other.posts.length], [2, 1])
+    assert.deepEqual([receiver.posts.length, other.posts.length], [2, 1])
   })
 
   test('of runs at the same moment one tells each key', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block } = await startAlerts(t, open)
+    const { receiver, sendAtOnce, block } = await start(t)
     for (const key of ['a', 'b', 'c', 'd']) await block(key, 5)
-    const settings = { alertThreshold: 5, alertWebhook: receiver.url, alertCooldown: HOUR }
-    await Promise.all(Array.from({ length: 6 }, () => analytics(settings).sendOffenderAlerts()))
+    await sendAtOnce(6)
 
     assert.deepEqual(told(receiver).flat().sort(), ['a', 'b', 'c', 'd'])
   })
 
   test('a run that died in the midst keeps nobody quiet for longer than some minutes', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock, database } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-    })
+    const { receiver, sendOffenderAlerts, block, clock, database } = await start(t)
     await block('key', 5)
     await sendOffenderAlerts()
     // As a run leaves it that claimed the key and was killed.
@@ -138,11 +127,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('that a key fell silent is told once, and only where it was told before', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
+    const { receiver, sendOffenderAlerts, block, clock } = await start(t, {
       alertCooldown: 2 * 24 * HOUR,
       alertResolved: true,
     })
@@ -165,11 +150,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a key that comes back within the cool-down stays quiet, and is told when that is over', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
+    const { receiver, sendOffenderAlerts, block, clock } = await start(t, {
       alertCooldown: 3 * 24 * HOUR,
       alertResolved: true,
     })
@@ -187,30 +168,17 @@ forEachDatabase((_provider, open) => {
   })
 
   test('of runs at the same moment one tells that a key fell silent', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock } = await startAlerts(t, open)
-    const settings = {
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-      alertResolved: true,
-    }
+    const { receiver, sendOffenderAlerts, sendAtOnce, block, clock } = await start(t, { alertResolved: true })
     await block('key', 5)
-    await analytics(settings).sendOffenderAlerts()
+    await sendOffenderAlerts()
     clock.advance(DAY_MS + HOUR_MS)
-    await Promise.all(Array.from({ length: 6 }, () => analytics(settings).sendOffenderAlerts()))
+    await sendAtOnce(6)
 
     assert.equal(receiver.posts.length, 2)
   })
 
   test('what was told is forgotten when it means nothing any more', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, clock, database } = await startAlerts(t, open)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-    })
+    const { sendOffenderAlerts, block, clock, database } = await start(t)
     const rows = async () => {
       const { query, dialect } = database.database
       const [counted] = await query<{ count: number }>(
@@ -228,15 +196,9 @@ forEachDatabase((_provider, open) => {
   })
 
   test('where its table cannot be used everything is told, and the log says why', async (t) => {
-    const receiver = await startWebhookReceiver(t)
-    const { analytics, block, database, log } = await startAlerts(t, open)
+    const { sendOffenderAlerts, block, database, log } = await start(t)
     await block('key', 5)
     await database.database.execute(`DROP TABLE ${database.database.dialect.table('rate_limit_alert')}`)
-    const { sendOffenderAlerts } = analytics({
-      alertThreshold: 5,
-      alertWebhook: receiver.url,
-      alertCooldown: HOUR,
-    })
     const { channels } = await sendOffenderAlerts()
 
     assert.deepEqual(channels.webhook, { sent: true })

@@ -5,21 +5,10 @@ import { storable } from '../../src/db/storable.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
 import { EventLog } from '../../src/events/event-log.js'
 import { fakeClock } from '../support/clock.js'
+import { EVENT } from '../support/events.js'
 
 function eventOf(key: string): RateLimitEvent {
-  return {
-    timestampMs: 0,
-    key,
-    ruleName: '',
-    path: '/',
-    method: 'GET',
-    allowed: true,
-    count: 1,
-    limit: 5,
-    ipAddress: null,
-    userId: null,
-    clientIp: null,
-  }
+  return { ...EVENT, key }
 }
 
 /** A table whose writing can be held up and made to fail. */

@@ -7,22 +7,10 @@ import { eventLogLook } from '../../src/health/looks.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
+import { EVENT } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
 import { startMailServer } from '../support/mail-server.js'
 import { closedPort, startProxyBefore } from '../support/tcp-proxy.js'
-
-const EVENT = {
-  key: 'ip:203.0.113.7',
-  ruleName: '',
-  path: '/',
-  method: 'GET',
-  allowed: true,
-  count: 1,
-  limit: 5,
-  ipAddress: null,
-  userId: null,
-  clientIp: null,
-}
 
 describe('app.smartRateLimit.health()', () => {
   test('says of each part that is used how it does, and of the others that they are off', async (t) => {

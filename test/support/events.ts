@@ -1,4 +1,20 @@
 import type { RateLimitClient } from '../../src/client.js'
+import type { RateLimitEvent } from '../../src/events/event.js'
+
+/** A request that was let through, by no rule. */
+export const EVENT: RateLimitEvent = {
+  timestampMs: 0,
+  key: 'ip:203.0.113.7',
+  ruleName: '',
+  path: '/',
+  method: 'GET',
+  allowed: true,
+  count: 1,
+  limit: 5,
+  ipAddress: null,
+  userId: null,
+  clientIp: null,
+}
 
 export interface LoggedEvents {
   readonly key: string
