@@ -6,6 +6,7 @@ import type { EventLog } from './events/event-log.js'
 import { checkHealth, type Health, type Look } from './health/health.js'
 import { databaseLook, eventLogLook, mailLook, redisLook, scheduleLook } from './health/looks.js'
 import type { Rules } from './parts.js'
+import { jobNames } from './parts-schedule.js'
 import type { RuleSet } from './rules/rule-set.js'
 import { JobLeases } from './schedule/job-leases.js'
 import type { Settings } from './settings.js'
@@ -27,15 +28,18 @@ interface HealthParts {
 export function createHealth(settings: Settings, parts: HealthParts): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
   const { opened, store, events } = parts
+  const counting = settings.middleware.backend === 'database' ? store : undefined
   const looks = !settings.enabled
     ? {}
     : {
-        ...(needsDatabase(settings) ? { database: databaseLook(opened.database) } : {}),
-        ...(store instanceof RedisStore ? { redis: redisLook(() => store.resets()) } : {}),
+        ...(needsDatabase(settings) ? { database: databaseLook(opened.database, clock, counting) } : {}),
+        ...(store instanceof RedisStore ? { redis: redisLook(store, clock) } : {}),
         ...(useDynamicRules ? { rules: cachedRulesLook(parts, clock) } : {}),
         ...(logEvents === false ? {} : { events: eventLogLook(events) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailLook(alerts), clock) }),
-        ...(schedule === undefined ? {} : { schedule: scheduleLook(new JobLeases(opened.database), clock) }),
+        ...(schedule === undefined
+          ? {}
+          : { schedule: scheduleLook(new JobLeases(opened.database), clock, jobNames(settings)) }),
       }
   let underWay: Promise<Health> | undefined
   return () => {

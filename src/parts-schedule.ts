@@ -17,7 +17,7 @@ export function createScheduler(
   analytics: Pick<Analytics, 'sendOffenderAlerts'>,
   log: Pick<FastifyBaseLogger, 'error'>,
 ): Scheduler | undefined {
-  const { clock, namespace, schedule } = settings
+  const { clock, schedule } = settings
   if (schedule === undefined) return undefined
   const { olderThanDays } = schedule
   const work: Record<JobName, Job['run']> = {
@@ -32,12 +32,21 @@ export function createScheduler(
     },
   }
   const jobs = schedule.jobs.map(({ name, nextRun }) => ({
-    // Apps that only share the database each run their own.
-    name: namespace === undefined ? name : `${name}@${namespace}`,
+    name: sharedName(name, settings),
     nextRun,
     run: work[name],
   }))
   return new Scheduler({ jobs, leases: new JobLeases(database), clock, log })
+}
+
+/** What the jobs of this app are called in the database. */
+export function jobNames(settings: Settings): string[] {
+  return (settings.schedule?.jobs ?? []).map(({ name }) => sharedName(name, settings))
+}
+
+/** Apps that only share the database each run their own. */
+function sharedName(name: JobName, { namespace }: Settings): string {
+  return namespace === undefined ? name : `${name}@${namespace}`
 }
 
 function failuresOf({ channels }: AlertResult): string | null {

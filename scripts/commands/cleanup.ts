@@ -7,7 +7,7 @@ import {
   DATABASE_OPTIONS,
   withExistingDatabase,
 } from './support/open-database.js'
-import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import { BATCH_SIZE, MAX_DAYS } from './support/options.js'
 import { createProgress } from './support/progress.js'
 import { elapsedSeconds } from './support/stopwatch.js'
 
@@ -26,14 +26,7 @@ export const cleanup = defineCommand({
     'Deletes the counters, sliding-window entries, token buckets and leaky buckets that expired more than --stale-days ago. They mean nothing any more, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
   ],
   options: {
-    'batch-size': {
-      type: 'integer',
-      of: 'rows',
-      min: 1,
-      max: MAX_INTEGER,
-      default: 1000,
-      help: 'rows that one statement deletes',
-    },
+    'batch-size': BATCH_SIZE,
     'stale-days': {
       type: 'integer',
       of: 'days',

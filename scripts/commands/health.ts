@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import type { OpenDatabase } from '../../src/client.js'
 import type { Database } from '../../src/db/database.js'
 import { sqlitePath } from '../../src/db/sqlite.js'
 import { checkHealth, HEALTH_CHECKS, type Looks } from '../../src/health/health.js'
@@ -13,6 +14,7 @@ import {
 } from '../../src/health/looks.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
 import type { Settings } from '../../src/settings.js'
+import { DatabaseStore } from '../../src/stores/database-store.js'
 import { RedisStore } from '../../src/stores/redis-store.js'
 import { type CommandResult, defineCommand } from './support/command.js'
 import { commandSettings, DATABASE_ENVIRONMENT, DATABASE_OPTIONS, withDatabase } from './support/open-database.js'
@@ -21,7 +23,7 @@ export const health = defineCommand({
   name: 'health',
   summary: 'Check the database, Redis, the rules and the mail server',
   description: [
-    'Asks whether the database answers and is migrated, whether the rules can be read, how old the last event is, what became of the jobs of the scheduler, whether Redis answers where it is set, and whether the mail server takes a sign-in where mails are to be sent. Nothing is sent, and nothing written but the migrations that a SQLite file lacks, as whenever it is opened.',
+    'Asks whether the database answers, is migrated and takes writes, whether the rules can be read, how old the last event is, what became of the jobs of the scheduler, whether Redis takes writes where it is set, and whether the mail server takes a sign-in where mails are to be sent. Nothing is sent, and nothing written but counters called "health", and the migrations that a SQLite file lacks, as whenever it is opened.',
     'The exit status is 1 where something fails. Every check takes five seconds at most.',
   ],
   options: DATABASE_OPTIONS,
@@ -38,8 +40,8 @@ export const health = defineCommand({
     const settings = commandSettings(schema)
     const redis = settings.redis === undefined ? undefined : new RedisStore({ redis: settings.redis })
     try {
-      return await withDatabase(settings, async ({ database }): Promise<CommandResult> => {
-        const found = await checkHealth(looksOf(settings, database, redis))
+      return await withDatabase(settings, async (opened): Promise<CommandResult> => {
+        const found = await checkHealth(looksOf(settings, opened, redis))
         const checks = HEALTH_CHECKS.map((name) => ({ name, ...found.checks[name] }))
         return {
           json: found,
@@ -55,16 +57,20 @@ export const health = defineCommand({
   },
 })
 
-function looksOf({ clock, alerts }: Settings, database: Database, redis: RedisStore | undefined): Looks {
+function looksOf(
+  { clock, alerts }: Settings,
+  { client, database }: OpenDatabase,
+  redis: RedisStore | undefined,
+): Looks {
   const toDatabase = {
-    database: databaseLook(database),
+    database: databaseLook(database, clock, new DatabaseStore({ database: client })),
     rules: ruleTableLook(database),
     events: lastEventLook(database, clock),
     schedule: scheduleLook(new JobLeases(database), clock),
   }
   return {
     ...(isMissing(database) ? { database: () => missing(database) } : toDatabase),
-    ...(redis === undefined ? {} : { redis: redisLook(() => redis.resets()) }),
+    ...(redis === undefined ? {} : { redis: redisLook(redis, clock) }),
     ...(alerts.emails.length === 0 ? {} : { mail: mailLook(alerts) }),
   }
 }

@@ -6,7 +6,7 @@ import {
   DATABASE_OPTIONS,
   withExistingDatabase,
 } from './support/open-database.js'
-import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import { BATCH_SIZE, MAX_DAYS } from './support/options.js'
 import { createProgress } from './support/progress.js'
 import { elapsedSeconds } from './support/stopwatch.js'
 
@@ -25,14 +25,7 @@ export const pruneEvents = defineCommand({
       default: 30,
       help: 'days to keep an event; 0 deletes all',
     },
-    'batch-size': {
-      type: 'integer',
-      of: 'rows',
-      min: 1,
-      max: MAX_INTEGER,
-      default: 1000,
-      help: 'rows that one statement deletes',
-    },
+    'batch-size': BATCH_SIZE,
     'dry-run': { type: 'flag', help: 'say what would be deleted, delete nothing' },
     ...DATABASE_OPTIONS,
   },

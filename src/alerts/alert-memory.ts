@@ -1,12 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { type Clock, DAY_MS, MINUTE_MS } from '../clock.js'
+import { type Clock, DAY_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import type { Steps } from '../db/dialect.js'
 import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
-import { type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
-
-/** Longer than any channel takes: a run that died is over by then, and another one tells instead. */
-const CLAIM_MS = 5 * MINUTE_MS
+import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
 
 /** What this run, and no other, tells a watch. */
 export interface Claim extends Evaluation {

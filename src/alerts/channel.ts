@@ -4,6 +4,8 @@ import type { AlertMessage } from './message.js'
 export interface Delivery {
   /** Whether anybody has it: then it is not sent again within the cool-down. */
   readonly told: boolean
+  /** There was nothing to say in the channel's format, which is as good as told. */
+  readonly isEmpty?: boolean
   /** What did not work, without secrets such as a webhook's URL. */
   readonly error?: string
 }

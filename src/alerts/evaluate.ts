@@ -1,4 +1,8 @@
+import { MINUTE_MS } from '../clock.js'
 import type { Offender } from './offender.js'
+
+/** How long a run may take to tell: longer than any channel does. One that died is over by the next run of a scheduler. */
+export const CLAIM_MS = 2 * MINUTE_MS
 
 /** What is remembered of a key. Moments in milliseconds since the epoch. */
 export interface KnownAlert {
@@ -67,5 +71,7 @@ function isQuiet(
 }
 
 function isClaimed({ claimedUntilMs }: KnownAlert, nowMs: number): boolean {
-  return claimedUntilMs !== null && claimedUntilMs > nowMs
+  if (claimedUntilMs === null) return false
+  // One that lies far ahead was made by a clock that was wrong.
+  return claimedUntilMs > nowMs && claimedUntilMs <= nowMs + 2 * CLAIM_MS
 }

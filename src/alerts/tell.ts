@@ -4,7 +4,7 @@ import type { Database } from '../db/database.js'
 import { messageOf } from '../errors.js'
 import { AlertMemory, type Claim } from './alert-memory.js'
 import type { AlertSettings } from './alert-settings.js'
-import type { AlertChannel } from './channel.js'
+import type { AlertChannel, Delivery } from './channel.js'
 import type { Found } from './evaluate.js'
 
 /** What became of one channel. */
@@ -46,9 +46,9 @@ export async function tell(channel: AlertChannel, run: Run, parts: TellParts): P
   }
   const { threshold, days } = run
   const message = { watch, threshold, days, offenders, resolved, remaining }
-  const { told, error } = await channel
+  const { told, isEmpty, error } = await channel
     .send(message)
-    .catch((failure: unknown) => ({ told: false, error: messageOf(failure) }))
+    .catch((failure: unknown): Delivery => ({ told: false, error: messageOf(failure) }))
   await claim.settle(told).catch((failure: unknown) => {
     const reason = messageOf(failure)
     parts.log.error({ err: failure }, `Rate limit alerts: what was told could not be kept in mind: ${reason}`)
@@ -57,10 +57,10 @@ export async function tell(channel: AlertChannel, run: Run, parts: TellParts): P
     parts.log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
   const quiet = run.offenders.length - offenders.length
   return {
-    sent: told && error === undefined,
+    sent: told && !isEmpty && error === undefined,
     ...(error === undefined ? {} : { error }),
     ...(quiet > 0 ? { quiet } : {}),
-    ...(told && resolved.length > 0 ? { resolved: resolved.length } : {}),
+    ...(told && !isEmpty && resolved.length > 0 ? { resolved: resolved.length } : {}),
   }
 }
 

@@ -34,8 +34,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
     }
     const id = `msg_${randomUUID()}`
     const body = bodyOf(message, options.format, options.routingKey)
-    // Nothing to say in this format; so it is as good as said.
-    if (body === undefined) return { told: true }
+    if (body === undefined) return { told: true, isEmpty: true }
     const attempt = () => post(url, body, signatureHeaders(options.keys, id, clock.now(), body))
     let answer = await attempt()
     if (isWorthARetry(answer)) {

@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
+/** The most rows that one statement may delete: a second's work, where connections are given up after five. */
+export const MAX_BATCH_SIZE = 100_000
 /** A rest is at most so long, in milliseconds. */
 const MAX_REST_MS = 100
 

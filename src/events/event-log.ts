@@ -44,6 +44,7 @@ export class EventLog {
   #written = 0
   #dropped = 0
   #lastError: string | null = null
+  #isLosing = false
   #lastLoggedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: EventLogOptions) {
@@ -85,6 +86,11 @@ export class EventLog {
     return Math.max(0, this.#options.now() - Number.parseInt(oldest.slice(1), 10))
   }
 
+  /** Whether the last events that were to be written, or kept for it, were lost. */
+  get isLosing(): boolean {
+    return this.#isLosing
+  }
+
   async #writeBatch(): Promise<void> {
     await yieldToEventLoop()
     await this.#write(this.#buffer.splice(0, this.#options.batchSize))
@@ -96,6 +102,7 @@ export class EventLog {
     try {
       await this.#options.write(`[${rows.join(',')}]`)
       this.#written += rows.length
+      this.#isLosing = false
     } catch (error) {
       this.#dropped += rows.length
       this.#logFailure(error)
@@ -105,6 +112,7 @@ export class EventLog {
   }
 
   #logFailure(error: unknown): void {
+    this.#isLosing = true
     this.#lastError = messageOf(error)
     const nowMs = this.#options.now()
     if (nowMs - this.#lastLoggedMs < ERROR_LOG_INTERVAL_MS && nowMs >= this.#lastLoggedMs) return

@@ -1,12 +1,12 @@
 import { type Clock, DAY_MS } from '../clock.js'
-import { deleteInBatches } from '../db/batches.js'
+import { deleteInBatches, MAX_BATCH_SIZE } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
 
 export interface RetentionOptions {
   /** Events older than this many days go: a number >= 0, 30 unless given. */
   readonly olderThanDays?: number
-  /** How many rows one statement deletes: an integer >= 1, 1000 unless given. */
+  /** How many rows one statement deletes: an integer, 1 to 100000, 1000 unless given. */
   readonly batchSize?: number
   /** Deletes nothing, and answers how many rows would go. */
   readonly dryRun?: boolean
@@ -21,7 +21,7 @@ export interface RetentionOptions {
  * deleted when it is interrupted.
  *
  * @returns how many rows were deleted
- * @throws InvalidSettingError for a negative age or a batch size below 1
+ * @throws InvalidSettingError for a negative age or a batch size out of its range
  */
 export async function cleanupOldEvents(
   database: Database,
@@ -31,8 +31,8 @@ export async function cleanupOldEvents(
   if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
     throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
   }
-  if (!Number.isInteger(batchSize) || batchSize < 1) {
-    throw new InvalidSettingError(`batchSize is ${batchSize}: give a whole number of rows, 1 or more`)
+  if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
+    throw new InvalidSettingError(`batchSize is ${batchSize}: give a whole number of rows, 1 to ${MAX_BATCH_SIZE}`)
   }
   const { dialect } = database
   const table = dialect.table('rate_limit_event')

@@ -2,11 +2,12 @@
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { problemOf } from '../alerts/email.js'
 import { mailErrorOf, withMailer } from '../alerts/mailer.js'
-import { type Clock, SECOND_MS } from '../clock.js'
+import { type Clock, DAY_MS, MINUTE_MS, SECOND_MS } from '../clock.js'
 import { type Database, redactUrl } from '../db/database.js'
 import type { EventLog } from '../events/event-log.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
 import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
+import type { Store } from '../stores/store.js'
 import type { Look } from './health.js'
 
 /** A mail server that takes longer is not asked again and again: half of what a look may take. */
@@ -14,20 +15,40 @@ const MAIL_TIMEOUT_MS = 2_500
 /** Events that wait for longer are behind: a batch takes milliseconds. */
 const MAX_LAG_MS = 10 * SECOND_MS
 
-/** Whether it answers, and has all tables. */
-export function databaseLook(database: Database): Look {
+/** Of so many keys every server of a cluster has some, as good as surely. */
+const REDIS_PROBES = 16
+/** A failure of a job that is older, in a report on all apps, is told but is none: nobody may have that job any more. */
+const OLD_FAILURE_MS = 2 * DAY_MS
+
+/**
+ * Whether it answers, and has all tables.
+ *
+ * @param store counts in it, where that is to be tried too
+ */
+export function databaseLook(database: Database, clock: Clock, store?: Store): Look {
   return async () => {
     await database.checkMigrations()
+    if (store !== undefined) await count(store, clock, ['health'])
     return `${redactUrl(database.url)} answers, and is migrated`
   }
 }
 
-/** @param roundTrip asks Redis something */
-export function redisLook(roundTrip: () => Promise<unknown>): Look {
+/** Whether it counts: a Redis that lacks its replicas, or a part of its cluster, answers all the same. */
+export function redisLook(store: Store, clock: Clock): Look {
+  const keys = Array.from({ length: REDIS_PROBES }, (_, place) => `health:${place}`)
   return async () => {
-    await roundTrip()
+    await count(store, clock, keys)
     return 'answers'
   }
+}
+
+/** As for requests, but of nobody's limit. */
+async function count(store: Store, clock: Clock, keys: readonly string[]): Promise<void> {
+  const policy = { algorithm: 'fixed_window', limit: 2_147_483_647, periodMs: MINUTE_MS } as const
+  await store.check(
+    keys.map((key) => ({ key, policy, cost: 1 })),
+    clock.now(),
+  )
 }
 
 /** Whether the rule table can be read; what is wrong in it is left out by servers too. */
@@ -39,13 +60,13 @@ export function ruleTableLook(database: Database): Look {
   }
 }
 
-/** How far the log of this process is behind. */
+/** How far the log of this process is behind, and whether it is losing events. */
 export function eventLogLook(events: EventLog): Look {
   return () => {
     const lagMs = events.lagMs()
     const { buffered, dropped, lastError } = events.stats()
     const state = `${lagMs / SECOND_MS} s behind, ${buffered} waiting, ${dropped} lost since the start`
-    if (lagMs > MAX_LAG_MS) throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
+    if (lagMs > MAX_LAG_MS || events.isLosing) throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
     return state
   }
 }
@@ -76,13 +97,19 @@ export function mailLook({ emails, from, smtpUrl, mailer }: AlertSettings): Look
   }
 }
 
-/** What became of the last run of each job. */
-export function scheduleLook(leases: JobLeases, clock: Clock): Look {
+/**
+ * What became of the last run of each job.
+ *
+ * @param names the jobs to look at; all that any app has, or had, unless given
+ */
+export function scheduleLook(leases: JobLeases, clock: Clock, names?: readonly string[]): Look {
   return async () => {
-    const records = await leases.records()
-    const failed = records.flatMap((record) => failureOf(record, clock.now()) ?? [])
+    const nowMs = clock.now()
+    const records = (await leases.records()).filter(({ name }) => names?.includes(name) ?? true)
+    const isOld = ({ startedMs }: JobRecord) => names === undefined && nowMs - startedMs > OLD_FAILURE_MS
+    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureOf(record, nowMs) ?? [])))
     if (failed.length > 0) throw new Error(failed.join('; '))
-    return records.map((record) => stateOf(record, clock.now())).join('; ') || 'nothing was due yet'
+    return records.map((record) => stateOf(record, nowMs)).join('; ') || 'nothing was due yet'
   }
 }
 
@@ -91,8 +118,11 @@ function failureOf({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: 
   return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
 }
 
-function stateOf({ name, startedMs, finishedMs }: JobRecord, nowMs: number): string {
+function stateOf(record: JobRecord, nowMs: number): string {
+  const { name, startedMs, finishedMs } = record
   const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
+  const failure = failureOf(record, nowMs)
+  if (failure !== undefined) return `${failure} (${seconds(startedMs)} s ago, and did not run since)`
   return finishedMs === null
     ? `${name} began ${seconds(startedMs)} s ago`
     : `${name} ended ${seconds(finishedMs)} s ago`

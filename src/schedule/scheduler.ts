@@ -29,7 +29,8 @@ const MAX_WAIT_MS = MINUTE_MS
 
 /**
  * Runs jobs at the moments of their schedules, each in one process of all that have it. A moment at which no process
- * was up is not made up for; one that comes while the job still runs is passed over.
+ * was up is not made up for; one that comes while the job still runs is passed over. One at which the database was away
+ * is tried again every minute, until the next one comes.
  */
 export class Scheduler {
   readonly #options: SchedulerOptions
@@ -37,6 +38,8 @@ export class Scheduler {
   readonly #running = new Map<Job, Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #failing = new Set<Job>()
+  /** The moments that came while the leases could not be asked for. */
+  readonly #missedMs = new Map<Job, number>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: SchedulerOptions) {
@@ -64,9 +67,10 @@ export class Scheduler {
     for (const [job, dueMs] of this.#dueMs) {
       // Also what is not due yet: by a clock that was set back it may be due earlier.
       this.#plan(job, nowMs)
-      if (dueMs > nowMs) continue
-      if (this.#running.has(job)) continue
-      const run = this.#run(job, dueMs).finally(() => this.#running.delete(job))
+      const momentMs = dueMs <= nowMs ? dueMs : this.#missedMs.get(job)
+      if (momentMs === undefined || this.#running.has(job)) continue
+      this.#missedMs.delete(job)
+      const run = this.#run(job, momentMs).finally(() => this.#running.delete(job))
       this.#running.set(job, run)
       started.push(run)
     }
@@ -87,7 +91,10 @@ export class Scheduler {
   async #run(job: Job, dueMs: number): Promise<void> {
     const { leases, clock } = this.#options
     try {
-      const holder = await leases.take(job.name, dueMs, clock.now())
+      const holder = await leases.take(job.name, dueMs, clock.now()).catch((error: unknown) => {
+        this.#missedMs.set(job, dueMs)
+        throw error
+      })
       if (holder === undefined) return
       const error = await this.#runAs(holder, job)
       await leases.finish(job.name, holder, clock.now(), error)

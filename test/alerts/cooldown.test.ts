@@ -116,11 +116,11 @@ forEachDatabase((_provider, open) => {
     const { dialect } = database.database
     await database.database.execute(
       `UPDATE ${dialect.table('rate_limit_alert')} SET told_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
-      [clock.now() + 5 * MINUTE_MS],
+      [clock.now() + 2 * MINUTE_MS],
     )
     await sendOffenderAlerts()
     assert.equal(receiver.posts.length, 1)
-    clock.advance(5 * MINUTE_MS)
+    clock.advance(2 * MINUTE_MS)
     await sendOffenderAlerts()
 
     assert.equal(receiver.posts.length, 2)
@@ -146,6 +146,29 @@ forEachDatabase((_provider, open) => {
         { threshold: 5, days: 1, offenders: [{ key: 'loud', blocked_count: 5 }] },
         { threshold: 5, days: 1, offenders: [], resolved: ['loud'] },
       ],
+    )
+  })
+
+  test('what a format has no word for is settled, and not said to have been sent', async (t) => {
+    const { receiver, sendOffenderAlerts, block, clock } = await start(t, {
+      alertCooldown: 7 * 24 * HOUR,
+      alertResolved: true,
+      alertWebhookFormat: 'pagerduty',
+      alertRoutingKey: 'a'.repeat(32),
+    })
+    await block('silent', 5)
+    clock.advance(HOUR_MS)
+    await block('loud', 5)
+    await sendOffenderAlerts()
+    clock.advance(DAY_MS - HOUR_MS + 1)
+    // The incident goes on, with the other key.
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: false, quiet: 1 })
+    clock.advance(HOUR_MS)
+    assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: true, resolved: 1 })
+
+    assert.deepEqual(
+      receiver.posts.map(({ body }) => JSON.parse(body).event_action),
+      ['trigger', 'resolve'],
     )
   })
 

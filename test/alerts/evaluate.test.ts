@@ -19,6 +19,7 @@ for (const [why, known, count, told] of [
   ['was told by a clock that was a little ahead', alert({ toldMs: NOW + COOLDOWN - 1 }), 5, 'nothing'],
   ['was told by a clock that was far ahead', alert({ toldMs: NOW + COOLDOWN }), 5, 'alert'],
   ['is told by another run', alert({ toldMs: null, claimedUntilMs: NOW + 1 }), 50, 'nothing'],
+  ['was claimed by a clock that was far ahead', alert({ toldMs: null, claimedUntilMs: NOW + 86_400_000 }), 5, 'alert'],
   ['was claimed by a run that died', alert({ toldMs: null, claimedUntilMs: NOW }), 5, 'alert'],
   ['could not be told', alert({ toldMs: null, count: 0 }), 5, 'alert'],
   ['fell silent', alert({}), 0, 'resolved'],

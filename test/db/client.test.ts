@@ -126,6 +126,7 @@ forEachDatabase((provider, open) => {
           { olderThanDays: Number.NaN },
           { batchSize: 0 },
           { batchSize: 1.5 },
+          { batchSize: 100_001 },
         ]) {
           await assert.rejects(client.rateLimitEvent.cleanupOld(options), { code: 'FST_RATE_LIMIT_INVALID_SETTING' })
         }

@@ -4,12 +4,15 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { EventLog } from '../../src/events/event-log.js'
 import { checkHealth } from '../../src/health/health.js'
 import { eventLogLook } from '../../src/health/looks.js'
+import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
 import { EVENT } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
 import { startMailServer } from '../support/mail-server.js'
+import { openRedis, redisMissing } from '../support/redis.js'
+import { clusterMissing, startCluster } from '../support/redis-cluster.js'
 import { closedPort, startProxyBefore } from '../support/tcp-proxy.js'
 
 describe('app.smartRateLimit.health()', () => {
@@ -99,6 +102,56 @@ describe('app.smartRateLimit.health()', () => {
     assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate"$/)
   })
 
+  test('a database that answers and takes no writes is told of', { skip: postgresqlMissing }, async (t) => {
+    const { url, schema, close } = await openTestDatabase('postgresql')
+    t.after(close)
+    const readOnly = new URL(url)
+    readOnly.searchParams.set('options', '-c default_transaction_read_only=on')
+    const database = { database: readOnly.href, schema }
+    const counting = await startApp(t, { database: null, plugin: { ...database, middleware: { backend: 'database' } } })
+    const { ready, checks } = await counting.app.smartRateLimit.health()
+    assert.equal(ready, false)
+    assert.match(checks.database.detail, /read-only transaction/)
+
+    const logging = await startApp(t, { database: null, plugin: { ...database, logEvents: true } })
+    await logging.statuses(3, '/')
+    await logging.app.smartRateLimit.events.flush()
+    const health = await logging.app.smartRateLimit.health()
+    assert.deepEqual([health.ready, health.checks.database.status], [true, 'ok'])
+    assert.match(
+      health.checks.events.detail,
+      /^0 s behind, 0 waiting, 3 lost since the start \(.*read-only transaction/,
+    )
+  })
+
+  test('a Redis that answers and takes no writes is told of', { skip: redisMissing }, async (t) => {
+    const { client, namespace, url } = openRedis(t)
+    await client.call('ACL', 'SETUSER', namespace, 'on', '>secret', '~*', '+@all', '-@write')
+    atEnd(t, () => client.call('ACL', 'DELUSER', namespace))
+    const redis = new URL(url)
+    redis.username = namespace
+    redis.password = 'secret'
+    const { app } = await startApp(t, {
+      database: null,
+      plugin: { redis: redis.href, namespace, middleware: { backend: 'redis' } },
+    })
+    const { ready, checks } = await app.smartRateLimit.health()
+    assert.equal(ready, false)
+    assert.match(checks.redis.detail, /can't run this command/)
+  })
+
+  test('a server of a cluster that is taken for a Redis of its own is told of', { skip: clusterMissing }, async (t) => {
+    const { url, stop } = await startCluster()
+    atEnd(t, stop)
+    for (const [redis, status] of [
+      [url, 'ok'],
+      [url.replace('?cluster=true', ''), 'failing'],
+    ] as const) {
+      const { app } = await startApp(t, { database: null, plugin: { redis, middleware: { backend: 'redis' } } })
+      assert.equal((await app.smartRateLimit.health()).checks.redis.status, status)
+    }
+  })
+
   test('Redis is asked where the counters are in it', async (t) => {
     const redis = `redis://127.0.0.1:${await closedPort()}`
     const { app } = await startApp(t, { database: null, plugin: { redis, middleware: { backend: 'redis' } } })
@@ -149,4 +202,27 @@ test('a log is behind by the time that its oldest event waits, and fails after t
   finish()
   await events.flush()
   assert.equal(events.lagMs(), 0)
+})
+
+test('a log that loses its events fails until one is written', async () => {
+  let fails = true
+  const events = new EventLog({
+    write: async () => {
+      if (fails) throw new Error('the disk is full')
+    },
+    batchSize: 1,
+    bufferSize: 10,
+    now: () => EVENT.timestampMs,
+    log: { error: () => undefined },
+  })
+  const look = async () => (await checkHealth({ events: eventLogLook(events) })).checks.events
+
+  events.record(EVENT)
+  await events.flush()
+  const detail = '0 s behind, 0 waiting, 1 lost since the start (the disk is full)'
+  assert.deepEqual(await look(), { status: 'failing', detail })
+  fails = false
+  events.record(EVENT)
+  await events.flush()
+  assert.equal((await look()).status, 'ok')
 })

@@ -179,7 +179,27 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(log, ['Rate limit schedule: job failed: on purpose'])
   })
 
-  test('a database that is away is logged once, and the schedule goes on', async (t) => {
+  test('a failure is told to the apps that have the job, and to everybody for two days', async (t) => {
+    const clock = fakeClock()
+    const database = await open(clock)
+    t.after(database.close)
+    const { scheduler } = startProcess(database, clock, async () => 'webhook failed (status 500)', 'alerts@shop')
+    clock.advance(5 * MINUTE_MS)
+    await scheduler.tick()
+    const leases = new JobLeases(database.database)
+    const everybody = scheduleLook(leases, clock)
+
+    assert.equal(await scheduleLook(leases, clock, ['alerts'])(), 'nothing was due yet')
+    await assert.rejects(async () => everybody(), /^Error: alerts@shop failed: webhook failed \(status 500\)$/)
+    clock.advance(49 * HOUR_MS)
+    await assert.rejects(async () => scheduleLook(leases, clock, ['alerts@shop'])(), /status 500/)
+    assert.equal(
+      await everybody(),
+      'alerts@shop failed: webhook failed (status 500) (176400 s ago, and did not run since)',
+    )
+  })
+
+  test('a database that is away is logged once, and the schedule goes on, with the moment it missed', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
     t.after(database.close)
@@ -197,10 +217,15 @@ forEachDatabase((_provider, open) => {
     }
     assert.deepEqual([runs, log.length], [0, 1])
     await database.database.execute(`ALTER TABLE ${away} RENAME TO "rate_limit_job"`)
-    clock.advance(5 * MINUTE_MS)
+    // It missed the last moment, and makes up for that one.
+    clock.advance(MINUTE_MS)
+    await scheduler.tick()
+    await scheduler.tick()
+    assert.equal(runs, 1)
+    clock.advance(4 * MINUTE_MS)
     await scheduler.tick()
 
-    assert.equal(runs, 1)
+    assert.equal(runs, 2)
   })
 })
 

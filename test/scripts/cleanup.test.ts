@@ -153,9 +153,9 @@ describe('ratelimit cleanup', () => {
     )
   })
 
-  test('a batch size of 0 or -1 is wrong usage, and deletes nothing', async () => {
+  test('a batch size of 0, -1 or more than 100000 is wrong usage, and deletes nothing', async () => {
     await createCounters('expired', 1, 10)
-    for (const size of ['0', '-1']) {
+    for (const size of ['0', '-1', '100001']) {
       const { status, stderr } = await cleanup('--batch-size', size)
       assert.equal(status, 2)
       assert.match(stderr, new RegExp(`^ratelimit cleanup: --batch-size is "${size}": give a whole number of rows, `))

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { MAX_BATCH_SIZE } from '../../../src/db/batches.js'
 import { didYouMean } from './suggest.js'
 import { UsageError } from './usage-error.js'
 
@@ -50,6 +51,16 @@ export interface ParsedOptions<Given extends Options> {
   readonly json: boolean
   readonly help: boolean
 }
+
+/** Of commands that delete. */
+export const BATCH_SIZE = {
+  type: 'integer',
+  of: 'rows',
+  min: 1,
+  max: MAX_BATCH_SIZE,
+  default: 1000,
+  help: 'rows that one statement deletes',
+} as const satisfies Integer
 
 /** What every command takes besides its own options. */
 const COMMON_OPTIONS: Options = {
