@@ -16,7 +16,9 @@ export function homePage(
     const [rules, active, overrides, summary, offenders] = await Promise.all([
       client.rateLimitRule.count(),
       client.rateLimitRule.count({ where: { isActive: true } }),
-      client.rateLimitOverride.count(),
+      client.rateLimitOverride.count({
+        where: { OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(clock.now()) } }] },
+      }),
       analytics.getTrafficSummary({ days: 1 }),
       analytics.getTopOffenders({ days: 1, limit: OFFENDERS }),
     ])
@@ -27,7 +29,7 @@ export function homePage(
         : 'Rules and overrides are off on this server: they apply while useDynamicRules is true.',
       tiles: [
         { label: 'Active rules', value: formatCount(active), detail: `of ${formatCount(rules)}`, resource: 'rules' },
-        { label: 'Overrides', value: formatCount(overrides), detail: 'clients of their own', resource: 'overrides' },
+        { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
         {
           label: 'Requests today',
           value: formatCount(summary.total),

@@ -33,7 +33,7 @@ const LAYERS = [
   ['rules', 'stores', 'events'],
   ['db'],
   ['limiter', 'settings-check'],
-  ['clock', 'errors', 'package-root', 'visible'],
+  ['clock', 'errors', 'package-root', 'readable-url', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 

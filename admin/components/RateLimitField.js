@@ -22,7 +22,7 @@ export default function RateLimitField({ property, record, filter, onChange, whe
       return boxes(h, [{ ...common, label: custom.label, checked: String(value) === 'true', change }])
     if (kind === 'methods')
       return h(Box, { id, role: 'group', 'aria-label': 'Methods' }, methodBoxes(h, String(value), change))
-    if (kind === 'key') return keyControl(h, common, String(value), change)
+    if (kind === 'key') return keyControl(h, common, custom.options, String(value), change)
     if (kind === 'select') return choice(h, common, custom.options, value, change)
     if (kind === 'lines') {
       return h('textarea', { ...common, rows: 2, value, className: 'rate-limit-input', onChange: typed(change) })
@@ -78,17 +78,12 @@ function methodBoxes(h, value, change) {
   ])
 }
 
-function keyControl(h, common, value, change) {
+function keyControl(h, common, options, value, change) {
   const isHeader = value.startsWith('header:')
-  const kinds = [
-    { value: 'ip', label: 'IP address' },
-    { value: 'user', label: 'User' },
-    { value: 'header:', label: 'Header' },
-  ]
   return h(
     'div',
     { className: 'rate-limit-row' },
-    choice(h, common, kinds, isHeader ? 'header:' : value, change),
+    choice(h, common, options, isHeader ? 'header:' : value, change),
     isHeader
       ? h('input', {
           'aria-label': 'Header name',

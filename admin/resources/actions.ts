@@ -1,5 +1,12 @@
 /** Who may do what: every action asks, and what is not meant to be done there is refused, by button and by address. */
-import { type Action, type ActionContext, type ActionRequest, type ActionResponse, AppError } from 'adminjs'
+import {
+  type Action,
+  type ActionContext,
+  type ActionRequest,
+  type ActionResponse,
+  AppError,
+  type BaseRecord,
+} from 'adminjs'
 
 /** An action, as far as it is not AdminJS's own. */
 export type PanelAction = Partial<Action<ActionResponse>>
@@ -14,7 +21,7 @@ export function allowed(action: PanelAction = {}): PanelAction {
 }
 
 /** An action that there is not. */
-export const REFUSED: PanelAction = { isAccessible: false, isVisible: false }
+const REFUSED: PanelAction = { isAccessible: false, isVisible: false }
 
 /** For tables that only programs write. */
 export const READ_ONLY = {
@@ -53,4 +60,10 @@ export const EDITABLE = {
 /** What is told above a page, as it is. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {
   return { message: 'told', type, options: { defaultValue: text } }
+}
+
+/** A call of a record action has a record: the controller found it. */
+export function recordOf({ record }: ActionContext): BaseRecord {
+  if (record === undefined) throw new Error('A record action was called without a record')
+  return record
 }

@@ -1,10 +1,10 @@
-import type { ActionContext, BaseRecord, ViewHelpers } from 'adminjs'
+import type { ActionContext, ViewHelpers } from 'adminjs'
 import { messageOf, RevertError, RuleValidationError } from '../../src/errors.js'
 import { visible } from '../../src/staff/format.js'
 import { type Condition, type FilterValues, isExactly, textOf } from '../conditions.js'
 import { PanelResource, type Row } from '../panel-resource.js'
-import { allowed, notice, type PanelAction, READ_ONLY } from './actions.js'
-import { MOMENT, only } from './fields.js'
+import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './actions.js'
+import { filterBy, MOMENT, only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
 
 /** The history of rules and overrides, with a way back. */
@@ -47,8 +47,8 @@ export function changes({ client, internals, limits }: Parts): AdminResource {
         id: only(),
         changedAt: MOMENT,
         difference: { isSortable: false, isVisible: { list: true, show: true }, components: LINES },
-        entity: { availableValues: choices('rule', 'override') },
-        action: { availableValues: choices('create', 'update', 'delete') },
+        entity: filterBy(choices('rule', 'override')),
+        action: filterBy(choices('create', 'update', 'delete')),
       },
       actions: { ...READ_ONLY, revert: allowed(revertAction(limits.rules.revert)) },
       translations: { en: TEXTS },
@@ -124,13 +124,9 @@ function fieldsOf(json: unknown): Readonly<Record<string, unknown>> {
 
 function told(name: string, value: unknown): string {
   if (value === null || value === undefined || value === '') return '(none)'
-  return name === 'expiresAt' ? new Date(Number(value)).toISOString() : visible(String(value))
-}
-
-/** A call of a record action has a record: the controller found it. */
-export function recordOf({ record }: ActionContext): BaseRecord {
-  if (record === undefined) throw new Error('A record action was called without a record')
-  return record
+  const moment = new Date(name === 'expiresAt' ? Number(value) : Number.NaN)
+  // Raw SQL can have written a number that is no moment.
+  return Number.isNaN(moment.getTime()) ? visible(String(value)) : moment.toISOString()
 }
 
 function listOf(h: ViewHelpers): string {

@@ -1,3 +1,4 @@
+import { visible } from '../../src/staff/format.js'
 import { panelLinks } from '../../src/staff/panel-links.js'
 import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
@@ -27,7 +28,11 @@ export function events({ client, internals }: Parts): AdminResource {
       ipAddress: isExactly,
     },
     order: [{ timestamp: 'desc' }, { id: 'desc' }],
-    shown: ({ key }) => ({
+    shown: ({ key, path, method, ruleName }) => ({
+      key: visible(String(key)),
+      path: visible(String(path)),
+      method: visible(String(method)),
+      ruleName: visible(String(ruleName)),
       links: {
         offender: offenderHref(places, String(key)),
         ...(places.panel === undefined ? {} : panelLinks(places.panel, String(key), clock.now())),

@@ -51,6 +51,7 @@ export function ruleFields(): Record<string, PropertyOptions> {
     key: {
       ...field({
         kind: 'key',
+        options: KEY_OPTIONS,
         help: 'Whose requests are counted together. Where there is no user or no such header, the IP address counts.',
         initial: 'ip',
       }),

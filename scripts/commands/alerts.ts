@@ -1,7 +1,7 @@
+import type { Offender } from '../../src/alerts/offender.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
 import type { ChannelOutcome } from '../../src/alerts/tell.js'
 import { type Analytics, analyticsOf } from '../../src/analytics/analytics.js'
-import type { Offender } from '../../src/analytics/top-offenders.js'
 import { type CommandResult, defineCommand } from './support/command.js'
 import {
   commandSettings,

@@ -1,8 +1,4 @@
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
 import type { OpenDatabase } from '../../src/client.js'
-import type { Database } from '../../src/db/database.js'
-import { sqlitePath } from '../../src/db/sqlite.js'
 import { checkHealth, HEALTH_CHECKS, type Looks } from '../../src/health/health.js'
 import {
   databaseLook,
@@ -17,7 +13,13 @@ import type { Settings } from '../../src/settings.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { RedisStore } from '../../src/stores/redis-store.js'
 import { type CommandResult, defineCommand } from './support/command.js'
-import { commandSettings, DATABASE_ENVIRONMENT, DATABASE_OPTIONS, withDatabase } from './support/open-database.js'
+import {
+  commandSettings,
+  DATABASE_ENVIRONMENT,
+  DATABASE_OPTIONS,
+  missingFile,
+  withDatabase,
+} from './support/open-database.js'
 
 export const health = defineCommand({
   name: 'health',
@@ -62,6 +64,7 @@ function looksOf(
   { client, database }: OpenDatabase,
   redis: RedisStore | undefined,
 ): Looks {
+  const missing = missingFile(database)
   const toDatabase = {
     database: databaseLook(database, clock, new DatabaseStore({ database: client })),
     rules: ruleTableLook(database),
@@ -69,17 +72,12 @@ function looksOf(
     schedule: scheduleLook(new JobLeases(database), clock),
   }
   return {
-    ...(isMissing(database) ? { database: () => missing(database) } : toDatabase),
+    ...(missing === undefined ? toDatabase : { database: () => fail(`there is no database at ${missing}`) }),
     ...(redis === undefined ? {} : { redis: redisLook(redis, clock) }),
     ...(alerts.emails.length === 0 ? {} : { mail: mailLook(alerts) }),
   }
 }
 
-/** Opening a file would create it. */
-function isMissing({ url }: Database): boolean {
-  return url.startsWith('file:') && !existsSync(sqlitePath(url))
-}
-
-function missing({ url }: Database): never {
-  throw new Error(`there is no database at ${resolve(sqlitePath(url))}`)
+function fail(problem: string): never {
+  throw new Error(problem)
 }

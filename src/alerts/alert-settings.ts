@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { SECOND_MS } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
+import { readableUrl } from '../readable-url.js'
 import { checkFields, Flag, withoutUndefined } from '../settings-check.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
@@ -113,14 +114,8 @@ export function resolveAlertSettings(options: AlertSettingOptions, called = (nam
 }
 
 function isSmtpUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, hostname, username, password } = new URL(text)
-  try {
-    decodeURIComponent(username + password)
-  } catch {
-    return false
-  }
-  return (protocol === 'smtp:' || protocol === 'smtps:') && hostname !== ''
+  const url = readableUrl(text)
+  return (url?.protocol === 'smtp:' || url?.protocol === 'smtps:') && url.hostname !== ''
 }
 
 function checkedKey(setting: string, secret: string): Buffer {

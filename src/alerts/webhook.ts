@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { urlToHttpOptions } from 'node:url'
 import type { Clock } from '../clock.js'
 import { codeOf } from '../errors.js'
+import { readableUrl } from '../readable-url.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
 import type { AlertMessage } from './message.js'
 import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
@@ -84,14 +85,8 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
 
 /** A URL that can be posted to; undefined for any other text, also for one whose password has a stray percent sign. */
 export function webhookUrl(text: string): URL | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return undefined
-  try {
-    decodeURIComponent(url.username + url.password)
-    return url
-  } catch {
-    return undefined
-  }
+  const url = readableUrl(text)
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 
 /** Not what came too late: whoever got it may be at work on it, and a run has to come to its end. */

@@ -2,8 +2,6 @@ import type { Offender } from '../alerts/offender.js'
 import { rankOffenders } from './offender-ranking.js'
 import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
 
-export type { Offender }
-
 /** The keys with the most refused requests. */
 export function topOffenders({ days = 7, limit = 100 }: RankingOptions = {}): Report<readonly Offender[]> {
   checkDays(days)

@@ -1,6 +1,6 @@
 import { DAY_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
-import type { Period } from './period.js'
+import { type Period, SPANS } from './period.js'
 import { repairRollups } from './repair-rollups.js'
 import { differencesOf } from './rollup-differences.js'
 
@@ -63,7 +63,7 @@ async function nextDay({ dialect, query }: Database, day: number): Promise<numbe
        WHERE "timestamp" >= ${dialect.fromMs('$1')} ORDER BY "timestamp" LIMIT 1
      ) AS first_event`,
     ...['rate_limit_traffic_rollup', 'rate_limit_blocked_rollup'].flatMap((table) =>
-      [1, 24].map(
+      SPANS.map(
         (span) =>
           `SELECT MIN(bucket) * ${span} / 24 AS day FROM ${dialect.table(table)}
            WHERE span = ${span} AND bucket >= ${dialect.whole('$2')} / ${span}`,

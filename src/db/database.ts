@@ -1,4 +1,5 @@
 import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
+import { readableUrl } from '../readable-url.js'
 import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
@@ -147,7 +148,7 @@ export function redactUrl(url: string): string {
  */
 export function checkDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {
-    if (canConnectTo(url)) return
+    if (readableUrl(url) !== undefined) return
     throw new InvalidSettingError(
       `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
     )
@@ -156,16 +157,6 @@ export function checkDatabaseUrl(url: string, setting = 'database'): void {
   throw new InvalidSettingError(
     `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
   )
-}
-
-function canConnectTo(url: string): boolean {
-  try {
-    const { username, password } = new URL(url)
-    decodeURIComponent(username + password)
-    return true
-  } catch {
-    return false
-  }
 }
 
 const databases = new WeakMap<object, Database>()

@@ -1,4 +1,5 @@
 import { InvalidSettingError } from '../errors.js'
+import { readableUrl } from '../readable-url.js'
 import { redactUrl } from './database.js'
 
 /** Where a Redis is, as a URL says it. */
@@ -21,7 +22,7 @@ const BETWEEN_URLS = /,\s*(?=rediss?:\/\/)/
  */
 export function parseRedisUrl(text: string, setting = 'redis'): RedisAddress {
   const [first = '', ...others] = text.split(BETWEEN_URLS)
-  const parsed = [first, ...others].map((url) => (REDIS_URL.test(url) ? parse(url) : undefined))
+  const parsed = [first, ...others].map((url) => (REDIS_URL.test(url) ? readableUrl(url) : undefined))
   if (parsed.includes(undefined)) {
     throw new InvalidSettingError(
       `Setting "${setting}" is ${JSON.stringify(redactUrl(text))}: give redis://user:password@host:6379 (rediss:// with TLS; percent-encode # / ? % @ in the name and the password; for a cluster several of them with commas between, or one with ?cluster=true)`,
@@ -29,14 +30,4 @@ export function parseRedisUrl(text: string, setting = 'redis'): RedisAddress {
   }
   const saysCluster = parsed[0]?.searchParams.get('cluster') === 'true'
   return { urls: [first, ...others], isCluster: saysCluster || others.length > 0 }
-}
-
-function parse(url: string): URL | undefined {
-  try {
-    const parsed = new URL(url)
-    decodeURIComponent(parsed.username + parsed.password)
-    return parsed
-  } catch {
-    return undefined
-  }
 }

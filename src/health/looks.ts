@@ -10,7 +10,7 @@ import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
 import type { Store } from '../stores/store.js'
 import type { Look } from './health.js'
 
-/** A mail server that takes longer is not asked again and again: half of what a look may take. */
+/** Shorter than a look may take, so that what is told is what the mail server did not do. */
 const MAIL_TIMEOUT_MS = 2_500
 /** Events that wait for longer are behind: a batch takes milliseconds. */
 const MAX_LAG_MS = 10 * SECOND_MS

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAnalytics } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
+
 import { fakeClock } from '../support/clock.js'
 import { headerOf, partOf, startMailServer } from '../support/mail-server.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'
@@ -92,7 +94,7 @@ test('a script without a server has the same alerts, and hears of failures', asy
     alertWebhook: receiver.url,
     log: { error: (_details, message) => messages.push(message) },
   })
-  t.after(() => analytics.close())
+  atEnd(t, () => analytics.close())
   const { channels } = await analytics.sendOffenderAlerts()
 
   assert.deepEqual(channels, { webhook: { sent: false, error: 'status 404' } })

@@ -9,6 +9,7 @@ import fastifySession from '@fastify/session'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../../admin/index.js'
 import { rateLimitPlugin, staffAccounts } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
 import { captureLog, openDatabase } from '../support/build-app.js'
 import { formOf } from '../support/panel-app.js'
 import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from '../support/staff-app.js'
@@ -40,7 +41,7 @@ function hostRoutes(app: FastifyInstance): void {
 
 async function withLimits(t: TestContext, app: FastifyInstance) {
   const database = await openDatabase(t, 'sqlite')
-  t.after(() => app.close())
+  atEnd(t, () => app.close())
   await app.register(rateLimitPlugin, { database: database.client, useDynamicRules: true })
   return database
 }

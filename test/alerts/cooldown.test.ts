@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import type { AlertSettingOptions } from '../../src/alerts/alert-settings.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import { startAlerts } from '../support/alerts.js'
@@ -226,12 +226,5 @@ forEachDatabase((_provider, open) => {
 
     assert.deepEqual(channels.webhook, { sent: true })
     assert.match(log[0]?.message ?? '', /cool-down does not hold.*: A table is missing .*"ratelimit migrate"/)
-  })
-})
-
-describe('settings of alerts', () => {
-  test('alertResolved without a cool-down is refused', async (t) => {
-    const { analytics } = await startAlerts(t)
-    assert.throws(() => analytics({ alertResolved: true }), /"alertResolved" is true without "alertCooldown"/)
   })
 })

@@ -23,7 +23,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: 'exactly', blocked: 5, allowed: 5, atMs: clock.now() })
     await logEvents(client, { key: 'few', blocked: 4, allowed: 9, atMs: clock.now() })
     await logEvents(client, { key: 'bygone', blocked: 10, atMs: clock.now() - 2 * DAY_MS })
-    const analytics = analyticsOf(database, clock, undefined)
+    const analytics = analyticsOf(database, clock)
 
     const offenders = [
       { key: 'many', blocked_count: 10 },

@@ -38,7 +38,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'bad', blocked: 4, atMs: clock.now() })
     await logEvents(client, { key: 'worse,"much"', blocked: 5, atMs: clock.now() })
-    const analytics = analyticsOf(database, clock, undefined)
+    const analytics = analyticsOf(database, clock)
 
     assert.equal(await analytics.offendersCsv(), 'key,blocked_count\r\n"worse,""much""",5\r\nbad,4\r\n')
     assert.equal(await analytics.offendersCsv({ limit: 1 }), 'key,blocked_count\r\n"worse,""much""",5\r\n')

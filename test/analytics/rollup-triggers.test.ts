@@ -12,7 +12,9 @@ import { DAY_MS, HOUR_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
 import { sqlitePath } from '../../src/db/sqlite.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
+
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
@@ -41,7 +43,7 @@ async function compareNowAndFolded(database: Database): Promise<void> {
 forEachDatabase((_provider, open) => {
   test('what is written through the client counts, and what a transaction takes back does not', async (t) => {
     const { client, database, close } = await open()
-    t.after(close)
+    atEnd(t, close)
     await logEvents(client, { key: 'user:1', allowed: 3, blocked: 2, atMs: NOW_MS - HOUR_MS })
     const { id } = await client.rateLimitEvent.create({
       data: {
@@ -69,7 +71,7 @@ forEachDatabase((_provider, open) => {
 
   test('thousands of events are folded by themselves, and nothing is left to fold for long', async (t) => {
     const { database, close } = await open()
-    t.after(close)
+    atEnd(t, close)
     // PostgreSQL throws dice: that it folds after none of these batches happens once in 30,000 times.
     for (let batch = 0; batch < 8; batch++) {
       await insertEvents(
@@ -85,7 +87,7 @@ forEachDatabase((_provider, open) => {
 
   test('an hour and a day keep 256 paths apart, and count all others as one', async (t) => {
     const { database, close } = await open()
-    t.after(close)
+    atEnd(t, close)
     const strange = Array.from({ length: 3_000 }, (_, place) => blocked(NOW_MS, { path: `/${place}` }))
     await insertEvents(database, Array(50).fill(blocked(NOW_MS, { path: '/busy' })))
     await insertEvents(database, strange)
@@ -118,7 +120,7 @@ forEachDatabase((_provider, open) => {
 
   test('rollups of a log that was deleted are gone, and its trend is not', async (t) => {
     const { client, database, close } = await open(fakeClock(NOW_MS))
-    t.after(close)
+    atEnd(t, close)
     const old = NOW_MS - 40 * DAY_MS
     await insertEvents(database, [
       blocked(old),
@@ -146,7 +148,7 @@ forEachDatabase((_provider, open) => {
 
   test('the trend follows an event that is corrected', async (t) => {
     const { database, close } = await open()
-    t.after(close)
+    atEnd(t, close)
     await insertEvents(database, [blocked(NOW_MS)])
     await foldRollups(database)
     const { dialect } = database
@@ -163,7 +165,7 @@ forEachDatabase((_provider, open) => {
 
   test('the events that were there before the rollups are in them', async (t) => {
     const { database, close } = await open()
-    t.after(close)
+    atEnd(t, close)
     await insertEvents(database, [blocked(NOW_MS), blocked(NOW_MS - DAY_MS), blocked(NOW_MS, { outcome: 'allowed' })])
     await forgetRollups(database)
     await database.migrate()
@@ -195,7 +197,7 @@ async function forgetRollups(database: Database): Promise<void> {
 
 test('on SQLite, whatever INSERT does about a conflict is noticed', async (t) => {
   const { database, close } = await openTestDatabase('sqlite')
-  t.after(close)
+  atEnd(t, close)
   const columns = 'id, "timestamp", key, path, method, allowed, count, "limit"'
   await database.execute(`INSERT INTO rate_limit_event (${columns}) VALUES (5, ${NOW_MS}, 'a', '/', 'GET', 0, 1, 1)`)
   const again = `VALUES (5, ${NOW_MS - HOUR_MS}, 'b', '/b', 'POST', 1, 3, 1)`
@@ -243,7 +245,7 @@ test('on SQLite, rows that others take the place of are noticed, however they do
   for (const recursive of ['OFF', 'ON']) {
     for (const [before, ...then] of ways) {
       const { database, url, close } = await openTestDatabase('sqlite')
-      t.after(close)
+      atEnd(t, close)
       const host = new BetterSqlite3(sqlitePath(url))
       host.pragma(`recursive_triggers = ${recursive}`)
       for (const sql of [insert(5, '/'), before, ...then]) host.exec(sql)
@@ -255,7 +257,7 @@ test('on SQLite, rows that others take the place of are noticed, however they do
 
 test('on SQLite, four processes that write at once lose nothing', async (t) => {
   const { database, url, close } = await openTestDatabase('sqlite')
-  t.after(close)
+  atEnd(t, close)
   const writer = `
     const database = require('better-sqlite3')(process.argv[1], { timeout: 10_000 })
     for (let round = 0; round < 30; round++) {
@@ -273,7 +275,7 @@ test('on SQLite, four processes that write at once lose nothing', async (t) => {
 
 test('on SQLite, timestamps of every kind are counted where the log has them', async (t) => {
   const { database, close } = await openTestDatabase('sqlite')
-  t.after(close)
+  atEnd(t, close)
   for (const timestamp of [
     "'2026-01-15 12:00:00'",
     "'no time'",
@@ -302,7 +304,7 @@ test('on SQLite, timestamps of every kind are counted where the log has them', a
 describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
   test('infinity, TRUNCATE and ON CONFLICT are noticed', async (t) => {
     const { database, close } = await openTestDatabase('postgresql')
-    t.after(close)
+    atEnd(t, close)
     const table = database.dialect.table('rate_limit_event')
     const insert = `INSERT INTO ${table} (id, "timestamp", key, path, method, allowed, count, "limit")`
     await database.execute(
@@ -324,9 +326,9 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
 
   test('four writers at once neither deadlock nor lose anything', async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
-    t.after(close)
+    atEnd(t, close)
     const writers = await Promise.all(Array.from({ length: 4 }, () => connect(url, schema)))
-    t.after(() => Promise.all(writers.map((writer) => writer.end())))
+    atEnd(t, () => Promise.all(writers.map((writer) => writer.end())))
     await Promise.all(writers.map((writer, place) => writeForAWhile(writer, place)))
     assert.equal(await rowsOf(database, 'rate_limit_event'), 4 * 30 * 100 - 4 * 8 * 20)
     await compareNowAndFolded(database)
@@ -334,9 +336,9 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
 
   test('a transaction of a host that keeps its snapshot writes events while others fold', async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
-    t.after(close)
+    atEnd(t, close)
     const host = await connect(url, schema)
-    t.after(() => host.end())
+    atEnd(t, () => host.end())
     await host.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
     await host.query('SELECT count(*) FROM rate_limit_event')
     await insertEvents(database, Array(5_000).fill(blocked(NOW_MS)))
@@ -348,9 +350,9 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
 
   test('a pile that nobody could fold is folded in parts, none of which takes long', async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
-    t.after(close)
+    atEnd(t, close)
     const host = await connect(url, schema)
-    t.after(() => host.end())
+    atEnd(t, () => host.end())
     await host.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
     await host.query(
       `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
@@ -367,9 +369,9 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
 
   test('TRUNCATE is refused to a transaction that keeps its snapshot, and so cannot take all there is', async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
-    t.after(close)
+    atEnd(t, close)
     const host = await connect(url, schema)
-    t.after(() => host.end())
+    atEnd(t, () => host.end())
     await host.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
     await host.query('SELECT count(*) FROM rate_limit_event')
     await insertEvents(database, [blocked(NOW_MS)])

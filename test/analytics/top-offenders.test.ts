@@ -17,7 +17,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: 'good', allowed: 9, atMs: clock.now() })
     await logEvents(client, { key: 'bygone', blocked: 9, atMs: clock.now() - 8 * DAY_MS })
 
-    assert.deepEqual(await analyticsOf(database, clock, undefined).getTopOffenders(), [
+    assert.deepEqual(await analyticsOf(database, clock).getTopOffenders(), [
       { key: 'bad', blocked_count: 5 },
       { key: 'meh', blocked_count: 2 },
     ])
@@ -30,7 +30,7 @@ forEachDatabase((_provider, open) => {
     const keys = ['b', 'a', 'B', 'A', 'ä', 'a:1', 'a-1', 'a 1', '_', '10', '9', 'ａ', '\u{1f600}']
     for (const key of keys) await logEvents(client, { key, blocked: 1, atMs: clock.now() })
 
-    const offenders = await analyticsOf(database, clock, undefined).getTopOffenders()
+    const offenders = await analyticsOf(database, clock).getTopOffenders()
     assert.deepEqual(
       offenders.map(({ key }) => key),
       keys.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other))),
@@ -43,7 +43,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     for (const key of ['c', 'a', 'b']) await logEvents(client, { key, blocked: 1, atMs: clock.now() })
 
-    const offenders = await analyticsOf(database, clock, undefined).getTopOffenders({ limit: 2 })
+    const offenders = await analyticsOf(database, clock).getTopOffenders({ limit: 2 })
     assert.deepEqual(
       offenders.map(({ key }) => key),
       ['a', 'b'],

@@ -14,7 +14,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 2, blocked: 3, atMs: clock.now() })
 
-    assert.deepEqual(await analyticsOf(database, clock, undefined).getTrafficSummary(), {
+    assert.deepEqual(await analyticsOf(database, clock).getTrafficSummary(), {
       days: 1,
       total: 5,
       allowed: 2,
@@ -42,7 +42,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 2, blocked: 1, atMs: clock.now() })
 
-    const { block_rate } = await analyticsOf(database, clock, undefined).getTrafficSummary()
+    const { block_rate } = await analyticsOf(database, clock).getTrafficSummary()
     assert.equal(block_rate, 1 / 3)
   })
 
@@ -50,7 +50,7 @@ forEachDatabase((_provider, open) => {
     const clock = fakeClock()
     const { client, database, close } = await open(clock)
     t.after(close)
-    const analytics = analyticsOf(database, clock, undefined)
+    const analytics = analyticsOf(database, clock)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 1, atMs: clock.now() - DAY_MS })
     assert.equal((await analytics.getTrafficSummary({ days: 1 })).total, 1)
 
@@ -66,7 +66,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 1, atMs: 0 })
 
-    assert.equal((await analyticsOf(database, clock, undefined).getTrafficSummary({ days: 1e9 })).total, 1)
+    assert.equal((await analyticsOf(database, clock).getTrafficSummary({ days: 1e9 })).total, 1)
   })
 
   test('a number of days that is none is refused, with what to give instead', async (t) => {
@@ -89,6 +89,6 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     database.beforeReport.add(() => logEvents(client, { key: 'ip:203.0.113.7', blocked: 1, atMs: clock.now() }))
 
-    assert.equal((await analyticsOf(database, clock, undefined).getTrafficSummary()).blocked, 1)
+    assert.equal((await analyticsOf(database, clock).getTrafficSummary()).blocked, 1)
   })
 })

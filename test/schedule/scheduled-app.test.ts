@@ -76,7 +76,15 @@ test('with enabled: false nothing is scheduled', async (t) => {
     database,
     plugin: { clock, enabled: false, schedule: { cleanup: '* * * * *' } },
   })
+  // A witness that the moment has come.
+  await startApp(t, { database, plugin: { clock, namespace: 'witness', schedule: { cleanup: '* * * * *' } } })
   clock.advance(SHORTLY_MS)
+  const leases = new JobLeases(database.database)
+  await eventually('the other app has run its job', async () => (await leases.records()).length > 0)
+  assert.deepEqual(
+    (await leases.records()).map(({ name }) => name),
+    ['cleanup@witness'],
+  )
   const { ok, checks } = await app.smartRateLimit.health()
   assert.equal(ok, true)
   assert.ok(Object.values(checks).every(({ status }) => status === 'off'))

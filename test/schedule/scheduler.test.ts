@@ -4,7 +4,9 @@ import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import { scheduleLook } from '../../src/health/looks.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
 import { type Job, Scheduler } from '../../src/schedule/scheduler.js'
+import { atEnd } from '../support/at-end.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
+
 import { forEachDatabase, openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 
@@ -27,7 +29,7 @@ forEachDatabase((_provider, open) => {
   test('a job runs once at each moment of its schedule, whichever of the processes does it', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let runs = 0
     const run = async () => {
       runs++
@@ -52,7 +54,7 @@ forEachDatabase((_provider, open) => {
   test('processes whose clocks differ take each moment once', async (t) => {
     const [clock, behind] = [fakeClock(), fakeClock()]
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let runs = 0
     const run = async () => {
       runs++
@@ -74,7 +76,7 @@ forEachDatabase((_provider, open) => {
   test('a job that still runs is passed over, in its own process and in others', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let runs = 0
     let finish: (value: null) => void = () => undefined
     const run = () => {
@@ -107,7 +109,7 @@ forEachDatabase((_provider, open) => {
   test('the lease of a process that died ends after two minutes, and another one has the next moment', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     const leases = new JobLeases(database.database)
     const dead = await leases.take('job', clock.now(), clock.now())
     assert.notEqual(dead, undefined)
@@ -125,7 +127,7 @@ forEachDatabase((_provider, open) => {
     test(`a clock that was ${hours} hours ahead keeps no job from running, whether it ended or died`, async (t) => {
       const clock = fakeClock()
       const database = await open(clock)
-      t.after(database.close)
+      atEnd(t, database.close)
       const leases = new JobLeases(database.database)
       const future = clock.now() + hours * HOUR_MS
       const holder = await leases.take('ended', future, future)
@@ -140,7 +142,7 @@ forEachDatabase((_provider, open) => {
   test('after a clock was set back the schedule goes on by that clock', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let runs = 0
     const { scheduler } = startProcess(database, clock, async () => {
       runs++
@@ -160,7 +162,7 @@ forEachDatabase((_provider, open) => {
   test('what failed is kept until the next run, and logged', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     const outcomes = [
       () => Promise.reject(new Error('on purpose')),
       async () => 'webhook failed (status 500)',
@@ -182,7 +184,7 @@ forEachDatabase((_provider, open) => {
   test('a failure is told to the apps that have the job, and to everybody for two days', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     const { scheduler } = startProcess(database, clock, async () => 'webhook failed (status 500)', 'alerts@shop')
     clock.advance(5 * MINUTE_MS)
     await scheduler.tick()
@@ -202,7 +204,7 @@ forEachDatabase((_provider, open) => {
   test('a database that is away is logged once, and the schedule goes on, with the moment it missed', async (t) => {
     const clock = fakeClock()
     const database = await open(clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let runs = 0
     const { scheduler, log } = startProcess(database, clock, async () => {
       runs++
@@ -233,7 +235,7 @@ describe('a scheduler that stops', () => {
   test('asks its jobs to, and waits for them', async (t) => {
     const clock = fakeClock()
     const database = await openTestDatabase('sqlite', clock)
-    t.after(database.close)
+    atEnd(t, database.close)
     let stopped = false
     const { scheduler, log } = startProcess(
       database,

@@ -34,7 +34,7 @@ async function startPruning(t: TestContext) {
   const child = startScript('ratelimit', ['prune-events', '--batch-size', '1', '--json'], {
     env: { RATELIMIT_DATABASE_URL: url },
   })
-  t.after(() => child.kill('SIGKILL'))
+  atEnd(t, () => child.kill('SIGKILL'))
   const output = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   await eventually('it has begun', async () => (await client.rateLimitEvent.count()) < EVENTS, 30_000)
   return { client, child, output }

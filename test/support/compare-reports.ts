@@ -17,7 +17,7 @@ export async function compareReports(
   const clock = fakeClock(nowMs)
   const events = await readEvents(database)
   const window = Recount.ofWindow(events, days, nowMs)
-  const analytics = analyticsOf(database, clock, undefined)
+  const analytics = analyticsOf(database, clock)
 
   assert.deepEqual(await analytics.getTrafficSummary({ days }), window.summary(days))
   assert.deepEqual(await analytics.getRuleHitCounts({ days }), window.ruleHits(50))

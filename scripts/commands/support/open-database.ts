@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type OpenDatabase, openDatabase } from '../../../src/client.js'
-import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA } from '../../../src/db/database.js'
+import { type Database, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA } from '../../../src/db/database.js'
 import { sqlitePath } from '../../../src/db/sqlite.js'
 import { messageOf } from '../../../src/errors.js'
 import { resolveSettings, type Settings } from '../../../src/settings.js'
@@ -49,10 +49,15 @@ export async function withDatabase<T>(settings: Settings, work: (opened: OpenDat
  */
 export function withExistingDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
   return withDatabase(settings, (opened) => {
-    const { url } = opened.database
-    if (url.startsWith('file:') && !existsSync(sqlitePath(url))) {
-      warnLine(`ratelimit: there is no database at ${resolve(sqlitePath(url))} yet, creating an empty one`)
-    }
+    const missing = missingFile(opened.database)
+    if (missing !== undefined) warnLine(`ratelimit: there is no database at ${missing} yet, creating an empty one`)
     return work(opened)
   })
+}
+
+/** Where a SQLite file would be that is not there: opening it would create it. */
+export function missingFile({ url }: Database): string | undefined {
+  if (!url.startsWith('file:')) return undefined
+  const path = resolve(sqlitePath(url))
+  return existsSync(path) ? undefined : path
 }

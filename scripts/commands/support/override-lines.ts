@@ -15,7 +15,7 @@ export interface OverrideRow {
 }
 
 /** Whether an override holds, and if not, why. */
-export function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 'not valid' {
+function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 'not valid' {
   if (invalidity(row) !== undefined) return 'not valid'
   return row.expiresAt !== null && row.expiresAt.getTime() <= nowMs ? 'expired' : 'active'
 }
