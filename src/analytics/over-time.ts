@@ -2,7 +2,7 @@ import { DAY_MS, HOUR_MS } from '../clock.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import type { Period } from './period.js'
-import { eventCounts, SUMS } from './traffic.js'
+import { bucketQueries, eventCounts, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
 export interface Bar extends TrafficCounts {
@@ -75,18 +75,17 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
 /** Counts by `hour`, from where they are fewest to read. The period is of whole bars. */
 function hoursSql({ dialect }: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
   const counts = 'total, blocked, would_block'
-  const during = (column: string, unitMs: number) =>
-    inRange(column, { from: period.startMs / unitMs, to: period.endMs / unitMs }, parameters)
   if (filter.key !== undefined) {
     return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
   }
-  const deltas = dialect.table('rate_limit_rollup_delta')
-  if (!isFiltering(filter)) {
-    return `SELECT hour, ${counts} FROM ${dialect.table('rate_limit_trend')} WHERE ${during('hour', HOUR_MS)}
-      UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE is_deletion = false AND ${during('hour', HOUR_MS)}`
+  if (isFiltering(filter)) {
+    const unitMs = span * HOUR_MS
+    const range = { span, from: period.startMs / unitMs, to: period.endMs / unitMs }
+    return bucketQueries(dialect, range, filter, parameters, `bucket * ${span} AS hour, ${counts}`).join(' UNION ALL ')
   }
-  return `SELECT bucket * ${span} AS hour, ${counts} FROM ${dialect.table('rate_limit_traffic_rollup')}
-    WHERE span = ${span} AND ${during('bucket', span * HOUR_MS)}${filtered(filter, parameters)}
-    UNION ALL SELECT hour, ${counts} FROM ${deltas} WHERE ${during('hour', HOUR_MS)}${filtered(filter, parameters)}`
+  const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }
+  return `SELECT hour, ${counts} FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}
+    UNION ALL SELECT hour, ${counts} FROM ${dialect.table('rate_limit_rollup_delta')}
+    WHERE is_deletion = false AND ${inRange('hour', hours, parameters)}`
 }

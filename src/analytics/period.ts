@@ -33,7 +33,7 @@ export interface PeriodParts {
 export const SPANS = [1, 24] as const
 
 /** No timestamp is as late as this; in hours. */
-const NO_END = Number.MAX_SAFE_INTEGER
+export const NO_END = Number.MAX_SAFE_INTEGER
 const DAY_HOURS = DAY_MS / HOUR_MS
 
 /**

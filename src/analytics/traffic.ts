@@ -2,7 +2,7 @@ import { HOUR_MS } from '../clock.js'
 import type { Dialect } from '../db/dialect.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type BucketRange, type Period, type PeriodParts, partsOf } from './period.js'
+import { type BucketRange, NO_END, type Period, type PeriodParts, partsOf } from './period.js'
 import { duringPeriod, type Snapshot } from './window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -66,6 +66,8 @@ export async function countTraffic(
     ...rollupQueries(dialect, parts, filter, parameters, 'total, blocked'),
     ...edgeQueries(dialect, parts, filter, parameters, countEvents),
   ]
+  // The window before one that begins with the epoch.
+  if (queries.length === 0) return { total: 0, blocked: 0 }
   const [counts] = await query<Pick<TrafficCounts, 'total' | 'blocked'>>(
     `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked
      FROM (${queries.join(' UNION ALL ')}) AS traffic`,
@@ -111,20 +113,39 @@ async function hasUnknownPaths(
 /** Queries of the whole buckets of a period, and of what was not folded into them yet. */
 function rollupQueries(
   dialect: Dialect,
-  { buckets, hours }: PeriodParts,
+  { buckets }: PeriodParts,
   filter: ReportFilter,
   parameters: Parameters,
   columns: string,
 ): string[] {
-  if (buckets.length === 0) return []
+  return buckets.flatMap((range) => bucketQueries(dialect, range, filter, parameters, columns))
+}
+
+/** The rows of whole buckets, and what will be folded into them, with their `bucket`. */
+export function bucketQueries(
+  dialect: Dialect,
+  range: BucketRange,
+  filter: ReportFilter,
+  parameters: Parameters,
+  columns: string,
+): readonly string[] {
+  const { span, from, to } = range
+  const rollup = dialect.table('rate_limit_traffic_rollup')
+  const hours = inRange('hour', { from: from * span, to: Math.min(to * span, NO_END) }, parameters)
+  // What takes away where its path found no room has to do so where that was counted: as the fold does it.
+  const path = `CASE WHEN SUM(total) <= 0 AND NOT EXISTS (
+      SELECT 1 FROM ${rollup} AS known WHERE known.span = ${span} AND known.bucket = delta.bucket AND known.path = delta.path
+        AND known.rule_name = delta.rule_name AND known.method = delta.method
+    ) THEN '' ELSE path END`
   return [
-    ...buckets.map(
-      (range) =>
-        `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
-         WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}${filtered(filter, parameters)}`,
-    ),
-    `SELECT ${columns} FROM ${dialect.table('rate_limit_rollup_delta')}
-     WHERE ${inRange('hour', hours, parameters)}${filtered(filter, parameters)}`,
+    `SELECT ${columns} FROM (
+       SELECT bucket, ${path} AS path, rule_name, method, ${SUMS} FROM (
+         SELECT hour / ${span} AS bucket, path, rule_name, method, total, blocked, would_block
+         FROM ${dialect.table('rate_limit_rollup_delta')} WHERE ${hours}
+       ) AS delta GROUP BY bucket, path, rule_name, method
+     ) AS deltas WHERE true${filtered(filter, parameters)}`,
+    `SELECT ${columns} FROM ${rollup}
+     WHERE span = ${span} AND ${inRange('bucket', range, parameters)}${filtered(filter, parameters)}`,
   ]
 }
 

@@ -118,6 +118,31 @@ forEachDatabase((_provider, open) => {
     assert.equal(after.window.total, 50)
   })
 
+  test('what is deleted of paths that found no room is taken from what has no path, folded or not', async (t) => {
+    const { database, close } = await open()
+    atEnd(t, close)
+    // Of single requests the room goes to the paths that sort first: none is left for /9….
+    await insertEvents(
+      database,
+      Array.from({ length: 300 }, (_, place) => blocked(NOW_MS, { path: `/${place}` })),
+    )
+    await foldRollups(database)
+    await insertEvents(database, [blocked(NOW_MS, { path: '/99' }), blocked(NOW_MS, { path: '/new' })])
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path >= '/9'`)
+    const read = reportsOf(database, fakeClock(NOW_MS))
+
+    for (const fold of [async () => undefined, () => foldRollups(database)]) {
+      await fold()
+      const { window, by_path } = await read(dashboardReport({ days: 1 }))
+      assert.equal(window.total, 289)
+      assert.equal(by_path.other.total + by_path.shares.reduce((sum, { total }) => sum + total, 0), 289)
+      const filtered = await read(dashboardReport({ days: 1, filter: { path: '/9' } }))
+      assert.deepEqual([filtered.window.total, filtered.window.blocked], [0, 0])
+      assert.equal(filtered.unknown_paths, 289 - 256)
+      assert.ok(filtered.over_time.bars.every(({ total }) => total === 0))
+    }
+  })
+
   test('rollups of a log that was deleted are gone, and its trend is not', async (t) => {
     const { client, database, close } = await open(fakeClock(NOW_MS))
     atEnd(t, close)

@@ -111,6 +111,16 @@ forEachDatabase((_provider, open) => {
       { numRuns: HISTORIES },
     )
   })
+
+  test('nothing was before the epoch', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    await insertEvents(database, [
+      { atMs: 500, key: 'user:7', rule: 'a', path: '/', method: 'GET', outcome: 'blocked' },
+    ])
+    await compareReports(database, 1_000, 7, { path: '/' })
+  })
+
   test('a window that begins in an hour with more paths than it keeps apart is exact by path', async (t) => {
     const { database, close } = await open()
     t.after(close)
