@@ -16,7 +16,7 @@ export function actorOf({ staff, isStaff, actor }: AdminOptions, { clock }: Inte
   const check = hostStaff(isStaff, clock, 'adminPlugin')
   return async (request) => {
     if ((await check(request)) !== true) return undefined
-    return String(actor?.(request) || UNNAMED)
+    return String((await actor?.(request)) || UNNAMED)
   }
 }
 

@@ -1,16 +1,19 @@
 import type { AdminJSOptions } from 'adminjs'
-import type { Internals } from '../src/internals.js'
+import { countedClients } from '../src/analytics/counted-clients.js'
+import { reportsOf } from '../src/analytics/window.js'
+import { type Internals, nearestMount } from '../src/internals.js'
 import type { SmartRateLimit } from '../src/smart-rate-limit.js'
 import { formatCount, formatRate, visible } from '../src/staff/format.js'
-import { panelLinks } from '../src/staff/panel-links.js'
+import { commonClient, panelLinks } from '../src/staff/panel-links.js'
 import { offenderHref } from './resources/links.js'
 
 const OFFENDERS = 5
 
 /** What the panel opens with: what is in force, and who is being refused. */
 export function homePage(
-  { places, clock, switches }: Internals,
+  { database, places, clock, switches, countsByUser }: Internals,
   { client, analytics }: SmartRateLimit,
+  mount: string,
 ): NonNullable<AdminJSOptions['dashboard']> {
   async function readHome() {
     const [rules, active, overrides, summary, offenders] = await Promise.all([
@@ -22,8 +25,11 @@ export function homePage(
       analytics.getTrafficSummary({ days: 1 }),
       analytics.getTopOffenders({ days: 1, limit: OFFENDERS }),
     ])
+    const keys = offenders.map(({ key }) => key)
+    const counted = await reportsOf(database, clock)(countedClients(keys, 1))
+    const dashboard = nearestMount(places.dashboards, mount)
     return {
-      dashboard: places.dashboard,
+      dashboard,
       notice: switches.useDynamicRules
         ? undefined
         : 'Rules and overrides are off on this server: they apply while useDynamicRules is true.',
@@ -37,11 +43,11 @@ export function homePage(
           resource: 'events',
         },
       ],
-      offenders: offenders.map(({ key, blocked_count }) => ({
+      offenders: offenders.map(({ key, blocked_count }, place) => ({
         key: visible(key),
         blocked: formatCount(blocked_count),
-        href: offenderHref(places, key),
-        ...(places.panel === undefined ? {} : panelLinks(places.panel, key, clock.now())),
+        href: offenderHref(dashboard, key),
+        ...panelLinks(mount, key, commonClient(counted[place] ?? [], countsByUser), clock.now()),
       })),
     }
   }

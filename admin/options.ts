@@ -16,8 +16,8 @@ export interface AdminOptions {
    * refusal. It runs in an `onRequest` hook, after those the host registered before.
    */
   readonly isStaff?: IsStaff | undefined
-  /** With `isStaff`: who a request comes from, for the history. `staff` unless given. */
-  readonly actor?: ((request: FastifyRequest) => string) | undefined
+  /** With `isStaff`: who a request comes from, for the history; it may be async. `staff` unless given. */
+  readonly actor?: ((request: FastifyRequest) => string | Promise<string>) | undefined
 }
 
 /** Those of this plugin, and those that Fastify takes for every plugin. */

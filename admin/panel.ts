@@ -20,7 +20,7 @@ import { TEXTS } from './texts.js'
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
   const internals = internalsOf(app, 'adminPlugin')
   const mount = `${app.prefix}${rootPath}`
-  internals.places.panel = mount
+  internals.places.panels.push(mount)
   const { staff, isStaff } = options
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('adminPlugin has neither staff nor isStaff: it refuses everybody')
@@ -83,11 +83,11 @@ function createAdmin(app: FastifyInstance, mount: string, canSignOut: boolean): 
     componentLoader: new ComponentLoader(),
     assets: { styles: [`${mount}${STYLES}`] },
     branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON },
-    dashboard: homePage(internals, limits),
+    dashboard: homePage(internals, limits, mount),
     pages: { exchange: exchangePage(limits) },
     locale: { language: 'en', translations: { en: TEXTS } },
   })
-  for (const { resource, options } of createResources(app)) {
+  for (const { resource, options } of createResources(app, mount)) {
     // Not through AdminJS's factory, which asks the adapters that a host may have registered for its own AdminJS.
     resource.assignDecorator(admin, options)
     admin.resources.push(resource)

@@ -11,12 +11,23 @@ export interface Switches {
   readonly useDynamicRules: boolean
 }
 
-/** Where the staff routes are mounted, as browsers ask for them: each links to the other. Undefined where there are none. */
+/** Where the staff routes are mounted, as browsers ask for them: each links to the other. */
 export interface Places {
-  /** Ends with a slash. */
-  dashboard?: string
-  /** The root path of the admin panel. */
-  panel?: string
+  /** Each ends with a slash. */
+  readonly dashboards: string[]
+  /** The root paths of admin panels. */
+  readonly panels: string[]
+}
+
+/** Of several mounts the one that lies closest to another one: below the most segments that they share. */
+export function nearestMount(mounts: readonly string[], own: string): string | undefined {
+  const segments = own.split('/')
+  const shared = (mount: string) => {
+    const theirs = mount.split('/')
+    const apart = segments.findIndex((segment, place) => segment !== theirs[place])
+    return apart === -1 ? segments.length : apart
+  }
+  return mounts.toSorted((one, other) => shared(other) - shared(one))[0]
 }
 
 /** What the staff routes need of the plugin they belong to. */
@@ -29,6 +40,8 @@ export interface Internals {
   readonly places: Places
   /** How the event log of this process does. */
   eventStats(): EventLogStats
+  /** Whether a rule, or the limit where no rule matched, tells clients apart by user. Of a rule that is not in force it does not. */
+  countsByUser(ruleName: string | undefined): boolean
   /** The client's address as limits count it: IPv6 by its network. */
   clientAddress(request: FastifyRequest): string
 }

@@ -115,8 +115,13 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     staffLimiter,
     clock: settings.clock,
     switches: settings,
-    places: {},
+    places: { dashboards: [], panels: [] },
     eventStats: () => events.stats(),
+    countsByUser: (ruleName) => {
+      const { key } = settings.middleware
+      if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
+      return rules.lastGood().rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
+    },
     clientAddress: (request) => addresses.client(request).key,
   })
   if (metrics !== undefined) {

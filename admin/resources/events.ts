@@ -1,5 +1,6 @@
+import type { CountedClient } from '../../src/analytics/counted-clients.js'
 import { visible } from '../../src/staff/format.js'
-import { panelLinks } from '../../src/staff/panel-links.js'
+import { clientOf, panelLinks } from '../../src/staff/panel-links.js'
 import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
@@ -12,9 +13,11 @@ const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'co
 const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 
 /** The event log: to be read, and by nobody to be changed. */
-export function events({ client, internals }: Parts): AdminResource {
-  const { database, clock, places } = internals
+export function events({ client, internals, mounts }: Parts): AdminResource {
+  const { database, clock, countsByUser } = internals
   const reach = createEventReach(client, clock)
+  const linksTo = (panel: string, event: CountedClient) =>
+    panelLinks(panel, event.key, clientOf(event, countsByUser), clock.now())
   const resource = new PanelResource({
     name: 'events',
     model: 'RateLimitEvent',
@@ -28,14 +31,14 @@ export function events({ client, internals }: Parts): AdminResource {
       ipAddress: isExactly,
     },
     order: [{ timestamp: 'desc' }, { id: 'desc' }],
-    shown: ({ key, path, method, ruleName }) => ({
+    shown: ({ key, path, method, ruleName, clientIp, userId }) => ({
       key: visible(String(key)),
       path: visible(String(path)),
       method: visible(String(method)),
       ruleName: visible(String(ruleName)),
       links: {
-        offender: offenderHref(places, String(key)),
-        ...(places.panel === undefined ? {} : panelLinks(places.panel, String(key), clock.now())),
+        offender: offenderHref(mounts.dashboard(), String(key)),
+        ...(mounts.panel === undefined ? {} : linksTo(mounts.panel, counted(key, clientIp, userId))),
       },
     }),
   })
@@ -55,6 +58,15 @@ export function events({ client, internals }: Parts): AdminResource {
       },
       translations: { en: TEXTS },
     },
+  }
+}
+
+/** The values of a row have no types there. */
+function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClient {
+  return {
+    key: String(key),
+    clientIp: typeof clientIp === 'string' ? clientIp : null,
+    userId: typeof userId === 'number' ? userId : null,
   }
 }
 

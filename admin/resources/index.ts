@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { internalsOf } from '../../src/internals.js'
+import { internalsOf, nearestMount } from '../../src/internals.js'
 import { changes } from './changes.js'
 import { counters } from './counters.js'
 import { events } from './events.js'
@@ -7,10 +7,15 @@ import { overrides } from './overrides.js'
 import type { AdminResource } from './resource.js'
 import { rules } from './rules.js'
 
-/** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
-export function createResources(app: FastifyInstance): AdminResource[] {
+/**
+ * @param panel where the panel is, as browsers ask for it; undefined in an AdminJS of the host's own
+ * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
+ */
+export function createResources(app: FastifyInstance, panel?: string): AdminResource[] {
   const internals = internalsOf(app, 'adminPlugin')
   const limits = app.smartRateLimit
-  const parts = { internals, limits, client: limits.client }
+  // Dashboards may be registered later.
+  const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')
+  const parts = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
   return [rules(parts), overrides(parts), changes(parts), events(parts), ...counters(parts)]
 }

@@ -10,9 +10,17 @@ export interface AdminResource {
   readonly options: ResourceOptions
 }
 
+/** Where links lead to: the panel itself, and the dashboard next to it. Undefined where there is none. */
+export interface Mounts {
+  readonly panel: string | undefined
+  /** Ends with a slash. */
+  readonly dashboard: () => string | undefined
+}
+
 /** What the resources need of the plugin they belong to. */
 export interface Parts {
   readonly client: RateLimitClient
   readonly internals: Internals
   readonly limits: SmartRateLimit
+  readonly mounts: Mounts
 }

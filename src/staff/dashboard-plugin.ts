@@ -44,14 +44,15 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
 
   // Two scopes, since nobody can be signed in already where people sign in.
   const prefix = '/dashboard'
-  internals.places.dashboard = `${app.prefix}${prefix}/`
+  const mount = `${app.prefix}${prefix}/`
+  internals.places.dashboards.push(mount)
   if (accounts !== undefined) {
     app.register(async (scope) => registerSignInRoutes(scope, internals, accounts, pages, 2), { prefix })
   }
   app.register(
     async (scope) => {
       scope.addHook('onRequest', createStaffGuard(internals, staffCheck(isStaff, accounts, internals.clock)))
-      registerReportRoutes(scope, internals, pages)
+      registerReportRoutes(scope, internals, pages, mount)
     },
     { prefix },
   )

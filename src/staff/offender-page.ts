@@ -1,10 +1,9 @@
 import type { ReportFilter } from '../analytics/filter.js'
 import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
-import type { Places } from '../internals.js'
 import { formatBar, formatCount, formatTime, visible } from './format.js'
 import { dashboardHref, offenderFields, offenderJsonHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
-import { panelLinks } from './panel-links.js'
+import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
 import { offeredWindows, windowName } from './windows.js'
 
@@ -18,7 +17,7 @@ export function offenderContext(
   back: ReportFilter,
   log: LogState,
   nowMs: number,
-  { panel }: Places,
+  panel: PanelLinks | undefined,
 ) {
   const { key, days, by_path, recent_events } = detail
   const most = by_path[0]?.blocked_count ?? 0
@@ -55,7 +54,7 @@ export function offenderContext(
       dashboard_href: dashboardHref(days, back),
       traffic_href: dashboardHref(days, { key }),
       json_href: offenderJsonHref(key, days),
-      panel: panel === undefined ? undefined : panelLinks(panel, key, nowMs),
+      panel,
       time: formatTime(nowMs),
     },
   }

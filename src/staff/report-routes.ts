@@ -1,16 +1,18 @@
 import { Readable } from 'node:stream'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { countedClients } from '../analytics/counted-clients.js'
 import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
 import { dashboardReport } from '../analytics/dashboard-report.js'
-import { offenderDetail } from '../analytics/offender-detail.js'
+import { type OffenderDetail, offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/top-offenders.js'
 import { type Report, reportsOf } from '../analytics/window.js'
-import type { Internals } from '../internals.js'
+import { type Internals, nearestMount } from '../internals.js'
 import { dashboardContext } from './dashboard-page.js'
 import { logStateOf } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import type { Pages } from './pages.js'
+import { commonClient, type PanelLinks, panelLinks } from './panel-links.js'
 import {
   requestedDays,
   requestedFilter,
@@ -25,8 +27,12 @@ import { staffRoute } from './staff-routes.js'
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
 
-/** The routes behind the guard, relative to the dashboard. */
-export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages): void {
+/**
+ * The routes behind the guard, relative to the dashboard.
+ *
+ * @param mount where that is, as browsers ask for it
+ */
+export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches } = internals
   const reports = reportsOf(database, clock, switches.logEvents === 'blocked')
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
@@ -55,11 +61,14 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const detail = await readDetail(request)
     const back = requestedFilterBack(request)
-    return pages.send(
-      reply,
-      'offender',
-      offenderContext(detail, back, logStateOf(internals), clock.now(), internals.places),
-    )
+    const panel = nearestMount(internals.places.panels, mount)
+    const links = panel === undefined ? undefined : await panelLinksOf(panel, detail)
+    return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now(), links))
+  }
+
+  async function panelLinksOf(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
+    const [counted = []] = await read(countedClients([key], days))
+    return panelLinks(panel, key, commonClient(counted, internals.countsByUser), clock.now())
   }
 
   async function refuseUnknownPath(): Promise<never> {

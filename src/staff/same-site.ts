@@ -11,7 +11,7 @@ export function createCrossSiteGuard(internals: Internals) {
   return createGuard(internals, ({ headers, host }) => {
     const { origin, 'sec-fetch-site': site } = headers
     if (site !== undefined) return site === 'same-origin' || site === 'none'
-    return origin === undefined || hostOf(origin) === host
+    return origin === undefined || isOf(host, origin)
   })
 }
 
@@ -24,7 +24,7 @@ export function createSameOriginGuard(internals: Internals) {
   return createGuard(internals, ({ headers, host }) => {
     const { origin, referer, 'sec-fetch-site': site } = headers
     if (site !== undefined) return site === 'same-origin'
-    return hostOf(origin ?? referer ?? '') === host
+    return isOf(host, origin ?? referer ?? '')
   })
 }
 
@@ -39,6 +39,13 @@ function createGuard(internals: Internals, isFromHere: (request: FastifyRequest)
     )
     throw new CrossSiteError()
   }
+}
+
+/** Whether an address is one of a host, which may name the default port too, as some proxies do. */
+function isOf(host: string, address: string): boolean {
+  if (!URL.canParse(address)) return false
+  const url = new URL(address)
+  return url.host === hostOf(`${url.protocol}//${host}`)
 }
 
 function hostOf(address: string): string | undefined {

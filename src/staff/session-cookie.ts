@@ -5,14 +5,17 @@ import { SESSION_MS } from './sessions.js'
 
 // Read and written here, not by a registered @fastify/cookie: the host may have its own, with options of its own.
 const NAME = 'ratelimit_staff'
-const IN_HEADER = new RegExp(`(?:^|;)\\s*${NAME}=([^;\\s]*)`)
+const IN_HEADER = new RegExp(`(?:^|;)\\s*${NAME}=([^;\\s]*)`, 'g')
 
-/** The session id that a request carries; undefined when there is none, or one that was not signed here. */
-export function readSessionCookie(request: FastifyRequest, secret: string): string | undefined {
-  const [, signed] = IN_HEADER.exec(request.headers.cookie ?? '') ?? []
-  if (signed === undefined) return undefined
-  const { valid, value } = fastifyCookie.unsign(signed, secret)
-  return valid ? value : undefined
+/**
+ * The session ids that a request carries and that were signed here. Of cookies for several paths, such as those of the
+ * dashboard and of a panel below it, a browser sends all.
+ */
+export function readSessionCookies(request: FastifyRequest, secret: string): string[] {
+  return [...(request.headers.cookie ?? '').matchAll(IN_HEADER)].flatMap(([, signed = '']) => {
+    const { valid, value } = fastifyCookie.unsign(signed, secret)
+    return valid ? [value] : []
+  })
 }
 
 /** The `Set-Cookie` header that hands out a session. Neither the id nor its signature needs encoding. */

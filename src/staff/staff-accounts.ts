@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../internals.js'
 import { decoyOf, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
-import { endedSessionCookie, readSessionCookie, sessionCookie } from './session-cookie.js'
+import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
 import { endSession, findSession, startSession } from './sessions.js'
 
 export interface StaffAccountsOptions {
@@ -24,13 +24,13 @@ export interface StaffAccounts {
   /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
   isStaff(request: FastifyRequest): Promise<boolean>
   /**
-   * Starts a session in place of the one the request may carry.
+   * Starts a session in place of those the request may carry.
    *
    * @param mountPath where the pages are mounted
    * @returns the `Set-Cookie` header, undefined when the name or the password is wrong
    */
   signIn(request: FastifyRequest, credentials: Credentials, mountPath: string): Promise<string | undefined>
-  /** Ends the session that the request carries and answers the `Set-Cookie` header. */
+  /** Ends the sessions that the request carries and answers the `Set-Cookie` header. */
   signOut(request: FastifyRequest, mountPath: string): Promise<string>
 }
 
@@ -59,11 +59,17 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   const decoy = decoyOf(anyHash)
 
   async function accountOf(request: FastifyRequest): Promise<string | undefined> {
-    const id = readSessionCookie(request, sessionSecret)
-    if (id === undefined) return undefined
-    const { database, clock } = internalsOf(request.server)
-    const account = await findSession(database, id, clock.now())
-    return account !== undefined && hashes.has(account) ? account : undefined
+    for (const id of readSessionCookies(request, sessionSecret)) {
+      const { database, clock } = internalsOf(request.server)
+      const account = await findSession(database, id, clock.now())
+      if (account !== undefined && hashes.has(account)) return account
+    }
+    return undefined
+  }
+
+  async function endSessions(request: FastifyRequest): Promise<void> {
+    const { database } = internalsOf(request.server)
+    for (const id of readSessionCookies(request, sessionSecret)) await endSession(database, id)
   }
 
   return {
@@ -77,15 +83,13 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       // An unknown name takes as long as a wrong password: the answer's time tells nobody which names exist.
       if (!(await verifyPassword(password, hashes.get(account) ?? decoy))) return undefined
       const { database, clock } = internalsOf(request.server)
-      const previous = readSessionCookie(request, sessionSecret)
-      if (previous !== undefined) await endSession(database, previous)
+      await endSessions(request)
       const id = await startSession(database, account, clock.now())
       return sessionCookie(request, cookiePath ?? mountPath, id, sessionSecret)
     },
 
     async signOut(request, mountPath) {
-      const id = readSessionCookie(request, sessionSecret)
-      if (id !== undefined) await endSession(internalsOf(request.server).database, id)
+      await endSessions(request)
       return endedSessionCookie(request, cookiePath ?? mountPath)
     },
   }

@@ -98,7 +98,7 @@ test("a host's own session lets staff in, and names them in the history; nobody 
   await app.register(adminPlugin, {
     rootPath: '/limits/panel',
     isStaff: ({ session }) => session.user === 'grace',
-    actor: ({ session }) => `${session.user}@example.org`,
+    actor: async ({ session }) => `${session.user}@example.org`,
   })
   hostRoutes(app)
   await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })

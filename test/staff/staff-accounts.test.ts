@@ -67,6 +67,18 @@ forEachDatabase((provider, open) => {
     assert.equal(await app.smartRateLimit.client.rateLimitStaffSession.count(), 1)
   })
 
+  test('of two session cookies either lets in, and signing out ends both', async (t) => {
+    const { request, signIn } = await startWithStaff(t, provider)
+    const open = async (cookie: string) => (await request(DASHBOARD, { headers: { cookie } })).status
+    const [one, other] = [cookieOf((await signIn(PASSWORD)).headers), cookieOf((await signIn(PASSWORD)).headers)]
+    const dead = cookieOf((await signIn(PASSWORD)).headers)
+    await request(`${DASHBOARD}sign-out`, { method: 'POST', headers: { cookie: dead } })
+
+    assert.deepEqual([await open(`${dead}; ${one}`), await open(`a=b; ${one}; ${dead}`)], [200, 200])
+    await request(`${DASHBOARD}sign-out`, { method: 'POST', headers: { cookie: `${one}; ${dead}; ${other}` } })
+    assert.deepEqual([await open(one), await open(other)], [403, 403])
+  })
+
   test('all processes know a session, until its account is taken away', async (t) => {
     const database = await open()
     t.after(database.close)
@@ -135,6 +147,8 @@ const ORIGINS: readonly [headers: Record<string, string>, status: number][] = [
   [{ 'sec-fetch-site': 'cross-site' }, 403],
   [{ host: 'limits.example', origin: 'http://limits.example' }, 303],
   [{ host: 'limits.example', origin: 'https://limits.example' }, 303],
+  [{ host: 'limits.example:80', origin: 'http://limits.example' }, 303],
+  [{ host: 'limits.example:443', origin: 'https://limits.example' }, 303],
   [{ host: 'limits.example', origin: 'http://limits.example:8080' }, 403],
   [{ host: 'limits.example', origin: 'http://evil.example' }, 403],
   [{ origin: 'null' }, 403],
