@@ -41,6 +41,7 @@ export async function logEvents(
       allowed: place < allowed,
       count: place + 1,
       limit: allowed,
+      clientIp: key.startsWith('ip:') ? key.slice('ip:'.length) : null,
     })),
   })
 }
