@@ -8,7 +8,7 @@ const NAME = 'ratelimit_staff'
 const IN_HEADER = new RegExp(`(?:^|;)\\s*${NAME}=([^;\\s]*)`, 'g')
 
 /**
- * The session ids that a request carries and that were signed here. Of cookies for several paths, such as those of the
+ * What the session cookies of a request hold that were signed here. Of cookies for several paths, such as those of the
  * dashboard and of a panel below it, a browser sends all.
  */
 export function readSessionCookies(request: FastifyRequest, secret: string): string[] {
@@ -18,9 +18,9 @@ export function readSessionCookies(request: FastifyRequest, secret: string): str
   })
 }
 
-/** The `Set-Cookie` header that hands out a session. Neither the id nor its signature needs encoding. */
-export function sessionCookie(request: FastifyRequest, path: string, id: string, secret: string): string {
-  const value = fastifyCookie.sign(id, secret)
+/** The `Set-Cookie` header that hands out a session. Neither what it holds nor its signature needs encoding. */
+export function sessionCookie(request: FastifyRequest, path: string, held: string, secret: string): string {
+  const value = fastifyCookie.sign(held, secret)
   return `${NAME}=${value}; Max-Age=${SESSION_MS / SECOND_MS}; ${attributes(request, path)}`
 }
 

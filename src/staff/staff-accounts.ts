@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../internals.js'
@@ -6,7 +7,10 @@ import { endedSessionCookie, readSessionCookies, sessionCookie } from './session
 import { endSession, findSession, startSession } from './sessions.js'
 
 export interface StaffAccountsOptions {
-  /** Password hashes by account name, as `ratelimit hash-password` or `hashPassword()` makes them. */
+  /**
+   * Password hashes by account name, as `ratelimit hash-password` or `hashPassword()` makes them. Another hash ends the
+   * sessions of its account.
+   */
   readonly accounts: Readonly<Record<string, string>>
   /** Signs the session cookies: 32 characters or more, the same in all processes. Another one signs everybody out. */
   readonly sessionSecret: string
@@ -41,6 +45,7 @@ export interface Credentials {
 
 const MAX_ACCOUNT_LENGTH = 100
 const MIN_SECRET_LENGTH = 32
+const MARK_LENGTH = 16
 /** What a cookie's `Path` can hold: no blank and no semicolon. */
 const COOKIE_PATH = /^\/[!-:<-~]*$/
 
@@ -59,17 +64,23 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   const decoy = decoyOf(anyHash)
 
   async function accountOf(request: FastifyRequest): Promise<string | undefined> {
-    for (const id of readSessionCookies(request, sessionSecret)) {
+    for (const cookie of readSessionCookies(request, sessionSecret)) {
       const { database, clock } = internalsOf(request.server)
-      const account = await findSession(database, id, clock.now())
-      if (account !== undefined && hashes.has(account)) return account
+      const account = await findSession(database, idOf(cookie), clock.now())
+      if (account !== undefined && cookie.endsWith(`.${markOf(account)}`)) return account
     }
     return undefined
   }
 
+  /** Tells the passwords of an account apart: another one ends its sessions. */
+  function markOf(account: string): string {
+    const key = hashes.get(account)?.key ?? ''
+    return createHmac('sha256', sessionSecret).update(key).digest('base64url').slice(0, MARK_LENGTH)
+  }
+
   async function endSessions(request: FastifyRequest): Promise<void> {
     const { database } = internalsOf(request.server)
-    for (const id of readSessionCookies(request, sessionSecret)) await endSession(database, id)
+    for (const cookie of readSessionCookies(request, sessionSecret)) await endSession(database, idOf(cookie))
   }
 
   return {
@@ -85,7 +96,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       const { database, clock } = internalsOf(request.server)
       await endSessions(request)
       const id = await startSession(database, account, clock.now())
-      return sessionCookie(request, cookiePath ?? mountPath, id, sessionSecret)
+      return sessionCookie(request, cookiePath ?? mountPath, `${id}.${markOf(account)}`, sessionSecret)
     },
 
     async signOut(request, mountPath) {
@@ -93,6 +104,11 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       return endedSessionCookie(request, cookiePath ?? mountPath)
     },
   }
+}
+
+/** What a cookie has before the mark of the password. */
+function idOf(cookie: string): string {
+  return cookie.split('.', 1)[0] ?? ''
 }
 
 function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, PasswordHash> {

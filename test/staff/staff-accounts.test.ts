@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { dashboardPlugin, InvalidSettingError, staffAccounts } from '../../src/index.js'
 import { startApp } from '../support/build-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 
 const TWELVE_HOURS_MS = 12 * 3_600_000
@@ -40,6 +40,30 @@ for (const [what, options, message] of WRONG) {
   })
 }
 
+/** The sign-in of alice. */
+const FORM = {
+  method: 'POST',
+  body: new URLSearchParams({ account: 'alice', password: PASSWORD }).toString(),
+  headers: { 'content-type': 'application/x-www-form-urlencoded' },
+}
+
+/** Apps on one database, each with accounts of its own. */
+async function startEach(t: TestContext, open: () => Promise<TestDatabase>, all: readonly Record<string, string>[]) {
+  const database = await open()
+  t.after(database.close)
+  const start = (accounts: Record<string, string>) =>
+    startApp(t, {
+      database,
+      routes: async (app) => {
+        await app.register(dashboardPlugin, {
+          prefix: '/ops',
+          accounts: staffAccounts({ accounts, sessionSecret: SECRET }),
+        })
+      },
+    })
+  return Promise.all(all.map(start))
+}
+
 forEachDatabase((provider, open) => {
   test('the table knows a hash of the session only, and forgets it when it has expired', async (t) => {
     const { app, clock, signIn } = await startWithStaff(t, provider)
@@ -67,6 +91,15 @@ forEachDatabase((provider, open) => {
     assert.equal(await app.smartRateLimit.client.rateLimitStaffSession.count(), 1)
   })
 
+  test('another password ends the sessions of its account', async (t) => {
+    const other = { alice: ACCOUNTS.alice.replace(/.$/, 'w') }
+    const [before, after] = await startEach(t, open, [ACCOUNTS, other])
+    const headers = { cookie: cookieOf((await before?.request(`${DASHBOARD}sign-in`, FORM))?.headers ?? {}) }
+
+    assert.equal((await before?.request(DASHBOARD, { headers }))?.status, 200)
+    assert.equal((await after?.request(DASHBOARD, { headers }))?.status, 403)
+  })
+
   test('of two session cookies either lets in, and signing out ends both', async (t) => {
     const { request, signIn } = await startWithStaff(t, provider)
     const open = async (cookie: string) => (await request(DASHBOARD, { headers: { cookie } })).status
@@ -80,28 +113,9 @@ forEachDatabase((provider, open) => {
   })
 
   test('all processes know a session, until its account is taken away', async (t) => {
-    const database = await open()
-    t.after(database.close)
     const bob = { bob: ACCOUNTS.alice }
-    const [first, second, third] = await Promise.all(
-      [ACCOUNTS, ACCOUNTS, bob].map((accounts) =>
-        startApp(t, {
-          database,
-          routes: async (app) => {
-            await app.register(dashboardPlugin, {
-              prefix: '/ops',
-              accounts: staffAccounts({ accounts, sessionSecret: SECRET }),
-            })
-          },
-        }),
-      ),
-    )
-    const signedIn = await first?.request(`${DASHBOARD}sign-in`, {
-      method: 'POST',
-      body: new URLSearchParams({ account: 'alice', password: PASSWORD }).toString(),
-      headers: { 'content-type': 'application/x-www-form-urlencoded' },
-    })
-    const headers = { cookie: cookieOf(signedIn?.headers ?? {}) }
+    const [first, second, third] = await startEach(t, open, [ACCOUNTS, ACCOUNTS, bob])
+    const headers = { cookie: cookieOf((await first?.request(`${DASHBOARD}sign-in`, FORM))?.headers ?? {}) }
 
     assert.equal((await second?.request(DASHBOARD, { headers }))?.status, 200)
     assert.equal((await third?.request(DASHBOARD, { headers }))?.status, 403)
