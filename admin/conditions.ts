@@ -9,18 +9,30 @@ export type FilterKind = (field: string, value: unknown) => Condition | undefine
 /** Filters of a list, by their names, as the query has them. */
 export type FilterValues = Readonly<Record<string, unknown>>
 
+export type Provider = 'sqlite' | 'postgresql'
+
 /** Longer than what anybody looks for. */
 const MAX_LENGTH = 500
+const MAX_CODE_POINT = 0x10ffff
 
 export const isExactly: FilterKind = (field, value) => {
   const text = textOf(value)
   return text === '' ? undefined : { [field]: text }
 }
 
-/** Where an index is, it can be used. */
-export const beginsWith: FilterKind = (field, value) => {
-  const text = textOf(value)
-  return text === '' ? undefined : { [field]: { startsWith: text } }
+/**
+ * What begins with a text as it is, its case included. `LIKE` of SQLite tells no cases apart, and Prisma gives it no
+ * escape character, but texts are compared by their bytes there; those of PostgreSQL by whatever its locale has.
+ */
+export function beginsWith(provider: Provider): FilterKind {
+  return (field, value) => {
+    const text = textOf(value)
+    if (text === '') return undefined
+    if (provider === 'postgresql') return { [field]: { startsWith: text.replace(/[\\%_]/g, '\\$&') } }
+    const end = afterAllThatBeginWith(text)
+    // By exclusion: for a range, SQLite would take an index of the field, and sort everything that it finds there.
+    return { NOT: [{ [field]: { lt: text } }, ...(end === undefined ? [] : [{ [field]: { gte: end } }])] }
+  }
 }
 
 export const isTrue: FilterKind = (field, value) => {
@@ -36,12 +48,31 @@ export const isWithin: FilterKind = (field, value) => {
   return { [field]: { ...(from && { gte: from }), ...(to && { lte: to }) } }
 }
 
-/** A text in one of several fields, whatever its case. `LIKE` of SQLite tells none apart; PostgreSQL is asked not to. */
-export function searchIn(fields: readonly string[], provider: 'sqlite' | 'postgresql'): FilterKind {
+/** What is looked for in a list. */
+export interface Search {
+  readonly condition: Condition
+  /** Where the condition finds more than what is looked for: which rows are meant. */
+  readonly isMeant: ((row: Readonly<Record<string, unknown>>) => boolean) | undefined
+}
+
+/**
+ * A text as it is in one of several fields, whatever its case. `LIKE` takes some characters for its own, and SQLite knows
+ * the cases of no others than ASCII's: the condition leaves these open.
+ *
+ * @returns undefined for a value that says nothing
+ */
+export function searchIn(fields: readonly string[], value: unknown, provider: Provider): Search | undefined {
+  const text = textOf(value)
+  if (text === '') return undefined
+  const pattern = text.replace(/[\\%_]|\P{ASCII}/gu, '_')
+  // SQLite's is always insensitive, and Prisma has no mode for it.
   const mode = provider === 'postgresql' ? { mode: 'insensitive' } : {}
-  return (_field, value) => {
-    const text = textOf(value)
-    return text === '' ? undefined : { OR: fields.map((field) => ({ [field]: { contains: text, ...mode } })) }
+  const lowered = text.toLowerCase()
+  return {
+    condition: { OR: fields.map((field) => ({ [field]: { contains: pattern, ...mode } })) },
+    isMeant: pattern.includes('_')
+      ? (row) => fields.some((field) => String(row[field]).toLowerCase().includes(lowered))
+      : undefined,
   }
 }
 
@@ -62,4 +93,15 @@ function momentOf(value: unknown): Date | undefined {
   const moment = new Date(typeof value === 'string' ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   return year >= 1 && year <= 9_999 ? moment : undefined
+}
+
+/** By code points, as UTF-8 sorts; undefined where there is nothing after them. */
+function afterAllThatBeginWith(text: string): string | undefined {
+  const characters = [...text]
+  while (characters.length > 0) {
+    const last = characters.pop()?.codePointAt(0) ?? MAX_CODE_POINT
+    // No text has the code points of halves of UTF-16.
+    if (last < MAX_CODE_POINT) return characters.join('') + String.fromCodePoint(last === 0xd7ff ? 0xe000 : last + 1)
+  }
+  return undefined
 }

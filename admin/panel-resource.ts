@@ -1,8 +1,17 @@
+import { setImmediate } from 'node:timers/promises'
 import { Resource } from '@adminjs/prisma'
 import { type ActionContext, AppError, BaseRecord, type Filter, ValidationError } from 'adminjs'
 import { codeOf, messageOf, RuleValidationError } from '../src/errors.js'
 import { asActor } from '../src/rules/actor.js'
-import { type Condition, conditionsOf, type FilterKind, type FilterValues } from './conditions.js'
+import {
+  type Condition,
+  conditionsOf,
+  type FilterKind,
+  type FilterValues,
+  type Provider,
+  type Search,
+  searchIn,
+} from './conditions.js'
 import { completedModel, type ModelName } from './models.js'
 import { notice } from './resources/actions.js'
 
@@ -12,9 +21,11 @@ export interface Table {
   /** As the panel's addresses have it. */
   readonly name: string
   readonly model: ModelName
-  readonly provider: 'sqlite' | 'postgresql'
+  readonly provider: Provider
   readonly client: object
   readonly filters: Readonly<Record<string, FilterKind>>
+  /** What the filter `search` looks into. */
+  readonly searched?: readonly string[]
   /** Holds besides the filters: the window of a list, above all. */
   readonly always?: (filters: FilterValues, context?: ActionContext) => Condition | Promise<Condition>
   /** The order of a list, and the fields it may be sorted by instead, whatever the address asks for. */
@@ -42,6 +53,9 @@ const MAX_PAGE = 500
 
 /** A list counts no further: nobody reads the rest, and counting ten million rows takes seconds. */
 export const COUNTED = 10_000
+
+/** Rows that are read at once to look for a text in them: between two such reads, requests are answered. */
+const BATCH = 1_000
 
 /**
  * A table as `@adminjs/prisma` shows it, but for what does not fit: it counts all rows of a list, compares texts as the
@@ -80,7 +94,10 @@ export class PanelResource extends Resource {
     // In the order of the list, where that is the window's: by their ids, which Prisma takes otherwise, the rows that are
     // older than the window would all be read first.
     const order = this.#table.always === undefined ? {} : { orderBy: this.#table.order }
-    return this.#rows.count({ where: await this.#where(filter, context), ...order, take: COUNTED + 1 })
+    const where = await this.#where(filter, context)
+    const isMeant = this.#search(filter)?.isMeant
+    if (isMeant === undefined) return this.#rows.count({ where, ...order, take: COUNTED + 1 })
+    return (await this.#findMeant({ where, orderBy: this.#table.order }, isMeant, COUNTED + 1)).length
   }
 
   override async find(
@@ -88,13 +105,15 @@ export class PanelResource extends Resource {
     { limit = 10, offset = 0, sort = {} }: FindOptions = {},
     context?: ActionContext,
   ): Promise<BaseRecord[]> {
-    const rows = await this.#rows.findMany({
-      where: await this.#where(filter, context),
-      orderBy: this.#orderBy(sort),
-      skip: Math.min(Math.max(Math.trunc(offset) || 0, 0), COUNTED),
-      // Of a negative number Prisma takes the last rows, however many.
-      take: Math.min(Math.max(Math.trunc(limit) || 0, 0), MAX_PAGE),
-    })
+    const query = { where: await this.#where(filter, context), orderBy: this.#orderBy(sort) }
+    const skip = Math.min(Math.max(Math.trunc(offset) || 0, 0), COUNTED)
+    // Of a negative number Prisma takes the last rows, however many.
+    const take = Math.min(Math.max(Math.trunc(limit) || 0, 0), MAX_PAGE)
+    const isMeant = this.#search(filter)?.isMeant
+    const rows =
+      isMeant === undefined
+        ? await this.#rows.findMany({ ...query, skip, take })
+        : (await this.#findMeant(query, isMeant, skip + take)).slice(skip)
     return rows.map((row) => this.#record(row))
   }
 
@@ -123,8 +142,25 @@ export class PanelResource extends Resource {
 
   async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
     const values = valuesOf(filter)
-    const always = await this.#table.always?.(values, context)
-    return { AND: [...conditionsOf(this.#table.filters, values), ...(always === undefined ? [] : [always])] }
+    const others = [await this.#table.always?.(values, context), this.#search(filter)?.condition]
+    return { AND: [...conditionsOf(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
+  }
+
+  #search(filter: Filter): Search | undefined {
+    const { searched, provider } = this.#table
+    return searched && searchIn(searched, valuesOf(filter).search, provider)
+  }
+
+  /** The first of the rows that are meant, `most` of them at most. */
+  async #findMeant(query: object, isMeant: (row: Row) => boolean, most: number): Promise<Row[]> {
+    const meant: Row[] = []
+    for (let skip = 0; meant.length < most; skip += BATCH) {
+      const rows = await this.#rows.findMany({ ...query, skip, take: BATCH })
+      meant.push(...rows.filter(isMeant))
+      if (rows.length < BATCH) break
+      await setImmediate()
+    }
+    return meant.slice(0, most)
   }
 
   #orderBy({ sortBy, direction }: NonNullable<FindOptions['sort']>): object[] {

@@ -53,12 +53,13 @@ export function counters(parts: Parts): AdminResource[] {
 
 function stateTable({ name, model, label, expiry, listed }: StateTable, parts: Parts): AdminResource {
   const { client, internals } = parts
+  const { provider } = internals.database.dialect
   const resource = new PanelResource({
     name,
     model,
-    provider: internals.database.dialect.provider,
+    provider,
     client,
-    filters: { key: beginsWith },
+    filters: { key: beginsWith(provider) },
     // As its index has them: many end at the same moment, and a second field would have all of these sorted.
     order: [{ [expiry]: 'desc' }],
   })

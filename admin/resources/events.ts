@@ -15,19 +15,20 @@ const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 /** The event log: to be read, and by nobody to be changed. */
 export function events({ client, internals, mounts }: Parts): AdminResource {
   const { database, clock, countsByUser } = internals
+  const { provider } = database.dialect
   const reach = createEventReach(client, clock)
   const linksTo = (panel: string, event: CountedClient) =>
     panelLinks(panel, event.key, clientOf(event, countsByUser), clock.now())
   const resource = new PanelResource({
     name: 'events',
     model: 'RateLimitEvent',
-    provider: database.dialect.provider,
+    provider,
     client,
     always: reach.condition,
     filters: {
       ruleName: isExactly,
       key: isExactly,
-      path: beginsWith,
+      path: beginsWith(provider),
       ipAddress: isExactly,
     },
     order: [{ timestamp: 'desc' }, { id: 'desc' }],

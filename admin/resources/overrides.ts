@@ -1,4 +1,4 @@
-import { isExactly, searchIn } from '../conditions.js'
+import { isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE } from './actions.js'
 import { historyAction } from './changes.js'
@@ -10,13 +10,13 @@ const EDITED = ['client', 'effect', 'algorithm', 'pathPattern', 'expiresAt', 'no
 
 /** The overrides, which operators edit. */
 export function overrides({ client, internals }: Parts): AdminResource {
-  const { provider } = internals.database.dialect
   const resource = new PanelResource({
     name: 'overrides',
     model: 'RateLimitOverride',
-    provider,
+    provider: internals.database.dialect.provider,
     client,
-    filters: { search: searchIn(['client', 'pathPattern', 'note'], provider), effect: isExactly },
+    filters: { effect: isExactly },
+    searched: ['client', 'pathPattern', 'note'],
     order: [{ client: 'asc' }, { pathPattern: 'asc' }],
     sortable: ['client', 'effect', 'expiresAt', 'updatedAt'],
     editable: EDITED,

@@ -1,5 +1,5 @@
 import { type ActionContext, type ActionRequest, AppError, type BaseRecord, ValidationError } from 'adminjs'
-import { beginsWith, isExactly, isTrue, searchIn } from '../conditions.js'
+import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE, notice, type PanelAction } from './actions.js'
 import { historyAction } from './changes.js'
@@ -17,11 +17,11 @@ export function rules(parts: Parts): AdminResource {
     provider,
     client,
     filters: {
-      search: searchIn(['name', 'pathPattern', 'description'], provider),
       isActive: isTrue,
       algorithm: isExactly,
-      key: beginsWith,
+      key: beginsWith(provider),
     },
+    searched: ['name', 'pathPattern', 'description'],
     order: [{ priority: 'desc' }, { name: 'asc' }],
     sortable: ['name', 'rate', 'algorithm', 'isActive', 'priority'],
     editable: EDITED,

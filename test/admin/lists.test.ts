@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { RateLimitClient } from '../../src/client.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
@@ -14,6 +15,13 @@ interface List {
   readonly records: readonly { readonly id: unknown; readonly params: Readonly<Record<string, unknown>> }[]
   readonly meta: { readonly total: number }
   readonly notice?: { readonly options: { readonly defaultValue: string } }
+}
+
+/** How SQLite goes about a statement, whatever its values are. */
+async function planOf(client: RateLimitClient, sql: string): Promise<string> {
+  const values = Array.from(sql.match(/\?/g) ?? [], () => 0)
+  const steps = await client.$queryRawUnsafe<{ detail: string }[]>(`EXPLAIN QUERY PLAN ${sql}`, ...values)
+  return steps.map(({ detail }) => detail).join()
 }
 
 forEachDatabase((provider) => {
@@ -64,6 +72,75 @@ forEachDatabase((provider) => {
     assert.deepEqual(await names('filters.key=user'), [])
     assert.deepEqual(await names('filters.search=%00'), ['b', 'search', 'Checkout'])
     assert.deepEqual(await names('sortBy=changedBy&direction=asc'), ['b', 'search', 'Checkout'])
+  })
+
+  test('a search takes every character as it is, whatever its case, and finds all that there is', async (t) => {
+    const { list, database } = await start(t)
+    const rule = { rate: '1/m', pathPattern: '^/x' }
+    const rules = [
+      { ...rule, name: 'a_B' },
+      { ...rule, name: 'aXb' },
+      { ...rule, name: 'digits', pathPattern: '^/v/\\d' },
+      { ...rule, name: 'e', description: 'Für 100% der ÄRZTE' },
+    ]
+    for (const data of rules) await database.client.rateLimitRule.create({ data })
+    await database.client.rateLimitOverride.createMany({
+      data: Array.from({ length: 1_002 }, (_, user) => ({ client: `user:${user}`, effect: 'deny', note: `a_${user}` })),
+    })
+    const search = async (text: string, resource = 'rules') => {
+      const { records, meta } = await list(resource, `perPage=500&page=3&filters.search=${encodeURIComponent(text)}`)
+      const all = await list(resource, `filters.search=${encodeURIComponent(text)}`)
+      return { total: meta.total, onLastPage: records.length, names: all.records.map(({ params }) => params.name) }
+    }
+    const found = async (text: string) => (await search(text)).names
+
+    assert.deepEqual(await found('A_b'), ['a_B'])
+    assert.deepEqual(await found('_'), ['a_B'])
+    assert.deepEqual(await found('%'), ['e'])
+    assert.deepEqual(await found('/V/\\D'), ['digits'])
+    assert.deepEqual(await found('\\'), ['digits'])
+    assert.deepEqual(await found('für 100% der ärzte'), ['e'])
+    assert.deepEqual(await found('a\\_b'), [])
+    const { total, onLastPage } = await search('A_', 'overrides')
+    assert.deepEqual([total, onLastPage], [1_002, 2])
+  })
+
+  test('what a text begins with is meant as it is, its case included', async (t) => {
+    const { list, database } = await start(t)
+    const paths = ['/api/a_b', '/api/aXb', '/API/a', '/100%', '/100X', '/v\\d', '/é/\u{10FFFF}', '/é/\uD7FF', '/']
+    for (const path of paths) await logEvents(database.client, { key: 'a', path, allowed: 1, atMs: NOW_MS - HOUR_MS })
+    for (const key of ['k_1', 'kX1', 'K_1']) {
+      const window = { windowStart: new Date(NOW_MS), windowEnd: new Date(NOW_MS + HOUR_MS) }
+      await database.client.rateLimitCounter.create({ data: { key, count: 1, ...window } })
+    }
+    const found = async (resource: string, field: string, text: string) => {
+      const { records } = await list(resource, `filters.${field}=${encodeURIComponent(text)}`)
+      return records.map(({ params }) => params[field]).sort()
+    }
+
+    for (const path of ['/api/a_b', '/API/a', '/v\\d', '/100%', '/é/\u{10FFFF}', '/é/\uD7FF']) {
+      assert.deepEqual(await found('events', 'path', path), [path])
+    }
+    assert.deepEqual(await found('events', 'path', '/api/a'), ['/api/aXb', '/api/a_b'])
+    assert.deepEqual(await found('events', 'path', '/api/a_'), ['/api/a_b'])
+    assert.deepEqual(await found('events', 'path', '/é'), ['/é/\uD7FF', '/é/\u{10FFFF}'])
+    assert.equal((await found('events', 'path', '/')).length, paths.length)
+    assert.deepEqual(await found('counters', 'key', 'k_'), ['k_1'])
+    assert.deepEqual(await found('counters', 'key', '\u{10FFFF}'), [])
+  })
+
+  test('a list by what its keys begin with is read in its order, and never sorted', {
+    skip: provider !== 'sqlite' && 'PostgreSQL chooses by what is in the table',
+  }, async (t) => {
+    const { list, database } = await start(t)
+    const counted = countStatements()
+    t.after(() => counted.stop())
+    await list('counters', 'filters.key=ip:')
+    counted.stop()
+    const [listed = ''] = counted.of('rate_limit_counter').filter((sql) => /ORDER BY \S*window_end/.test(sql))
+    const plan = await planOf(database.client, listed)
+    assert.match(plan, /INDEX rate_limit_counter_window_end_idx/)
+    assert.doesNotMatch(plan, /TEMP B-TREE/)
   })
 
   test('events are those of the last day, unless a time is asked for, the newest first, whatever order is asked for', async (t) => {
@@ -158,15 +235,8 @@ forEachDatabase((provider) => {
       assert.equal(sql.match(/timestamp\S* >/g)?.length, 1, sql)
     }
     if (provider !== 'sqlite') return
-    const indexes = await Promise.all(
-      selected.map(async (sql) => {
-        const plan = await database.client.$queryRawUnsafe<{ detail: string }[]>(
-          `EXPLAIN QUERY PLAN ${sql}`,
-          ...Array.from(sql.match(/\?/g) ?? [], () => 0),
-        )
-        return /INDEX rate_limit_event_(\w+)_idx/.exec(plan.map(({ detail }) => detail).join())?.[1]
-      }),
-    )
+    const plans = await Promise.all(selected.map((sql) => planOf(database.client, sql)))
+    const indexes = plans.map((plan) => /INDEX rate_limit_event_(\w+)_idx/.exec(plan)?.[1])
     assert.deepEqual(new Set(indexes), new Set(['timestamp', 'allowed_timestamp', 'key_timestamp']))
     const ofClient = indexes.filter((_, place) => /"?`?key`?"? = /.test(selected[place] ?? ''))
     assert.deepEqual(new Set(ofClient), new Set(['key_timestamp']))
