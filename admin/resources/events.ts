@@ -71,11 +71,11 @@ function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClien
   }
 }
 
-const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first.'
+const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first, times in UTC.'
 
 const FIELDS = {
   id: only(),
-  timestamp: MOMENT,
+  timestamp: { components: { ...MOMENT.components, filter: 'RateLimitPeriod' } },
   key: {
     components: { list: 'RateLimitClient', show: 'RateLimitClient', filter: 'RateLimitField' },
     custom: { kind: 'text', help: 'The whole key, as in the list.' },

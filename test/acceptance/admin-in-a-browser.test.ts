@@ -1,7 +1,7 @@
 /** Operators work with the panel in a browser, and the API obeys them. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import type { Page } from 'playwright-core'
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import { chromiumMissing, openPage, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { startWithPanel } from '../support/panel-app.js'
@@ -11,9 +11,9 @@ const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const OFFENDER = 'ip:203.0.113.7'
 
 /** A browser that is signed in, at the panel's first page. */
-async function openPanel(t: TestContext) {
+async function openPanel(t: TestContext, options: BrowserContextOptions = {}) {
   const started = await startWithPanel(t, 'sqlite')
-  const { page, complaints } = await openPage(t, { viewport: { width: 1400, height: 1000 } })
+  const { page, complaints } = await openPage(t, { viewport: { width: 1400, height: 1000 }, ...options })
   page.setDefaultTimeout(20_000)
   const outside: string[] = []
   page.on('request', (request) => {
@@ -184,6 +184,26 @@ describe('in Chromium', { skip: chromiumMissing }, () => {
     await page.getByRole('link', { name: 'Events' }).click()
     await page.getByRole('link', { name: OFFENDER }).waitFor()
     assert.equal(new URL(page.url()).searchParams.get('filters.key'), OFFENDER)
+  })
+
+  test('events are filtered by a time in UTC, wherever the browser is', async (t) => {
+    const { page, url, database } = await openPanel(t, { timezoneId: 'America/New_York' })
+    for (const minutes of [50, 40, 30]) {
+      const atMs = NOW_MS - minutes * 60_000
+      await logEvents(database.client, { key: `ip:203.0.113.${minutes}`, allowed: 1, atMs })
+    }
+    await page.goto(url('/resources/events?filters.timestamp~~to=2026-01-15T11:20:00.500Z'))
+    await page.getByRole('link', { name: 'ip:203.0.113.50' }).waitFor()
+    await page.locator('[data-css="events-filter-button"]').click()
+    assert.equal(await page.getByLabel('Time to (UTC)').inputValue(), '2026-01-15T11:20:00.5')
+    await page.getByLabel('Time from (UTC)').fill('2026-01-15T11:20')
+    // Typed by hand, every figure is a change.
+    await page.getByLabel('Time to (UTC)').fill('')
+    await page.getByLabel('Time to (UTC)').pressSequentially('01152026\t1125AM')
+    await page.getByRole('button', { name: 'Apply' }).click()
+    await page.getByRole('link', { name: 'ip:203.0.113.50' }).waitFor({ state: 'detached' })
+    assert.deepEqual(await page.locator('tbody time').allInnerTexts(), ['2026-01-15 11:20:00'])
+    assert.equal(await page.getByLabel('Time to (UTC)').inputValue(), '2026-01-15T11:25')
   })
 
   test('a change is found in the history of its rule, and reverted', async (t) => {
