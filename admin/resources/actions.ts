@@ -54,7 +54,6 @@ export const EDITABLE = {
   new: allowed(),
   edit: allowed({ before: refuseOutdated }),
   delete: allowed(),
-  bulkDelete: allowed(),
 } as const satisfies Readonly<Record<string, PanelAction>>
 
 /** What is told above a page, as it is. */

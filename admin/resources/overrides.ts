@@ -1,6 +1,7 @@
 import { isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE } from './actions.js'
+import { BULK_DELETE } from './bulk.js'
 import { historyAction } from './changes.js'
 import { field, MOMENT, only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
@@ -35,6 +36,7 @@ export function overrides({ client, internals }: Parts): AdminResource {
       actions: {
         ...EDITABLE,
         delete: allowed({ guard: 'confirmDeleteOverride' }),
+        bulkDelete: allowed(BULK_DELETE),
         history: allowed(historyAction('override', 'client')),
       },
       translations: { en: TEXTS },

@@ -1,7 +1,8 @@
-import { type ActionContext, type ActionRequest, AppError, type BaseRecord, ValidationError } from 'adminjs'
+import type { ActionContext } from 'adminjs'
 import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
-import { allowed, EDITABLE, notice, type PanelAction } from './actions.js'
+import { allowed, EDITABLE, type PanelAction } from './actions.js'
+import { BULK_DELETE, doOneByOne } from './bulk.js'
 import { historyAction } from './changes.js'
 import type { AdminResource, Parts } from './resource.js'
 import { EDITED, ruleFields } from './rule-fields.js'
@@ -42,6 +43,7 @@ export function rules(parts: Parts): AdminResource {
         new: allowed({ layout: FORM }),
         edit: { ...EDITABLE.edit, layout: FORM },
         delete: allowed({ guard: 'confirmDeleteRule' }),
+        bulkDelete: allowed(BULK_DELETE),
         enable: allowed(switchAction('enable', true)),
         disable: allowed(switchAction('disable', false)),
         history: allowed(historyAction('rule', 'name')),
@@ -73,40 +75,15 @@ const FORM: Layout = [
   'preview',
 ]
 
-/** Switches the selected rules one by one, as every other save: so that all are told, and each is in the history. */
 function switchAction(name: 'enable' | 'disable', isActive: boolean): PanelAction {
-  async function switchRules(_request: ActionRequest, _response: unknown, context: ActionContext) {
-    const { records = [], resource, currentAdmin, h } = context
-    const refused: string[] = []
-    let changed = 0
-    for (const record of records.filter((each) => each.get('isActive') !== isActive)) {
-      const problem = await saved(record, { isActive }, context)
-      if (problem === undefined) changed++
-      else refused.push(`${record.title()}: ${problem}`)
-    }
-    const told = `${isActive ? 'Enabled' : 'Disabled'} ${changed} rule(s).`
-    return {
-      records: records.map((record) => record.toJSON(currentAdmin)),
-      redirectUrl: h.resourceUrl({ resourceId: resource.id() }),
-      notice: refused.length === 0 ? notice(told) : notice(`${told} ${refused.join(' ')}`, 'error'),
-    }
+  async function switchRules(_request: unknown, _response: unknown, context: ActionContext) {
+    return doOneByOne(context, {
+      isDue: (record) => record.get('isActive') !== isActive,
+      act: (record) => context.resource.update(String(record.id()), { isActive }, context),
+      told: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${done} rule(s).`,
+    })
   }
   return { name, actionType: 'bulk', component: false, icon: isActive ? 'Play' : 'Pause', handler: switchRules }
-}
-
-/** @returns what is wrong with the rule */
-async function saved(record: BaseRecord, fields: object, context: ActionContext): Promise<string | undefined> {
-  try {
-    await context.resource.update(String(record.id()), fields, context)
-    return undefined
-  } catch (error) {
-    // The others are switched all the same.
-    if (error instanceof AppError) return error.message
-    if (!(error instanceof ValidationError)) throw error
-    return Object.entries(error.propertyErrors)
-      .map(([field, { message }]) => `${field} ${message}`)
-      .join(' ')
-  }
 }
 
 const TEXTS = {

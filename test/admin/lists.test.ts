@@ -355,6 +355,43 @@ forEachDatabase((provider) => {
     assert.equal(meta.total, 3)
   })
 
+  test('while many rows are switched or deleted, requests are answered', async (t) => {
+    const { request, headers, database } = await start(t)
+    const { rateLimitRule: rules, rateLimitOverride: overrides } = database.client
+    const many = Array.from({ length: 200 }, (_, place) => place)
+    await rules.createMany({ data: many.map((place) => ({ name: `r${place}`, pathPattern: '^/x', rate: '1/m' })) })
+    await overrides.createMany({ data: many.map((place) => ({ client: `user:${place}`, effect: 'deny' })) })
+    async function writesBeforeAnswer(action: string, table: { findMany(query: object): Promise<{ id: number }[]> }) {
+      const ids = (await table.findMany({ select: { id: true } })).map(({ id }) => id)
+      let writes = 0
+      let answered: Promise<number> | undefined
+      const written = () => {
+        writes++
+        answered ??= request('/api/orders').then(() => writes)
+      }
+      database.database.ruleListeners.add(written)
+      const [resource, name] = action.split('/')
+      const sent = await request(`${PANEL}/api/resources/${resource}/bulk/${name}?recordIds=${ids}`, {
+        method: 'POST',
+        headers,
+      })
+      database.database.ruleListeners.delete(written)
+      assert.match(JSON.parse(sent.text).notice.options.defaultValue, / 200 /)
+      assert.equal(writes, 200)
+      return answered
+    }
+
+    for (const [action, table] of [
+      ['rules/disable', rules],
+      ['rules/bulkDelete', rules],
+      ['overrides/bulkDelete', overrides],
+    ] as const) {
+      const writes = (await writesBeforeAnswer(action, table)) ?? 0
+      assert.ok(writes > 0 && writes < 200, `${action}: answered after ${writes}`)
+    }
+    assert.equal((await rules.count()) + (await overrides.count()), 0)
+  })
+
   test('a rule that somebody deletes meanwhile keeps none of the others from being switched', async (t) => {
     const { request, headers, database } = await start(t)
     const rules = database.client.rateLimitRule
