@@ -188,7 +188,9 @@ export class PanelResource extends Resource {
 
   #data(params: Row): Row {
     const names = this.#table.editable ?? []
-    return Object.fromEntries(names.flatMap((name) => (params[name] === undefined ? [] : [[name, params[name]]])))
+    return Object.fromEntries(
+      names.flatMap((name) => (params[name] === undefined ? [] : [[name, written(params[name])]])),
+    )
   }
 
   /** In the name of whoever is in the panel, or in an AdminJS of the host's own. */
@@ -200,6 +202,11 @@ export class PanelResource extends Resource {
       throw explained(error, this.#table.name)
     }
   }
+}
+
+/** Forms have CRLF for every line feed: what nobody edited would be another text when it is saved. */
+function written(value: unknown): unknown {
+  return typeof value === 'string' ? value.replaceAll('\r\n', '\n') : value
 }
 
 /** What a list is filtered by. */

@@ -447,6 +447,30 @@ forEachDatabase((provider) => {
     assert.equal(await database.client.rateLimitRule.count(), 0)
   })
 
+  test('line feeds are written as they were, so that only what was edited is in the history', async (t) => {
+    const { save, list, request, headers, database } = await start(t)
+    const lines = 'one\ntwo\n\nthree'
+    await save('rules/actions/new', { name: 'own', pathPattern: '.', rate: '1/m', description: lines })
+    await save('overrides/actions/new', { client: 'user:1', effect: 'deny', note: lines })
+    for (const [path, edited] of [
+      ['rules/records/1', { rate: '2/m' }],
+      ['overrides/records/1', { effect: 'allow' }],
+    ] as const) {
+      const shown = JSON.parse((await request(`${PANEL}/api/resources/${path}/edit`, { headers })).text)
+      const fields: [string, unknown][] = Object.entries(shown.record.params)
+      const form = fields.map(([name, value]) => [name, String(value ?? '')])
+      await save(`${path}/edit`, { ...Object.fromEntries(form), ...edited })
+    }
+
+    assert.equal((await database.client.rateLimitRule.findMany())[0]?.description, lines)
+    assert.equal((await database.client.rateLimitOverride.findMany())[0]?.note, lines)
+    const { records } = await list('changes', 'filters.action=update')
+    assert.deepEqual(
+      records.map(({ params }) => params.difference),
+      ['effect: deny → allow', 'rate: 1/m → 2/m'],
+    )
+  })
+
   test('a form writes the fields that it shows, and no others', async (t) => {
     const { save, database } = await start(t)
     await save('rules/actions/new', {
