@@ -1,9 +1,11 @@
 import type { AdminJSOptions } from 'adminjs'
 import { countedClients } from '../src/analytics/counted-clients.js'
+import type { TrafficSummary } from '../src/analytics/traffic-summary.js'
 import { reportsOf } from '../src/analytics/window.js'
 import { type Internals, nearestMount } from '../src/internals.js'
 import type { SmartRateLimit } from '../src/smart-rate-limit.js'
 import { formatCount, formatRate, visible } from '../src/staff/format.js'
+import { type LogState, logNotices, logStateOf, logsOnlyBlocked } from '../src/staff/log-state.js'
 import { commonClient, panelLinks } from '../src/staff/panel-links.js'
 import { offenderHref } from './resources/links.js'
 
@@ -11,10 +13,11 @@ const OFFENDERS = 5
 
 /** What the panel opens with: what is in force, and who is being refused. */
 export function homePage(
-  { database, places, clock, switches, countsByUser }: Internals,
+  internals: Internals,
   { client, analytics }: SmartRateLimit,
   mount: string,
 ): NonNullable<AdminJSOptions['dashboard']> {
+  const { database, places, clock, switches, countsByUser } = internals
   async function readHome() {
     const [rules, active, overrides, summary, offenders] = await Promise.all([
       client.rateLimitRule.count(),
@@ -28,21 +31,16 @@ export function homePage(
     const keys = offenders.map(({ key }) => key)
     const counted = await reportsOf(database, clock)(countedClients(keys, 1))
     const dashboard = nearestMount(places.dashboards, mount)
+    const log = logStateOf(internals)
     return {
       dashboard,
-      notice: switches.useDynamicRules
-        ? undefined
-        : 'Rules and overrides are off on this server: they apply while useDynamicRules is true.',
+      notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesOf(log, summary.total > 0)],
       tiles: [
         { label: 'Active rules', value: formatCount(active), detail: `of ${formatCount(rules)}`, resource: 'rules' },
         { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
-        {
-          label: 'Requests today',
-          value: formatCount(summary.total),
-          detail: `${formatCount(summary.blocked)} blocked (${formatRate(summary.block_rate)}), last 24 hours`,
-          resource: 'events',
-        },
+        { ...trafficTile(summary, logsOnlyBlocked(log)), resource: 'events' },
       ],
+      nobody: switches.logEvents === false ? 'No refusals are logged.' : 'Nobody was blocked.',
       offenders: offenders.map(({ key, blocked_count }, place) => ({
         key: visible(key),
         blocked: formatCount(blocked_count),
@@ -52,4 +50,35 @@ export function homePage(
     }
   }
   return { component: 'RateLimitHome', handler: readHome }
+}
+
+const RULES_OFF = 'Rules and overrides are off on this server: they apply while useDynamicRules is true.'
+const LIMITER_OFF = 'The limiter is off on this server: nothing is limited or logged while enabled is false.'
+const LOG_OFF = 'This server logs no requests: they are logged while logEvents, or RATELIMIT_LOG_EVENTS, is true.'
+const ONLY_BLOCKED =
+  "Only refusals are logged: while logEvents is 'blocked', requests within their limit are not in these numbers."
+
+/** What the dashboard says about the log, in notices or in place of what it cannot show. */
+function noticesOf(log: LogState, hasTraffic: boolean): string[] {
+  const { limiter_off, log_off, only_blocked, dropped } = logNotices(log, true)
+  const notices = [
+    limiter_off && LIMITER_OFF,
+    log_off && (hasTraffic ? `${LOG_OFF} What is shown was logged before, or by others.` : LOG_OFF),
+    only_blocked && ONLY_BLOCKED,
+    dropped && `${dropped}: the numbers are too low by as much.`,
+  ]
+  return notices.filter((text) => typeof text === 'string')
+}
+
+/** Where the log holds refusals alone, a rate would mislead. */
+function trafficTile({ total, allowed, blocked, block_rate }: TrafficSummary, onlyBlocked: boolean) {
+  if (!onlyBlocked) {
+    return {
+      label: 'Requests today',
+      value: formatCount(total),
+      detail: `${formatCount(blocked)} blocked (${formatRate(block_rate)}), last 24 hours`,
+    }
+  }
+  const letThrough = allowed === 0 ? '' : `${formatCount(allowed)} over a limit let through, `
+  return { label: 'Blocked today', value: formatCount(blocked), detail: `${letThrough}last 24 hours` }
 }

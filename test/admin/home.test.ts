@@ -1,0 +1,67 @@
+/** What the panel opens with. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { logEvents } from '../support/events.js'
+import { PANEL, type PanelAppOptions, startWithPanel } from '../support/panel-app.js'
+
+const NOW_MS = Date.UTC(2026, 0, 15, 12)
+
+interface Home {
+  readonly notices: readonly string[]
+  readonly tiles: readonly { readonly label: string; readonly value: string; readonly detail: string }[]
+  readonly nobody: string
+}
+
+async function start(t: Parameters<typeof startWithPanel>[0], plugin: PanelAppOptions['plugin'] = {}) {
+  const started = await startWithPanel(t, 'sqlite', { plugin })
+  const headers = await started.asStaff()
+  async function home(): Promise<Home> {
+    const { status, text } = await started.request(`${PANEL}/api/dashboard`, { headers })
+    assert.equal(status, 200, text)
+    return JSON.parse(text)
+  }
+  return { ...started, home }
+}
+
+test('requests and refusals are counted, and nothing has to be explained', async (t) => {
+  const { home, statuses } = await start(t, { middleware: { defaultRate: '2/m' } })
+  await statuses(3, '/api/orders')
+  const { notices, tiles } = await home()
+  assert.deepEqual(notices, [])
+  assert.deepEqual(tiles[2], {
+    label: 'Requests today',
+    value: '3',
+    detail: '1 blocked (33.3%), last 24 hours',
+    resource: 'events',
+  })
+})
+
+test('of a log of refusals alone, refusals are counted without a rate, and a notice says why', async (t) => {
+  const { home, database, statuses } = await start(t, { logEvents: 'blocked', middleware: { defaultRate: '2/m' } })
+  await statuses(5, '/api/orders')
+  const { notices, tiles } = await home()
+  assert.match(notices.join(), /^Only refusals are logged: while logEvents is 'blocked', [^.]*\.$/)
+  assert.deepEqual(tiles[2], { label: 'Blocked today', value: '3', detail: 'last 24 hours', resource: 'events' })
+
+  const rule = { name: 'watched', pathPattern: '^/api/', rate: '0/m', block: false }
+  await database.client.rateLimitRule.create({ data: rule })
+  await statuses(2, '/api/orders')
+  const [, , { value, detail } = {}] = (await home()).tiles
+  assert.deepEqual([value, detail], ['3', '2 over a limit let through, last 24 hours'])
+})
+
+test('a server that logs nothing says what to switch on, and whose requests it shows', async (t) => {
+  const { home, database, statuses } = await start(t, { logEvents: false, middleware: { defaultRate: '0/m' } })
+  await statuses(1, '/api/orders')
+  const { notices, nobody } = await home()
+  assert.match(notices.join(), /logs no requests: they are logged while logEvents, or RATELIMIT_LOG_EVENTS, is true\.$/)
+  assert.equal(nobody, 'No refusals are logged.')
+
+  await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 1, atMs: NOW_MS - 1 })
+  assert.match((await home()).notices.join(), /What is shown was logged before, or by others\.$/)
+})
+
+test('a server on which the limiter is off, or rules are, says so', async (t) => {
+  const { home } = await start(t, { enabled: false, useDynamicRules: false, logEvents: false })
+  assert.match((await home()).notices.join(), /^Rules and overrides are off [^.]*\.,The limiter is off [^.]*\.$/)
+})
