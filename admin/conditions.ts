@@ -28,7 +28,7 @@ export function beginsWith(provider: Provider): FilterKind {
   return (field, value) => {
     const text = textOf(value)
     if (text === '') return undefined
-    if (provider === 'postgresql') return { [field]: { startsWith: text.replace(/[\\%_]/g, '\\$&') } }
+    if (provider === 'postgresql') return { [field]: { startsWith: escaped(text) } }
     const end = afterAllThatBeginWith(text)
     // By exclusion: for a range, SQLite would take an index of the field, and sort everything that it finds there.
     return { NOT: [{ [field]: { lt: text } }, ...(end === undefined ? [] : [{ [field]: { gte: end } }])] }
@@ -56,20 +56,22 @@ export interface Search {
 }
 
 /**
- * A text as it is in one of several fields, whatever its case. `LIKE` takes some characters for its own, and SQLite knows
- * the cases of no others than ASCII's: the condition leaves these open.
+ * A text as it is in one of several fields, whatever its case. `LIKE` of SQLite has no escape character with Prisma, and
+ * knows the cases of no others than ASCII's: the condition leaves such characters open.
  *
  * @returns undefined for a value that says nothing
  */
 export function searchIn(fields: readonly string[], value: unknown, provider: Provider): Search | undefined {
   const text = textOf(value)
   if (text === '') return undefined
-  const pattern = text.replace(/[\\%_]|\P{ASCII}/gu, '_')
-  // SQLite's is always insensitive, and Prisma has no mode for it.
-  const mode = provider === 'postgresql' ? { mode: 'insensitive' } : {}
+  const anyContains = (pattern: object) => ({ OR: fields.map((field) => ({ [field]: pattern })) })
+  if (provider === 'postgresql') {
+    return { condition: anyContains({ contains: escaped(text), mode: 'insensitive' }), isMeant: undefined }
+  }
+  const pattern = text.replace(/[%_]|\P{ASCII}/gu, '_')
   const lowered = text.toLowerCase()
   return {
-    condition: { OR: fields.map((field) => ({ [field]: { contains: pattern, ...mode } })) },
+    condition: anyContains({ contains: pattern }),
     isMeant: pattern.includes('_')
       ? (row) => fields.some((field) => String(row[field]).toLowerCase().includes(lowered))
       : undefined,
@@ -93,6 +95,11 @@ function momentOf(value: unknown): Date | undefined {
   const moment = new Date(typeof value === 'string' ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   return year >= 1 && year <= 9_999 ? moment : undefined
+}
+
+/** For `LIKE` of PostgreSQL. */
+function escaped(text: string): string {
+  return text.replace(/[\\%_]/g, '\\$&')
 }
 
 /** By code points, as UTF-8 sorts; undefined where there is nothing after them. */
