@@ -1,7 +1,8 @@
 import type { AdminJSOptions } from 'adminjs'
 import { countedClients } from '../src/analytics/counted-clients.js'
-import type { TrafficSummary } from '../src/analytics/traffic-summary.js'
-import { reportsOf } from '../src/analytics/window.js'
+import { topOffenders } from '../src/analytics/top-offenders.js'
+import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic-summary.js'
+import { reportsOf, type Snapshot } from '../src/analytics/window.js'
 import { type Internals, nearestMount } from '../src/internals.js'
 import type { SmartRateLimit } from '../src/smart-rate-limit.js'
 import { formatCount, formatRate, visible } from '../src/staff/format.js'
@@ -14,22 +15,19 @@ const OFFENDERS = 5
 /** What the panel opens with: what is in force, and who is being refused. */
 export function homePage(
   internals: Internals,
-  { client, analytics }: SmartRateLimit,
+  { client }: SmartRateLimit,
   mount: string,
 ): NonNullable<AdminJSOptions['dashboard']> {
   const { database, places, clock, switches, countsByUser } = internals
   async function readHome() {
-    const [rules, active, overrides, summary, offenders] = await Promise.all([
+    const [rules, active, overrides, { summary, offenders, counted }] = await Promise.all([
       client.rateLimitRule.count(),
       client.rateLimitRule.count({ where: { isActive: true } }),
       client.rateLimitOverride.count({
         where: { OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(clock.now()) } }] },
       }),
-      analytics.getTrafficSummary({ days: 1 }),
-      analytics.getTopOffenders({ days: 1, limit: OFFENDERS }),
+      reportsOf(database, clock)(readTraffic),
     ])
-    const keys = offenders.map(({ key }) => key)
-    const counted = await reportsOf(database, clock)(countedClients(keys, 1))
     const dashboard = nearestMount(places.dashboards, mount)
     const log = logStateOf(internals)
     return {
@@ -50,6 +48,14 @@ export function homePage(
     }
   }
   return { component: 'RateLimitHome', handler: readHome }
+}
+
+/** The requests of the last day, and who was refused most, with whom these were counted for; in one snapshot. */
+async function readTraffic(snapshot: Snapshot) {
+  const summary = await trafficSummary({ days: 1 })(snapshot)
+  const offenders = await topOffenders({ days: 1, limit: OFFENDERS })(snapshot)
+  const keys = offenders.map(({ key }) => key)
+  return { summary, offenders, counted: await countedClients(keys, 1)(snapshot) }
 }
 
 const RULES_OFF = 'Rules and overrides are off on this server: they apply while useDynamicRules is true.'

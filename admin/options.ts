@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../src/errors.js'
 import type { StaffAccounts } from '../src/staff/staff-accounts.js'
 import type { IsStaff } from '../src/staff/staff-guard.js'
+import { checkIsStaff, checkKnownOptions } from '../src/staff/staff-options.js'
 
 export interface AdminOptions {
   /**
@@ -32,10 +33,7 @@ const ROOT_PATH = /^(?:\/[\w.~-]+)+$/
  */
 export function checkOptions(options: AdminOptions): string {
   const { rootPath = DEFAULT_ROOT_PATH, staff, isStaff, actor } = options
-  const unknown = Object.keys(options).find((name) => !KNOWN_OPTIONS.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of adminPlugin is unknown: it takes ${KNOWN_OPTIONS.join(', ')}`)
-  }
+  checkKnownOptions('adminPlugin', options, KNOWN_OPTIONS)
   if (!ROOT_PATH.test(rootPath)) {
     throw new InvalidSettingError(
       `Option "rootPath" is ${JSON.stringify(rootPath)}: give a path such as /admin or /ops/admin, without a slash at its end`,
@@ -44,11 +42,7 @@ export function checkOptions(options: AdminOptions): string {
   if (staff !== undefined && typeof staff?.accountOf !== 'function') {
     throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) answers')
   }
-  if (isStaff !== undefined && typeof isStaff !== 'function') {
-    throw new InvalidSettingError(
-      'Option "isStaff" is no function: give one of the request that answers true for staff',
-    )
-  }
+  checkIsStaff(isStaff)
   if (actor !== undefined && typeof actor !== 'function') {
     throw new InvalidSettingError('Option "actor" is no function: give one of the request that answers a name')
   }

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { Resource } from '@adminjs/prisma'
-import { type ActionContext, AppError, BaseRecord, type Filter, ValidationError } from 'adminjs'
-import { codeOf, messageOf, RuleValidationError } from '../src/errors.js'
+import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
 import { asActor } from '../src/rules/actor.js'
 import {
   type Condition,
@@ -13,7 +12,7 @@ import {
   searchIn,
 } from './conditions.js'
 import { completedModel, type ModelName } from './models.js'
-import { notice } from './resources/actions.js'
+import { explained } from './save-errors.js'
 
 export type Direction = 'asc' | 'desc'
 
@@ -218,30 +217,4 @@ interface FindOptions {
   limit?: number
   offset?: number
   sort?: { sortBy?: string; direction?: Direction }
-}
-
-const GONE = 'Somebody deleted it meanwhile.'
-
-/** What the form shows: what is wrong with a field under it, and everything else above. */
-function explained(error: unknown, table: string): unknown {
-  if (error instanceof RuleValidationError) {
-    const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
-    return new ValidationError(Object.fromEntries(fields))
-  }
-  const code = codeOf(error)
-  if (code === 'P2002') {
-    return table === 'rules'
-      ? new ValidationError({ name: { message: 'There is a rule of this name already.' } })
-      : new ValidationError({
-          client: { message: 'This client has an override for this path already: edit that one.' },
-        })
-  }
-  if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
-  if (error instanceof AppError) return error
-  return new Error(messageOf(error), { cause: error })
-}
-
-/** The messages of the validation go on after the name of a field. */
-function sentence(message: string): string {
-  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
 }

@@ -8,6 +8,7 @@ import { registerReportRoutes } from './report-routes.js'
 import { registerSignInRoutes } from './sign-in-routes.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { accountStaff, createStaffGuard, hostStaff, type IsStaff, nobodyIsStaff } from './staff-guard.js'
+import { checkIsStaff, checkKnownOptions } from './staff-options.js'
 
 export interface DashboardOptions {
   /**
@@ -77,17 +78,8 @@ function securityHeaders({ contentSecurityPolicy }: Pages) {
 
 function checkOptions(options: DashboardOptions): void {
   const { isStaff, accounts, templates } = options
-  const unknown = Object.keys(options).find((name) => !KNOWN_OPTIONS.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(
-      `Option "${unknown}" of dashboardPlugin is unknown: it takes ${KNOWN_OPTIONS.join(', ')}`,
-    )
-  }
-  if (isStaff !== undefined && typeof isStaff !== 'function') {
-    throw new InvalidSettingError(
-      'Option "isStaff" is no function: give one of the request that answers true for staff',
-    )
-  }
+  checkKnownOptions('dashboardPlugin', options, KNOWN_OPTIONS)
+  checkIsStaff(isStaff)
   if (accounts !== undefined && typeof accounts?.isStaff !== 'function') {
     throw new InvalidSettingError('Option "accounts" is not what staffAccounts({ accounts, sessionSecret }) answers')
   }

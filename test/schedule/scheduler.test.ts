@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import { scheduleLook } from '../../src/health/looks.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
@@ -26,10 +26,15 @@ function startProcess({ database }: TestDatabase, clock: FakeClock, run: Job['ru
 }
 
 forEachDatabase((_provider, open) => {
-  test('a job runs once at each moment of its schedule, whichever of the processes does it', async (t) => {
+  async function start(t: TestContext) {
     const clock = fakeClock()
     const database = await open(clock)
     atEnd(t, database.close)
+    return { clock, database }
+  }
+
+  test('a job runs once at each moment of its schedule, whichever of the processes does it', async (t) => {
+    const { clock, database } = await start(t)
     let runs = 0
     const run = async () => {
       runs++
@@ -74,9 +79,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a job that still runs is passed over, in its own process and in others', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     let runs = 0
     let finish: (value: null) => void = () => undefined
     const run = () => {
@@ -107,9 +110,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('the lease of a process that died ends after two minutes, and another one has the next moment', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     const leases = new JobLeases(database.database)
     const dead = await leases.take('job', clock.now(), clock.now())
     assert.notEqual(dead, undefined)
@@ -125,9 +126,7 @@ forEachDatabase((_provider, open) => {
 
   for (const hours of [2, 365 * 24]) {
     test(`a clock that was ${hours} hours ahead keeps no job from running, whether it ended or died`, async (t) => {
-      const clock = fakeClock()
-      const database = await open(clock)
-      atEnd(t, database.close)
+      const { clock, database } = await start(t)
       const leases = new JobLeases(database.database)
       const future = clock.now() + hours * HOUR_MS
       const holder = await leases.take('ended', future, future)
@@ -140,9 +139,7 @@ forEachDatabase((_provider, open) => {
   }
 
   test('after a clock was set back the schedule goes on by that clock', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     let runs = 0
     const { scheduler } = startProcess(database, clock, async () => {
       runs++
@@ -160,9 +157,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('what failed is kept until the next run, and logged', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     const outcomes = [
       () => Promise.reject(new Error('on purpose')),
       async () => 'webhook failed (status 500)',
@@ -182,9 +177,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a failure is told to the apps that have the job, and to everybody for two days', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     const { scheduler } = startProcess(database, clock, async () => 'webhook failed (status 500)', 'alerts@shop')
     clock.advance(5 * MINUTE_MS)
     await scheduler.tick()
@@ -202,9 +195,7 @@ forEachDatabase((_provider, open) => {
   })
 
   test('a database that is away is logged once, and the schedule goes on, with the moment it missed', async (t) => {
-    const clock = fakeClock()
-    const database = await open(clock)
-    atEnd(t, database.close)
+    const { clock, database } = await start(t)
     let runs = 0
     const { scheduler, log } = startProcess(database, clock, async () => {
       runs++

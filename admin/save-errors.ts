@@ -1,0 +1,29 @@
+import { AppError, ValidationError } from 'adminjs'
+import { codeOf, messageOf, RuleValidationError } from '../src/errors.js'
+import { notice } from './resources/actions.js'
+
+const GONE = 'Somebody deleted it meanwhile.'
+
+/** What the form shows of a row that could not be saved: what is wrong with a field under it, all else above. */
+export function explained(error: unknown, table: string): unknown {
+  if (error instanceof RuleValidationError) {
+    const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
+    return new ValidationError(Object.fromEntries(fields))
+  }
+  const code = codeOf(error)
+  if (code === 'P2002') {
+    return table === 'rules'
+      ? new ValidationError({ name: { message: 'There is a rule of this name already.' } })
+      : new ValidationError({
+          client: { message: 'This client has an override for this path already: edit that one.' },
+        })
+  }
+  if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
+  if (error instanceof AppError) return error
+  return new Error(messageOf(error), { cause: error })
+}
+
+/** The messages of the validation go on after the name of a field. */
+function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
+}
