@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { ALERT_FIELDS, type AlertSettingOptions, resolveAlertSettings } from './alerts/alert-settings.js'
 import { SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
+import { NAMESPACE, NAMESPACE_ALLOWED } from './db/namespace.js'
 import { checkRedis } from './db/redis.js'
 import { InvalidSettingError } from './errors.js'
 import { parseAddressList } from './http/client-address.js'
@@ -35,7 +36,7 @@ const FIELDS = {
   database: [Type.Union([Text, Reference, Callback]), 'a URL or a client made by createRateLimitClient'],
   redis: [Type.Union([Text, Reference]), 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis'],
   schema: [Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }), 'a name of letters, digits and _, at most 63'],
-  namespace: [Type.String({ pattern: '^[A-Za-z0-9_.-]{1,50}$' }), '1 to 50 letters, digits, _ . -'],
+  namespace: [Type.String({ pattern: NAMESPACE.source }), NAMESPACE_ALLOWED],
   hashSecret: [Type.String({ minLength: 16 }), 'a text of at least 16 characters'],
   hashHeaderKeys: [Flag, 'true or false'],
   user: [Callback, 'a function of the request'],

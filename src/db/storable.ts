@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 export const MAX_KEY_LENGTH = 255
 /** The length of the column that holds paths. */
 export const MAX_PATH_LENGTH = 500
-/** How much `withHash` adds to the visible part. */
+/** How long `#` and a hash are. */
 const HASH_LENGTH = 65
 
 /** A text as a column holds it: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and no longer. */
@@ -15,16 +15,20 @@ export function storable(text: string, maxLength: number): string {
   return stored.isWellFormed() ? stored : stored.toWellFormed()
 }
 
-/** Stands for a text that cannot be kept whole: its beginning, and a hash of all of it that tells two such apart. */
-export function withHash(text: string, visibleLength: number): string {
-  return `${storable(text, visibleLength)}#${createHash('sha256').update(text, 'utf16le').digest('hex')}`
+/**
+ * A text of at most `maxLength` characters that stands for one of any length: the text itself where a column can hold it
+ * whole, else its beginning and a hash of all of it. A text that only looks like such a form is hashed too, so that two
+ * different texts never have the same form.
+ */
+export function boundedText(text: string, maxLength: number): string {
+  const looksHashed = text.charAt(text.length - HASH_LENGTH) === '#'
+  if (!looksHashed && storable(text, maxLength) === text) return text
+  // As UTF-16, since two texts with half of a surrogate pair may be one text in UTF-8.
+  const hash = createHash('sha256').update(text, 'utf16le').digest('hex')
+  return `${storable(text, maxLength - HASH_LENGTH)}#${hash}`
 }
 
-/**
- * The name of a counter as stores keep it: whole where a column can hold it, else as its beginning and its hash. What
- * only looks like such a one is hashed too, so that two counters never share a name.
- */
+/** The name of a counter as stores keep it. */
 export function counterKey(name: string): string {
-  const looksHashed = name.charAt(name.length - HASH_LENGTH) === '#'
-  return !looksHashed && storable(name, MAX_KEY_LENGTH) === name ? name : withHash(name, MAX_KEY_LENGTH - HASH_LENGTH)
+  return boundedText(name, MAX_KEY_LENGTH)
 }

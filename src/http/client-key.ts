@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { withHash } from '../db/storable.js'
+import { boundedText } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
 import type { ClientAddress } from './client-address.js'
 
 /** Longer than any key that is not made up; short enough for the counter's column, with the rule's name before it. */
 const MAX_COUNTED_LENGTH = 128
-const VISIBLE_LENGTH = 60
 
 /** Who is counted, and how that is written. */
 export interface ClientKey {
@@ -52,7 +51,15 @@ export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: Clie
   }
 }
 
-/** The same client, counted apart from its other counters. */
+/** What parts the counters of one client, by names that the host gave: in it they have no bar of their own. */
+export function scopeFor(...names: readonly string[]): string {
+  return names.map((name) => name.replace(/[\\|]/g, '\\$&')).join('|')
+}
+
+/**
+ * The same client, counted apart from its other counters. A scope has no bare bar but between its names, and none of
+ * these begins like a client: so whatever a client spells, its counter is in no other scope.
+ */
 export function inScope(scope: string, client: ClientKey): ClientKey {
   return { ...client, counter: `${scope}|${client.counter}` }
 }
@@ -74,7 +81,7 @@ function clientCounter(name: string): string {
 
 /** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
 function bounded(text: string): string {
-  return text.length <= MAX_COUNTED_LENGTH ? text : withHash(text, VISIBLE_LENGTH)
+  return boundedText(text, MAX_COUNTED_LENGTH)
 }
 
 /** A header's value without blanks around it, empty where it is missing. */

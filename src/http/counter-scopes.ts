@@ -1,6 +1,6 @@
 import { parseOverrideClient } from '../rules/override.js'
 import type { OverrideSet } from '../rules/override-set.js'
-import { countersOfKey } from './client-key.js'
+import { countersOfKey, scopeFor } from './client-key.js'
 
 /** More are there only where a rate function answers with ever new periods. */
 const MAX_PERIODS = 1_000
@@ -19,8 +19,9 @@ export class CounterScopes {
   readonly #limitNames = new Set<string>()
 
   addPrefix(prefix: string): string {
-    this.#prefixes.add(prefix)
-    return prefix
+    const scope = scopeFor(prefix)
+    this.#prefixes.add(scope)
+    return scope
   }
 
   addPeriod(periodMs: number): string {
@@ -40,7 +41,7 @@ export class CounterScopes {
   /** All counters of a client, by the key that the log has; also the counter of that very name. */
   countersOf(key: string): readonly string[] {
     const ofRoutes = [...this.#limitNames].flatMap((name) =>
-      [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|route:${name}:${route}`)),
+      [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
     const scopes = [...this.#prefixes, ...this.#periods, ...ofRoutes]
     const counters = countersOfKey(key).flatMap((counter) => [counter, ...scopes.map((scope) => `${scope}|${counter}`)])
@@ -50,7 +51,11 @@ export class CounterScopes {
 
 /** The scope of a route. */
 export function routeScope(name: string, route: Route): string {
-  return `route:${name}:${routeName(route)}`
+  return limitScope(name, routeName(route))
+}
+
+function limitScope(name: string, route: string): string {
+  return scopeFor(`route:${name}`, route)
 }
 
 /** What a route is called: Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */

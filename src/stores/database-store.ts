@@ -1,4 +1,5 @@
 import { Database, databaseOf } from '../db/database.js'
+import { checkNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
@@ -13,7 +14,7 @@ export interface DatabaseStoreOptions {
   /** A URL, or a client made by `createRateLimitClient`, which stays open when the store is closed. */
   readonly database?: string | object | undefined
   readonly schema?: string | undefined
-  /** Keeps the counters of apps that share a database apart. */
+  /** Keeps the counters of apps that share a database apart: 1 to 50 letters, digits, `_`, `.` or `-`. */
   readonly namespace?: string | undefined
 }
 
@@ -26,6 +27,7 @@ export class DatabaseStore implements Store {
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
 
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
+    checkNamespace(namespace)
     this.#owned = typeof database !== 'object'
     this.#database = typeof database === 'object' ? databaseOf(database) : new Database(database, schema)
     const prefix = namespace === undefined ? '' : `${namespace}|`

@@ -1,3 +1,4 @@
+import { checkNamespace } from '../db/namespace.js'
 import { type RedisClient, RedisConnection } from '../db/redis.js'
 import { counterKey } from '../db/storable.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
@@ -12,7 +13,7 @@ export interface RedisStoreOptions {
    * ioredis client or cluster, which stays open when the store is closed.
    */
   readonly redis: string | RedisClient
-  /** Keeps the counters of apps that share a Redis apart. */
+  /** Keeps the counters of apps that share a Redis apart: 1 to 50 letters, digits, `_`, `.` or `-`. */
   readonly namespace?: string | undefined
 }
 
@@ -33,9 +34,10 @@ export class RedisStore implements Store {
   readonly #prefix: string
   readonly #resetsKey: string
 
-  constructor({ redis, namespace = '' }: RedisStoreOptions) {
+  constructor({ redis, namespace }: RedisStoreOptions) {
+    checkNamespace(namespace)
     this.#connection = new RedisConnection(redis)
-    this.#prefix = `fsr:${namespace}:`
+    this.#prefix = `fsr:${namespace ?? ''}:`
     this.#resetsKey = `${this.#prefix}resets`
   }
 

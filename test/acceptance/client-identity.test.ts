@@ -1,7 +1,8 @@
 /** Whose request is it? By user and by header, without anybody being able to pose as somebody else. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import type { RateLimitUser } from '../../src/index.js'
+import type { RateLimitOptions, RateLimitUser } from '../../src/index.js'
 import { type AppOptions, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 
@@ -205,6 +206,32 @@ forEachDatabase((provider) => {
     assert.deepEqual(await byHeader.statuses(2, '/', { headers: { 'x-api-key': ALICE } }), [200, 429])
     assert.deepEqual(await byUser.statuses(2, '/', asUser(7)), [200, 429])
     assert.deepEqual(await byIp.statuses(2, '/', { from: ALICE }), [200, 429])
+  })
+
+  test('a header, and a user, that spell how a longer one is stored have counters of their own', async (t) => {
+    const database = await openDatabase(t, provider)
+    const user: RateLimitOptions['user'] = ({ headers }) =>
+      headers['x-user'] === undefined ? null : { id: String(headers['x-user']) }
+    const long = `${'k'.repeat(100)}:${'v'.repeat(300)}`
+    for (const [kind, header] of [
+      ['header:x-api-key', 'x-api-key'],
+      ['user', 'x-user'],
+    ] as const) {
+      const plugin: RateLimitOptions = { user, middleware: { defaultRate: '1/h', key: kind } }
+      const { statuses } = await startApp(t, { database, plugin })
+      const asked = (value: string) => statuses(2, '/', { headers: { [header]: value } })
+      assert.deepEqual(await asked(long), [200, 429], kind)
+      const [{ key } = { key: '' }] = await database.client.rateLimitCounter.findMany({
+        where: { key: { startsWith: kind === 'user' ? 'user:k' : 'header:k' } },
+      })
+      const stored = key.slice(key.indexOf(':') + 1)
+      const hash = createHash('sha256').update(long, 'utf16le').digest('hex')
+      for (const visible of [60, 63, 190]) {
+        const spelling = `${long.slice(0, visible)}#${hash}`
+        assert.deepEqual(await asked(spelling), [200, 429], `${kind} ${visible}`)
+      }
+      assert.deepEqual(await asked(stored), [200, 429], stored)
+    }
   })
 
   test('hashHeaderKeys keeps a secret header out of the tables, and still tells clients apart', async (t) => {
