@@ -87,7 +87,9 @@ function bounded(text: string): string {
 /** A header's value without blanks around it, empty where it is missing. */
 export function headerValue(request: FastifyRequest, name: string): string {
   const value = request.headers[name]
-  return (Array.isArray(value) ? value.join(', ') : (value ?? '')).trim()
+  if (typeof value === 'string') return value.trim()
+  // Of a name such as `constructor` the headers have what every object has, where the client sent none.
+  return Array.isArray(value) ? value.join(', ').trim() : ''
 }
 
 /** Replaces a secret by its HMAC, behind the first few characters of it, by which its owner can recognise it. */

@@ -42,6 +42,8 @@ export interface Rule {
 
 export const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
 const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
+/** Set on the object that has the headers, a text does nothing. */
+const UNREAD_HEADER = '__proto__'
 export const MAX_METHOD_LENGTH = 255
 export const MAX_RATE_LENGTH = 50
 export const PRIORITY_LIMIT = 2_147_483_647
@@ -114,6 +116,9 @@ export function parseClientKind(value: unknown): ClientKind {
   const name = HEADER_KEY.exec(text)?.[1]
   if (name === undefined) {
     throw new Error(`${JSON.stringify(text)} is no key: give ip, user or header:<Header-Name>`)
+  }
+  if (name.toLowerCase() === UNREAD_HEADER) {
+    throw new Error(`${JSON.stringify(text)} names a header whose value Node.js does not keep: give another header`)
   }
   return { kind: 'header', name: name.toLowerCase() }
 }

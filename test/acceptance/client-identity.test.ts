@@ -234,6 +234,31 @@ forEachDatabase((provider) => {
     }
   })
 
+  test('a header called like what every object has is counted per value; without it, by address', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { statuses, app, log } = await startApp(t, { database, plugin: { useDynamicRules: true } })
+    const names = ['constructor', 'hasOwnProperty', 'toString', 'valueOf', '__defineGetter__', '0', 'Set-Cookie']
+    await app.smartRateLimit.client.rateLimitRule.createMany({
+      data: names.map((name, place) => ({
+        name,
+        pathPattern: `^/${place}$`,
+        rate: '1/h',
+        key: `header:${name}`,
+      })),
+    })
+    for (const [place, name] of names.entries()) {
+      assert.deepEqual(await statuses(2, `/${place}`, { from: ALICE }), [200, 429], `without ${name}`)
+      assert.deepEqual(await statuses(1, `/${place}`, { from: BOB }), [200], `without ${name}`)
+      for (const value of ['a', 'b']) {
+        const asked = { from: ALICE, headers: { [name]: value } }
+        assert.deepEqual(await statuses(2, `/${place}`, asked), [200, 429], `${name}: ${value}`)
+      }
+    }
+    const twice = { from: ALICE, headers: { 'set-cookie': ['a', 'c'] } }
+    assert.deepEqual(await statuses(2, `/${names.indexOf('Set-Cookie')}`, twice), [200, 429], 'a header sent twice')
+    assert.deepEqual(log, [])
+  })
+
   test('hashHeaderKeys keeps a secret header out of the tables, and still tells clients apart', async (t) => {
     const database = await openDatabase(t, provider)
     const { statuses, app } = await startApp(t, {

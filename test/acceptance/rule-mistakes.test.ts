@@ -61,7 +61,7 @@ forEachDatabase((provider) => {
       pathPattern: ['', 'x'.repeat(256), '(', '*', 'a\0b'],
       method: ['', 'GET,', 'ALL,GET', 'G E T'],
       rate: ['', '10', '10/x', 'abc/m', '10/m/s', 'invalid', '10/0s', '-5/m', '-5/30s', '1.5/m', '5 /m', '10/367d'],
-      key: ['', 'cookie', 'header:', 'header:a b', 'IP'],
+      key: ['', 'cookie', 'header:', 'header:a b', 'header:__proto__', 'IP'],
       priority: [0.5, 2 ** 31, -(2 ** 31) - 1],
     }
 
