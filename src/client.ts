@@ -89,6 +89,11 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
         }),
     },
     client: {
+      async $connect() {
+        // The file is created and migrated on this package's own connection, also when Prisma's is opened first.
+        await database.ready()
+        await generated.$connect()
+      },
       async $disconnect() {
         await Promise.allSettled(underWay)
         await Promise.all([generated.$disconnect(), database.close()])

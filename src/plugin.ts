@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from './client.js'
 import type { RevisionPoll } from './db/revision-poll.js'
-import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
+import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
@@ -30,6 +30,7 @@ import {
 import { createHealth, needsDatabase } from './parts-health.js'
 import { createReadings } from './parts-metrics.js'
 import { createScheduler } from './parts-schedule.js'
+import { prepareDatabase } from './prepare-database.js'
 import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
 import { resolveSettings } from './settings.js'
@@ -71,7 +72,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
-    if (needsDatabase(settings)) await prepareDatabase(opened, app)
+    if (needsDatabase(settings)) await prepareDatabase(opened.database, app.log)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
@@ -176,18 +177,6 @@ function connect(
     ruleListeners.delete(changed)
     beforeReport.delete(flush)
     await opened.close()
-  })
-}
-
-/** The embedded database has to open: a wrong path is found at start. A server may be away, and is told about. */
-async function prepareDatabase({ database }: OpenDatabase, app: FastifyInstance): Promise<void> {
-  if (database.dialect.provider === 'sqlite') {
-    await database.ready()
-    return
-  }
-  database.checkMigrations().catch((error: unknown) => {
-    const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
-    app.log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
   })
 }
 

@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { closeSync, openSync, statSync } from 'node:fs'
 import BetterSqlite3 from 'better-sqlite3'
 import type { SqlConnection, SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
@@ -68,8 +68,39 @@ export function createSqliteFile(path: string): SqliteFile & { identity(): strin
   }
 }
 
+/** SQLite's log and its index, and the journal of a file that is not yet in write-ahead mode, lie beside it. */
+const COMPANIONS = ['', '-wal', '-shm', '-journal']
+const OTHERS_READ_OR_WRITE = 0o066
+
+/** A file that users other than its owner may read or write. */
+export interface ExposedFile {
+  readonly path: string
+  /** In octal. */
+  readonly mode: string
+}
+
+/** The files of a database that are exposed. On Windows modes say nothing. */
+export function exposedFiles(path: string): ExposedFile[] {
+  if (process.platform === 'win32') return []
+  return COMPANIONS.flatMap((companion) => {
+    const { mode = 0 } = statSync(path + companion, { throwIfNoEntry: false }) ?? {}
+    return (mode & OTHERS_READ_OR_WRITE) === 0 ? [] : [{ path: path + companion, mode: (mode & 0o777).toString(8) }]
+  })
+}
+
+/** SQLite itself would create it for everybody to read. It gives the files beside it the mode of this one. */
+function createForOwner(path: string): void {
+  try {
+    // Never one that exists: to close that would take its locks away from the connections of this process.
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch {
+    // There is one; or there can be none, of which SQLite tells the reason.
+  }
+}
+
 /** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
 export function openSqlite(path: string): BetterSqlite3.Database {
+  createForOwner(path)
   const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
   try {
     if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
