@@ -11,6 +11,7 @@ const LAYERS = [
   [
     'index',
     'plugin',
+    'prepare-database',
     'steps',
     'steps-record',
     'parts',
