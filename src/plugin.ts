@@ -72,7 +72,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
-    if (needsDatabase(settings)) await prepareDatabase(opened.database, app.log)
+    if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))

@@ -1,23 +1,63 @@
-import type { FastifyBaseLogger } from 'fastify'
-import type { Database } from './db/database.js'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { type Database, isFault } from './db/database.js'
 import { sqlitePath } from './db/sqlite.js'
 import { exposedFiles } from './db/sqlite-file.js'
-import { MissingTableError, messageOf } from './errors.js'
+import { codeOf, InvalidSettingError, messageOf } from './errors.js'
+
+/** How long starting waits for a database server, in milliseconds. */
+const START_TIMEOUT_MS = 3_000
 
 /**
  * Prepares the database of a server that starts. The embedded one has to open: a wrong path is an error at start. A
- * PostgreSQL server may be away, which is logged.
+ * PostgreSQL server may be away, which is logged; one that can never be used is an error at start too, or is logged when
+ * it is reached for the first time.
+ *
+ * @throws InvalidSettingError naming the remedy
  */
-export async function prepareDatabase(database: Database, log: FastifyBaseLogger): Promise<void> {
+export async function prepareDatabase(database: Database, app: FastifyInstance): Promise<void> {
   if (database.dialect.provider === 'sqlite') {
     await database.ready()
-    warnOfExposure(sqlitePath(database.url), log)
+    warnOfExposure(sqlitePath(database.url), app.log)
     return
   }
-  database.checkMigrations().catch((error: unknown) => {
-    const remedy = error instanceof MissingTableError ? '' : ': onStoreError decides until it can be reached'
-    log.error({ err: error }, `Rate limit database: ${messageOf(error)}${remedy}`)
+  const report = createFaultReport(app.log)
+  if (await answers(database, report, app.log)) return
+  database.faultListeners.add(report)
+  app.addHook('onClose', async () => {
+    database.faultListeners.delete(report)
   })
+}
+
+/** Logs each kind of fault once: every query may meet it. */
+function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
+  const reported = new Set<string | undefined>()
+  return function reportFault(fault) {
+    if (reported.has(codeOf(fault))) return
+    reported.add(codeOf(fault))
+    log.error({ err: fault }, `Rate limit database: ${messageOf(fault)}`)
+  }
+}
+
+/** Whether a database server answers in time that it can be used, or what an operator has to do first. */
+async function answers(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
+  let isStarting = true
+  const answered = database.checkMigrations().then(
+    () => true,
+    (error: unknown) => {
+      if (isStarting && error instanceof InvalidSettingError) throw error
+      if (isFault(error)) {
+        report(error)
+        return true
+      }
+      const complaint = `Rate limit database: ${messageOf(error)}: onStoreError decides until it can be reached`
+      log.error({ err: error }, complaint)
+      return false
+    },
+  )
+  const inTime = await Promise.race([answered, delay(START_TIMEOUT_MS, false, { ref: false })])
+  isStarting = false
+  return inTime
 }
 
 /** The file holds addresses, ids and sessions. Its mode is the operator's choice, and is not changed here. */

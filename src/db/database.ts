@@ -20,6 +20,8 @@ export class Database {
   readonly beforeReport = new Set<() => Promise<void>>()
   /** Told after every write to the rule table through this package's client. */
   readonly ruleListeners = new Set<() => void>()
+  /** Told of every query that fails because an operator has something to mend: `isFault` of its error is true. */
+  readonly faultListeners = new Set<(fault: Error) => void>()
   readonly #connection: SqlConnection
   #ready: Promise<void> | undefined
   #lastReport: Promise<unknown> = Promise.resolve()
@@ -70,11 +72,13 @@ export class Database {
    * @throws MissingTableError naming those that were not
    */
   async checkMigrations(): Promise<void> {
-    const missing = await missingMigrations(this.dialect, this.query)
-    if (missing.length === 0) return
-    throw new MissingTableError(
-      `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
-    )
+    await this.explained(async () => {
+      const missing = await missingMigrations(this.dialect, this.query)
+      if (missing.length === 0) return
+      throw new MissingTableError(
+        `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
+      )
+    })
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>
@@ -120,17 +124,28 @@ export class Database {
     try {
       return await work()
     } catch (error) {
-      if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) throw error
-      throw new MissingTableError(
-        `A table is missing in ${redactUrl(this.url)}: apply this package's migrations with "ratelimit migrate"`,
-        { cause: error },
-      )
+      const explained = this.#explain(error)
+      if (isFault(explained)) for (const listener of this.faultListeners) listener(explained)
+      throw explained
     }
+  }
+
+  #explain(error: unknown): unknown {
+    if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) return error
+    return new MissingTableError(
+      `A table is missing in ${redactUrl(this.url)}: apply this package's migrations with "ratelimit migrate"`,
+      { cause: error },
+    )
   }
 
   async close(): Promise<void> {
     await this.#connection.close()
   }
+}
+
+/** Whether an error does not pass by itself: tables are missing, or the database is none that can be used. */
+export function isFault(error: unknown): error is Error {
+  return error instanceof MissingTableError || error instanceof InvalidSettingError
 }
 
 function isPrismaMissingTable(error: unknown): boolean {

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { InvalidSettingError } from '../errors.js'
 import { type Dialect, type Query, type SqlConnection, type SqlValue, takeSteps } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
@@ -69,6 +70,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     allowExitOnIdle: true,
     application_name: 'fastify-smart-ratelimit',
     types: { getTypeParser: typeParser },
+    // Each connection is asked: the server may have been away when the process started.
+    onConnect: checkEncoding,
   })
   // A connection that breaks while it is idle is replaced by the next query.
   pool.on('error', () => undefined)
@@ -132,8 +135,25 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
   }
 }
 
+/**
+ * A database of another encoding than UTF-8 cannot hold every key: one that it cannot hold would fail all checks of its
+ * batch. One of SQL_ASCII takes any bytes, and takes them for the length of a text.
+ *
+ * @throws InvalidSettingError naming the encoding and the remedy
+ */
+async function checkEncoding(client: pg.ClientBase): Promise<void> {
+  const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+  const [row] = await query<{ name: string; encoding: string }>(
+    "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
+  )
+  if (row === undefined || row.encoding === 'UTF8') return
+  throw new InvalidSettingError(
+    `Setting "database" leads to the PostgreSQL database ${JSON.stringify(row.name)}, whose server_encoding is ${row.encoding}: it cannot hold every client's key. Give a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+  )
+}
+
 /** @param timeoutMs 0 waits as long as it takes */
-function queryOf(client: pg.PoolClient, timeoutMs = 0): Query {
+function queryOf(client: pg.ClientBase, timeoutMs = 0): Query {
   return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
     const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
     return rows<Row>(await client.query(statement))

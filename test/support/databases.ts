@@ -20,7 +20,7 @@ export interface TestDatabase {
   close(): Promise<void>
 }
 
-const POSTGRES_URL = process.env.TEST_POSTGRES_URL ?? 'postgresql://postgres@127.0.0.1:5432/test'
+export const POSTGRES_URL = process.env.TEST_POSTGRES_URL ?? 'postgresql://postgres@127.0.0.1:5432/test'
 
 /** Why PostgreSQL is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
 export const postgresqlMissing = process.env.CI === undefined ? await probePostgresql() : false
