@@ -10,3 +10,5 @@ export const SECOND_MS = 1_000
 export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
+/** The end of the last year of four digits. */
+export const LAST_MOMENT_MS = 253_402_300_799_999

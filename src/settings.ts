@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { ALERT_FIELDS, type AlertSettingOptions, resolveAlertSettings } from './alerts/alert-settings.js'
-import { SECOND_MS, systemClock } from './clock.js'
+import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from './clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from './db/database.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from './db/namespace.js'
 import { checkRedis } from './db/redis.js'
@@ -79,9 +79,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     checkDatabaseUrl(given.database, options.database === undefined ? variableOf('database') : 'database')
   }
   if (given.redis !== undefined) checkRedis(given.redis, options.redis === undefined ? variableOf('redis') : 'redis')
-  if (given.clock !== undefined && typeof given.clock.now !== 'function') {
-    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
-  }
+  if (given.clock !== undefined) checkClock(given.clock)
   if (given.hashHeaderKeys === true && given.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
@@ -148,6 +146,18 @@ function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: Middlewa
       deny: parseAddressList(called('denyList'), given.denyList ?? []),
     },
   }
+}
+
+/** What a wrong clock tells could be counted in no window, and stored in no row. */
+function checkClock(clock: Clock): void {
+  if (typeof clock.now !== 'function') {
+    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
+  }
+  const nowMs: unknown = clock.now()
+  if (typeof nowMs === 'number' && nowMs >= 0 && nowMs <= LAST_MOMENT_MS) return
+  throw new InvalidSettingError(
+    `Setting "clock" answers ${shown(nowMs)}: give an object whose "now" answers milliseconds since the epoch, as Date.now does`,
+  )
 }
 
 function checkBackend(setting: string, backend: string | Store): 'database' | 'memory' | 'redis' | Store {

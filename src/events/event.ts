@@ -1,3 +1,4 @@
+import { LAST_MOMENT_MS } from '../clock.js'
 import type { Dialect } from '../db/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
 
@@ -38,17 +39,25 @@ const COLUMNS = [
   ['client_ip', 'text'],
 ] as const
 
-/** The values of one row, in the order of the columns. */
+const MAX_LIMIT = 2_147_483_647
+
+/** A number as a column of whole numbers holds it: a store or a clock of the host's own may answer anything. */
+function storableNumber(value: number, max: number): number {
+  // What is no number is not above 0 either.
+  return value > 0 ? Math.min(Math.floor(value), max) : 0
+}
+
+/** The values of one row, in the order of the columns. None is refused by a table, which would take its neighbours along. */
 export function eventValues(event: RateLimitEvent): (string | number | boolean | null)[] {
   return [
-    event.timestampMs,
+    storableNumber(event.timestampMs, LAST_MOMENT_MS),
     storable(event.key, MAX_KEY_LENGTH),
     storable(event.ruleName, MAX_RULE_NAME_LENGTH),
     storable(event.path, MAX_PATH_LENGTH),
     storable(event.method, MAX_METHOD_LENGTH),
     event.allowed,
-    event.count,
-    event.limit,
+    storableNumber(event.count, Number.MAX_SAFE_INTEGER),
+    storableNumber(event.limit, MAX_LIMIT),
     event.ipAddress,
     event.userId,
     event.clientIp,

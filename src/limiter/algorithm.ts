@@ -22,7 +22,7 @@ export interface Check {
   readonly key: string
   readonly policy: Policy
   /**
-   * How much of the limit this request uses: an integer >= 0. With 0 the check uses nothing and only looks: `count` and
+   * How much of the limit this request uses: an integer, 0 to 2147483647. With 0 the check uses nothing and only looks: `count` and
    * `remaining` say what was used before, `allowed` and `retryAfterMs` what a check of cost 1 would be told.
    */
   readonly cost: number

@@ -34,6 +34,52 @@ export const KEY_CASES: Cases = {
     for (const key of long) assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 2)
   },
 
+  'answers keys that look alike in one batch, each as a counter of its own': async (store) => {
+    const stem = freshKey()
+    const ends = [
+      '',
+      ' ',
+      '\t',
+      'A',
+      'a',
+      'é',
+      'e\u0301',
+      'ß',
+      'ss',
+      'İ',
+      '\u212a',
+      'K',
+      '\ufeff',
+      '\ufffd',
+      '\0',
+      '\ud800',
+    ]
+    const odd = [
+      '\udfff',
+      '\uffff',
+      '\u{10ffff}',
+      '😀',
+      '\\',
+      '\\u0000',
+      '"',
+      "'",
+      '{}',
+      '}{',
+      '%',
+      '_',
+      '\x1f',
+      '\u2028',
+    ]
+    const long = ['\u4e00', '😀', 'x'].map((letter) => letter.repeat(300))
+    const checks = [...ends, ...odd, ...long].map((end) => ({ key: stem + end, policy: fixedWindow(5), cost: 1 }))
+    for (const round of [1, 2]) {
+      const decisions = await ask(store, NOW_MS, ...checks)
+      for (const [place, { count }] of decisions.entries()) {
+        assert.equal(count, round, JSON.stringify(checks[place]?.key))
+      }
+    }
+  },
+
   'lets other processes see that counters were reset, where it can': async (store) => {
     if (store.resets === undefined) return
     const before = await store.resets()

@@ -11,6 +11,8 @@ interface FixedWindowRow {
 }
 
 const NAME = 'rate_limit_counter'
+/** A window that counted so much counts no further: a column of whole numbers has an end, and would fail the statement. */
+const ENOUGH = Number.MAX_SAFE_INTEGER
 
 /** Fixed windows: refused checks count too, so a statement adds the sum of their costs, whatever the limits are. */
 export function fixedWindowTable(dialect: Dialect): CounterTable {
@@ -43,7 +45,8 @@ function advanceSql(dialect: Dialect): string {
       ${dialect.fromMs(dialect.jsonField(2, 'bigint'))}, ${dialect.fromMs(dialect.jsonField(3, 'bigint'))}, ${now}, ${now}
     FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
-      count = CASE WHEN ${goesOn} THEN c.count + excluded.count ELSE excluded.count END,
+      count = CASE WHEN NOT ${goesOn} THEN excluded.count WHEN c.count >= ${ENOUGH} THEN c.count
+        ELSE c.count + excluded.count END,
       window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END,
       window_end = CASE WHEN ${goesOn} THEN c.window_end ELSE excluded.window_end END,
       updated_at = excluded.updated_at

@@ -92,6 +92,15 @@ for (const [setting, value, allowed] of WRONG_SETTINGS) {
   })
 }
 
+for (const answer of [Number.NaN, Number.POSITIVE_INFINITY, -1, 1e15, '0', null, new Date(0)]) {
+  test(`a clock that answers ${String(answer)} is refused at start`, async (t) => {
+    assert.match(
+      await complaintOf(t, { clock: { now: () => answer } }),
+      /^Setting "clock" answers .*as Date\.now does$/,
+    )
+  })
+}
+
 for (const [setting, value, allowed] of WRONG_METRICS) {
   test(`metrics.${setting}: ${shown(value)} is refused at start`, async (t) => {
     assertExplained(await complaintOf(t, { metrics: { [setting]: value } }), `metrics.${setting}`, value, allowed)

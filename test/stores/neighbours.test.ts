@@ -1,0 +1,180 @@
+/** What one check or one event holds never fails those that are written together with it. */
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import type { Check, Store } from '../../src/index.js'
+import type { Decision } from '../../src/limiter/algorithm.js'
+import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { DatabaseStore } from '../../src/stores/database-store.js'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+import { openDatabase, startApp } from '../support/build-app.js'
+import { forEachDatabase } from '../support/databases.js'
+import { EVENT } from '../support/events.js'
+import { openStore } from '../support/store-place.js'
+import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
+
+const NOW_MS = 1_705_161_600_000
+const MAX_LIMIT = 2_147_483_647
+const DAY_MS = 86_400_000
+const BATCHES = 40
+const BATCH_SIZE = 40
+
+function seedOf(t: TestContext): number {
+  const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
+  t.diagnostic(`seed ${seed} (TEST_SEED)`)
+  return seed
+}
+
+const letters = fc.constantFrom(
+  ...'a A % _ \' " \\ { } | : \0 \x01 \x7f \u2028 \ufeff \uffff \ud800 \udfff 😀 é 鍵'.split(' '),
+  ' ',
+)
+const texts = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.array(letters, { maxLength: 300, size: 'max' }).map((some) => some.join('')),
+  // What does not compress, so that indexes hold all of it.
+  fc
+    .array(fc.integer({ min: 0x3400, max: 0xd7ff }), { minLength: 600, maxLength: 600 })
+    .map((codes) => String.fromCharCode(...codes)),
+)
+
+/** Whatever a client may send and a host may set. */
+const checks: fc.Arbitrary<Check> = fc.record({
+  key: texts,
+  policy: fc.record({
+    algorithm: fc.constantFrom(...ALGORITHMS),
+    limit: fc.oneof(fc.constantFrom(0, 1, MAX_LIMIT), fc.nat(MAX_LIMIT)),
+    periodMs: fc.constantFrom(1_000, 60_000, 366 * DAY_MS),
+  }),
+  cost: fc.oneof(fc.constantFrom(0, 1, MAX_LIMIT), fc.nat(MAX_LIMIT)),
+})
+
+function proveStore(name: string, open: () => Promise<TestPlace>): void {
+  test(`no check fails the others of its batch on ${name}`, async (t) => {
+    const { place, close } = await open()
+    const store = openStore(place)
+    const some = fc.sample(checks, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE })
+    try {
+      for (let batch = 0; batch < BATCHES; batch++) {
+        const neighbours = ALGORITHMS.map((algorithm) => ({
+          key: `neighbour ${batch}`,
+          policy: { algorithm, limit: 5, periodMs: 60_000 },
+          cost: 1,
+        }))
+        const asked = [...some.slice(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE), ...neighbours]
+        const decisions = await store.check(asked, NOW_MS)
+        assert.deepEqual(
+          decisions.slice(-neighbours.length).map(({ allowed, count }) => [allowed, count]),
+          neighbours.map(() => [true, 1]),
+        )
+      }
+    } finally {
+      await store.close()
+      await close()
+    }
+  })
+}
+
+forEachStore(proveStore)
+onRedisCluster(proveStore)
+
+forEachDatabase((provider) => {
+  test('a window that has counted as much as its column holds refuses its client, and fails nobody else', async (t) => {
+    const { client, database } = await openDatabase(t, provider)
+    const store = new DatabaseStore({ database: client })
+    const ask = (...keys: string[]) =>
+      store.check(
+        keys.map((key) => ({
+          key,
+          policy: { algorithm: 'fixed_window', limit: 5, periodMs: DAY_MS },
+          cost: MAX_LIMIT,
+        })),
+        NOW_MS,
+      )
+    await ask('busy')
+    for (const count of ['9007199254740991', '9223372036854775807']) {
+      await database.execute(`UPDATE ${database.dialect.table('rate_limit_counter')} SET count = ${count}`)
+      const decisions = await ask('other', 'busy', 'busy', `${count}`)
+      assert.deepEqual(
+        decisions.map(({ allowed, limit }) => [allowed, limit]),
+        Array(4).fill([false, 5]),
+      )
+      assert.equal(decisions[3]?.count, MAX_LIMIT)
+      for (const { count } of decisions) assert.ok(count > 5)
+    }
+  })
+
+  test('no event is refused by the table, whatever is in it', async (t) => {
+    const { client, database } = await openDatabase(t, provider)
+    const numbers = fc.oneof(fc.double(), fc.constantFrom(Number.MAX_SAFE_INTEGER, 2 ** 63, 1e300, -1, 0.5))
+    const events: fc.Arbitrary<RateLimitEvent> = fc.record({
+      timestampMs: fc.oneof(fc.constant(NOW_MS), numbers),
+      key: texts,
+      ruleName: fc.string({ maxLength: 200 }),
+      path: texts,
+      method: texts,
+      allowed: fc.boolean(),
+      count: numbers,
+      limit: numbers,
+      ipAddress: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'),
+      userId: fc.oneof(fc.constant(null), fc.maxSafeInteger()),
+      clientIp: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff::/64'),
+    })
+    const rows = fc.sample(events, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE }).map(eventValues)
+    for (let batch = 0; batch < BATCHES; batch++) {
+      const some = rows.slice(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE)
+      await database.execute(insertEventsSql(database.dialect), [JSON.stringify(some)])
+    }
+    await database.execute(database.dialect.foldRollups)
+    assert.equal(await client.rateLimitEvent.count(), rows.length)
+    assert.equal((await client.rateLimitEvent.findMany()).length, rows.length, 'and each can be read')
+  })
+
+  test("what a host's own store answers of one client takes no event of another one along", async (t) => {
+    const database = await openDatabase(t, provider)
+    const memory = new MemoryStore()
+    const odd = [Number.NaN, Number.POSITIVE_INFINITY, -5, 1.5, 1e300, undefined, null, 'many']
+    const store: Store = {
+      concurrency: 1,
+      async check(asked, nowMs) {
+        return memory.check(asked, nowMs).map((decision, place): Decision => {
+          const index = /odd-(\d)$/.exec(asked[place]?.key ?? '')?.[1]
+          const value = odd[Number(index)] as number
+          return index === undefined ? decision : { ...decision, count: value, limit: value }
+        })
+      },
+      reset: (keys) => memory.reset(keys),
+      close: () => undefined,
+    }
+    const { app, request } = await startApp(t, {
+      database,
+      plugin: { logEvents: true, middleware: { backend: store, key: 'header:x-key' } },
+    })
+    const keys = [...odd.map((_value, index) => `odd-${index}`), 'even']
+    const answers = await Promise.all(keys.map((key) => request('/', { headers: { 'x-key': key } })))
+    for (const { status } of answers) assert.equal(status, 200)
+    await app.smartRateLimit.events.flush()
+
+    assert.equal(app.smartRateLimit.events.stats().dropped, 0)
+    const logged = await database.client.rateLimitEvent.findMany({ orderBy: { key: 'asc' } })
+    assert.deepEqual(
+      logged.map(({ key }) => key),
+      keys.map((key) => `header:${key}`).sort(),
+    )
+  })
+})
+
+describe('an event', () => {
+  test('keeps what a table can hold, and the nearest of what it cannot', () => {
+    const valuesOf = (timestampMs: number, count: number, limit: number) => {
+      const values = eventValues({ ...EVENT, timestampMs, count, limit })
+      return [values[0], values[6], values[7]]
+    }
+    assert.deepEqual(valuesOf(NOW_MS, 7, 5), [NOW_MS, 7, 5])
+    assert.deepEqual(valuesOf(NOW_MS + 0.9, 7.9, 5.1), [NOW_MS, 7, 5])
+    assert.deepEqual(valuesOf(1e300, 1e300, 1e300), [253_402_300_799_999, Number.MAX_SAFE_INTEGER, MAX_LIMIT])
+    assert.deepEqual(valuesOf(Number.NaN, Number.NaN, Number.NaN), [0, 0, 0])
+    assert.deepEqual(valuesOf(-1, -1, -1), [0, 0, 0])
+  })
+})
