@@ -67,7 +67,7 @@ function reportFailure(command: Command | undefined, error: unknown): number {
     return 2
   }
   warnLine(`${program}: ${lineOf(error)}`)
-  if (process.env.DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+  if (process.env.DEBUG && error instanceof Error) for (const line of error.stack?.split('\n') ?? []) warnLine(line)
   return 1
 }
 

@@ -5,11 +5,14 @@ export const CSV_LIMIT = 1000
 
 /** What a spreadsheet takes for a formula, at the start of a cell. */
 const FORMULA = /^[=+\-@\t\r]/
-const NEEDS_QUOTES = /[",\r\n]/
+/** Also what separates or quotes cells in spreadsheets of other regions and settings. */
+const NEEDS_QUOTES = /["',;\t\r\n]/
 
 /**
- * One line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: keys hold
+ * Returns one line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: keys hold
  * what clients sent, and the file is opened by people with rights.
+ *
+ * @param cells at most the first is a text of a client: where the separator is `;` quotes count at the start of a line only
  */
 export function csvRow(cells: readonly (string | number)[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`

@@ -142,15 +142,16 @@ forEachDatabase((provider) => {
         middleware: { defaultRate: '0/m', key: ({ headers }) => String(headers['x-name']) },
       },
     )
-    const names = ['<script>alert(1)</script>', '=cmd|calc', '"quoted", and more', '{{page}}', "@'x"]
+    const names = ['<script>alert(1)</script>', '=cmd|calc', '"quoted", and more', '{{page}}', "@'x", 'x;=cmd()']
     for (const name of names) await statuses(1, '/', { headers: { 'x-name': name } })
 
     const page = await request(DASHBOARD)
     assert.equal(page.status, 200)
     assert.doesNotMatch(page.text, /<script>alert/)
     const csv = (await request(`${DASHBOARD}offenders.csv`)).text.split('\r\n')
-    assert.ok(csv.includes("'=cmd|calc,1"))
+    assert.ok(csv.includes('"\'=cmd|calc",1'))
     assert.ok(csv.includes('"""quoted"", and more",1'))
-    assert.ok(csv.includes("'@'x,1"))
+    assert.ok(csv.includes('"\'@\'x",1'))
+    assert.ok(csv.includes('"x;=cmd()",1'))
   })
 })

@@ -104,6 +104,15 @@ describe('ratelimit', () => {
     assert.match((await ratelimit(['cleanup'], { cwd: folder, env })).stderr, /^ratelimit cleanup: .*\n.*\n {4}at /)
   })
 
+  test('DEBUG shows no character that a terminal obeys', async () => {
+    const name = '\u001b[2J.db'
+    await mkdir(join(folder, name))
+    const env = { RATELIMIT_DATABASE_URL: `file:./${name}`, DEBUG: '1' }
+    const { stderr } = await ratelimit(['cleanup'], { cwd: folder, env })
+    assert.match(stderr, /\n {4}at /)
+    assert.ok(!stderr.includes('\u001b'), JSON.stringify(stderr))
+  })
+
   test('a database file that is only created now is mentioned on stderr', async () => {
     const env = { RATELIMIT_DATABASE_URL: 'file:./new.db' }
     const first = await ratelimit(['prune-events'], { cwd: folder, env })
