@@ -3,6 +3,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { messageFor, titleFor } from '../src/staff/error-page.js'
 import type { Pages } from '../src/staff/pages.js'
 import { StaffOnlyError } from '../src/staff/staff-errors.js'
+import { PostOnlyError } from './resources/actions.js'
 
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 
@@ -13,6 +14,7 @@ export function createErrorHandler(pages: Pages, mount: string, canSignIn: boole
     const statusCode = error.statusCode ?? 500
     if (statusCode >= 500) request.log.error({ err: error }, 'The admin panel of the rate limiter failed')
     reply.code(statusCode)
+    if (error instanceof PostOnlyError) reply.header('allow', 'POST')
     const message = messageFor(error, statusCode)
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) return reply.send({ error: message })
     reply.header('content-security-policy', pages.contentSecurityPolicy)

@@ -26,7 +26,7 @@ export interface ComponentTarget {
 
 /**
  * The resources of the panel for an AdminJS of the host's own: for its option `resources`. Who may see them is the
- * host's business then, and so is the protection against requests that other sites send.
+ * host's business then, and so is the protection against forms that other sites send. Only POST changes anything.
  *
  * @param app has `rateLimitPlugin`
  * @param componentLoader of that AdminJS: is given the components that the resources name

@@ -43,7 +43,7 @@ export async function setSecurityHeaders(_request: FastifyRequest, reply: Fastif
   reply.headers({
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-    // Over plain http, the Referer is what tells pages of this origin from others.
+    // With `no-referrer`, browsers send the Origin of the form that signs out as `null`, and it would be refused.
     'referrer-policy': 'same-origin',
   })
 }

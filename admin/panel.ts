@@ -2,7 +2,7 @@ import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { internalsOf } from '../src/internals.js'
 import { registerPages } from '../src/staff/pages.js'
-import { createSameOriginGuard } from '../src/staff/same-site.js'
+import { createScriptGuard } from '../src/staff/same-site.js'
 import { registerSignInRoutes } from '../src/staff/sign-in-routes.js'
 import { staffRoute } from '../src/staff/staff-routes.js'
 import { createErrorHandler, NotFoundError } from './error-answers.js'
@@ -43,10 +43,10 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   }
   app.register(async (scope) => {
     scope.addHook('onRequest', createGuard(internals, actorOf(options, internals)))
-    const refuseCrossSite = createSameOriginGuard(internals)
+    const refuseForged = createScriptGuard(internals)
     scope.addHook('onRequest', async (request, reply) => {
       // Pages and scripts change nothing, and a link may lead to them from anywhere.
-      if (!isPage(request, rootPath)) await refuseCrossSite(request, reply)
+      if (!isPage(request, rootPath)) await refuseForged(request, reply)
     })
     parseForms(scope)
     await addPanelRoutes(scope, createAdmin(scope, mount, staff !== undefined), rootPath)

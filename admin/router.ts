@@ -62,7 +62,7 @@ const RECORD = ':recordId/:action'
 function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: string, handler: RouteHandlerMethod): void {
   // Fastify takes no parameter of more than 100 characters, and the id of a counter is longer; of a wildcard, any.
   const url = `${rootPath}${path.replace(RECORD, '*')}`
-  // No route beside it that only differs in HEAD: what AdminJS changes by GET, it would change by HEAD.
+  // No route beside it that only differs in HEAD, which AdminJS takes for a change, as it does everything but GET.
   const route = { method, exposeHeadRoute: false, config: { smartRateLimit: false }, handler } as const
   app.route({ ...route, url })
   // Where the host's router ignores the slash, it is the same route.
@@ -112,8 +112,9 @@ function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod)
       (path.includes('/records/') && known?.isRecordType()) ||
       (path.includes('/bulk/') && known?.isBulkType()) ||
       (action === undefined && (resourceId === undefined || resource !== undefined))
-    const isRead = action === 'new' && request.method === 'GET' && path.startsWith('/api/')
-    if (!isKnown || isRead) throw new NotFoundError()
+    // An action without a component has no page: AdminJS would do it as soon as its page is opened.
+    const isThere = path.startsWith('/api/') || known?.toJSON().component !== false
+    if (!isKnown || !isThere) throw new NotFoundError()
     return handler.call(this, request, reply)
   }
 }

@@ -15,7 +15,7 @@ export default function RateLimitExchange() {
   }
 
   async function download() {
-    const { document: exported, problem } = await ask({ method: 'get' })
+    const { document: exported, problem } = await ask()
     if (problem !== undefined) return setAnswer({ problem })
     const link = document.createElement('a')
     link.href = `data:application/json;charset=utf-8,${encodeURIComponent(`${JSON.stringify(exported, null, 2)}\n`)}`

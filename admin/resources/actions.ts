@@ -1,4 +1,5 @@
 /** Who may do what: every action asks, and what is not meant to be done there is refused, by button and by address. */
+import createError from '@fastify/error'
 import {
   type Action,
   type ActionContext,
@@ -6,6 +7,7 @@ import {
   type ActionResponse,
   AppError,
   type BaseRecord,
+  type ResourceOptions,
 } from 'adminjs'
 
 /** An action, as far as it is not AdminJS's own. */
@@ -55,6 +57,30 @@ export const EDITABLE = {
   edit: allowed({ before: refuseOutdated }),
   delete: allowed(),
 } as const satisfies Readonly<Record<string, PanelAction>>
+
+export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This is done by POST alone.', 405)
+
+/** AdminJS's actions that only read while they are asked for by GET. */
+const READS = ['list', 'show', 'edit', 'bulkDelete']
+
+type Actions = NonNullable<ResourceOptions['actions']>
+
+/**
+ * Makes every action refuse all methods but POST, and GET where it then only reads: GET is what an image, a link or a frame
+ * of any page sends. AdminJS asks by GET for what has no component; components/RateLimitApiClient.js makes that POST.
+ */
+export function byPost(actions: Actions = {}): Actions {
+  return Object.fromEntries(
+    Object.entries(actions).map(([name, action]) => {
+      async function refuseOtherMethods(request: ActionRequest): Promise<ActionRequest> {
+        const method: string = request.method
+        if (method === 'post' || (method === 'get' && READS.includes(name))) return request
+        throw new PostOnlyError()
+      }
+      return [name, { ...action, before: [refuseOtherMethods, ...[action.before ?? []].flat()] }]
+    }),
+  )
+}
 
 /** What is told above a page, as it is. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {

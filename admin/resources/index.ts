@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { internalsOf, nearestMount } from '../../src/internals.js'
+import { byPost } from './actions.js'
 import { changes } from './changes.js'
 import { counters } from './counters.js'
 import { events } from './events.js'
@@ -17,5 +18,7 @@ export function createResources(app: FastifyInstance, panel?: string): AdminReso
   // Dashboards may be registered later.
   const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')
   const parts = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
-  return [rules(parts), overrides(parts), changes(parts), events(parts), ...counters(parts)]
+  return [rules(parts), overrides(parts), changes(parts), events(parts), ...counters(parts)].map(
+    ({ resource, options }) => ({ resource, options: { ...options, actions: byPost(options.actions) } }),
+  )
 }

@@ -11,8 +11,7 @@ const SHOWN_KEYS = 3
 
 /** What a rule, as the form has it, would have done to the requests of the last day. */
 export function previewAction({ limits }: Parts): PanelAction {
-  async function preview({ payload = {}, method }: ActionRequest) {
-    if (method !== 'post') return { told: [] }
+  async function preview({ payload = {} }: ActionRequest) {
     try {
       return { told: describe(await limits.rules.preview(candidateOf(payload), { hours: 24 })) }
     } catch (error) {

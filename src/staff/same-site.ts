@@ -4,50 +4,48 @@ import { countRefusal } from './own-limits.js'
 import { CrossSiteError } from './staff-errors.js'
 
 /**
- * The hook that refuses a form which another site sent. Browsers say so in `Sec-Fetch-Site`, over plain http in `Origin`; what sends
- * neither is no browser, and nobody can make it send a form.
+ * The header by which the script of a page says that it sent a request. No image, link, frame or form can send it,
+ * wherever it is, and a script of another origin only where CORS lets it.
  */
+const SCRIPT_HEADER = 'x-rate-limit-panel'
+
+/** The hook that refuses a form which another site sent. */
 export function createCrossSiteGuard(internals: Internals) {
-  return createGuard(internals, ({ headers, host }) => {
-    const { origin, 'sec-fetch-site': site } = headers
-    if (site !== undefined) return site === 'same-origin' || site === 'none'
-    return origin === undefined || isOf(host, origin)
-  })
+  return createGuard(internals, (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request))
+}
+
+/** The hook that refuses everything but what a script of this origin sent. */
+export function createScriptGuard(internals: Internals) {
+  return createGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
 }
 
 /**
- * The hook for what may change something by GET too, which a link on any page can cause: a request has to prove that a
- * page of this origin sent it. Browsers say so in `Sec-Fetch-Site`; over plain http they do not, and `Origin` or `Referer`
- * has to name this host.
+ * Browsers say where a request comes from in `Sec-Fetch-Site`. Over plain http they do not, but send `Origin` with every form
+ * that is posted and with what a script sends to another origin. It has to be the one that was asked, its scheme included.
  */
-export function createSameOriginGuard(internals: Internals) {
-  return createGuard(internals, ({ headers, host }) => {
-    const { origin, referer, 'sec-fetch-site': site } = headers
-    if (site !== undefined) return site === 'same-origin'
-    return isOf(host, origin ?? referer ?? '')
-  })
+function isSameOrigin({ headers, protocol, host }: FastifyRequest): boolean {
+  const { origin, 'sec-fetch-site': site } = headers
+  if (site !== undefined) return site === 'same-origin'
+  if (origin === undefined) return true
+  const own = originFrom(`${protocol}://${host}`)
+  return own !== undefined && own === originFrom(origin)
 }
 
 function createGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {
-  return async function refuseCrossSite(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  return async function refuseForged(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (isFromHere(request)) return
     await countRefusal(internals, request, reply)
-    const { origin, referer, 'sec-fetch-site': site } = request.headers
+    const { protocol, host, headers } = request
+    const { origin, 'sec-fetch-site': site } = headers
     request.log.warn(
-      { site, sender: hostOf(origin ?? referer ?? ''), host: request.host },
-      'Something that staff may change was sent from another site. If it was not, let the proxy pass on the Host header',
+      { site, sender: originFrom(origin ?? ''), own: originFrom(`${protocol}://${host}`) },
+      'A request for what only staff can do was not sent by the page for it. If it was, let the proxy pass on the Host header, and trust it (trustProxy) to tell http from https',
     )
     throw new CrossSiteError()
   }
 }
 
-/** Whether an address is one of a host, which may name the default port too, as some proxies do. */
-function isOf(host: string, address: string): boolean {
-  if (!URL.canParse(address)) return false
-  const url = new URL(address)
-  return url.host === hostOf(`${url.protocol}//${host}`)
-}
-
-function hostOf(address: string): string | undefined {
-  return URL.canParse(address) ? new URL(address).host : undefined
+/** Scheme, host and port, the default port left out as browsers do; undefined for what is no address. */
+function originFrom(address: string): string | undefined {
+  return URL.canParse(address) ? new URL(address).origin : undefined
 }

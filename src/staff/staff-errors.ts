@@ -4,10 +4,10 @@ import { MissingTableError, messageOf } from '../errors.js'
 /** Asked for by somebody who is not known as staff. */
 export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
 
-/** Something that changes something, and that another site sent. */
+/** Something that only a page of the staff may send, and that something else sent. */
 export const CrossSiteError = createError(
   'FST_RATE_LIMIT_CROSS_SITE',
-  'This was sent from another site: go back to the page and try again.',
+  'This was not sent by the page for it: go back to that page and try again.',
   403,
 )
 

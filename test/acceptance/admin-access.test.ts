@@ -2,72 +2,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fastifyCookie from '@fastify/cookie'
-import type { TestDatabase } from '../support/databases.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logEvents } from '../support/events.js'
 import { rawStatus, sendRaw } from '../support/http-client.js'
-import { formOf, PANEL, type PanelAppOptions, type PanelRoute, startWithPanel } from '../support/panel-app.js'
+import { addressesOf } from '../support/panel-addresses.js'
+import { FROM_PANEL, formOf, PANEL, type PanelAppOptions, startWithPanel } from '../support/panel-app.js'
+import { COUNTER_ID, fillPanel, panelContents } from '../support/panel-contents.js'
 import { cookieOf } from '../support/staff-app.js'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-const RESOURCES = ['rules', 'overrides', 'changes', 'events', 'counters']
-const ACTIONS = [
-  'list',
-  'show',
-  'new',
-  'edit',
-  'delete',
-  'bulkDelete',
-  'search',
-  'enable',
-  'disable',
-  'preview',
-  'revert',
-  'reset',
-]
 /** What only staff may read. */
 const SECRETS = /secret-rule|203\.0\.113\.99|REDUX_STATE|UserComponents|Export rules|adminjs/i
-
-async function fill({ client }: TestDatabase): Promise<void> {
-  const rule = { pathPattern: '^/secret', rate: '1/m' }
-  await client.rateLimitRule.create({ data: { ...rule, name: 'secret-rule', isActive: true } })
-  await client.rateLimitRule.create({ data: { ...rule, name: 'secret-rule-2', isActive: false } })
-  await client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.99', effect: 'deny' } })
-  await client.rateLimitCounter.create({
-    data: { key: 'ip:203.0.113.99', count: 3, windowStart: new Date(0), windowEnd: new Date(4e12) },
-  })
-  await logEvents(client, { key: 'ip:203.0.113.99', blocked: 2, atMs: Date.UTC(2026, 0, 15, 11) })
-}
-
-/** All that the panel could change. */
-async function contents({ client }: TestDatabase): Promise<string> {
-  // What strangers ask for is counted and logged as well, for their own keys.
-  const where = { key: 'ip:203.0.113.99' }
-  return JSON.stringify([
-    await client.rateLimitRule.findMany({ orderBy: { id: 'asc' } }),
-    await client.rateLimitOverride.findMany({ orderBy: { id: 'asc' } }),
-    await client.rateLimitChange.findMany({ orderBy: { id: 'asc' } }),
-    await client.rateLimitEvent.findMany({ where, orderBy: { id: 'asc' } }),
-    await client.rateLimitCounter.findMany({ where }),
-  ])
-}
-
-/** Addresses that reach a route, each with what could be behind it. */
-function addressesOf({ url }: PanelRoute): string[] {
-  const resources = url.includes(':resourceId') ? RESOURCES : ['']
-  const actions = /:action|\*/.test(url) ? ACTIONS : ['']
-  return resources.flatMap((resource) =>
-    actions.map((action) => {
-      const path = url
-        .replace(':resourceId', resource)
-        .replace(':pageName', 'exchange')
-        .replace(':query', 'secret')
-        .replace(':action', action)
-        .replace('*', `1/${action}`)
-      return path.includes('/bulk/') ? `${path}?recordIds=1,2` : path
-    }),
-  )
-}
 
 function spellingsOf(address: string): string[] {
   const [path = '', query = ''] = address.split('?')
@@ -98,8 +42,8 @@ forEachDatabase((provider) => {
   for (const [who, sent, options] of strangers) {
     test(`${who} gets nothing from any route, by any method, and changes nothing`, async (t) => {
       const { request, routes, database, clock } = await startWithPanel(t, provider, options)
-      await fill(database)
-      const before = await contents(database)
+      await fillPanel(database)
+      const before = await panelContents(database)
       const form = await formOf({ name: 'owned', isActive: 'false', rate: '0/s', pathPattern: '.', apply: 'true' })
       const open = [`${PANEL}/sign-in`, `${PANEL}/sign-out`]
       const addresses = [...new Set(routes.filter(({ url }) => !open.includes(url)).flatMap(addressesOf))]
@@ -109,7 +53,7 @@ forEachDatabase((provider) => {
         for (const method of METHODS) {
           const headers = {
             ...sent,
-            'sec-fetch-site': 'same-origin',
+            ...FROM_PANEL,
             'content-type': form.contentType,
             accept: 'text/html',
           }
@@ -120,74 +64,38 @@ forEachDatabase((provider) => {
           clock.advance(1_500)
         }
       }
-      assert.equal(await contents(database), before)
+      assert.equal(await panelContents(database), before)
     })
   }
 
   test('no other spelling of an address gets past the guard', async (t) => {
     const { routes, database, port, clock } = await startWithPanel(t, provider)
-    await fill(database)
-    const before = await contents(database)
+    await fillPanel(database)
+    const before = await panelContents(database)
     const api = routes.filter(
       ({ url, method }) => method === 'GET' && /\/api\/|\/assets\/app|\/resources\/:resourceId$/.test(url),
     )
     const addresses = [...new Set(api.flatMap(addressesOf))].filter((_, place) => place % 4 === 0)
     for (const address of addresses) {
       for (const spelling of spellingsOf(address)) {
-        const answer = await sendRaw(port, `GET ${spelling} HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin`)
+        const answer = await sendRaw(port, `GET ${spelling} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Rate-Limit-Panel: 1`)
         assert.ok(rawStatus(answer) >= 400, `${spelling}: ${answer.slice(0, 200)}`)
         assert.doesNotMatch(answer, SECRETS, spelling)
         clock.advance(1_500)
       }
     }
-    assert.equal(await contents(database), before)
-  })
-
-  test('another site makes the browser of staff change nothing, by GET neither', async (t) => {
-    const { request, routes, database, asStaff, origin, clock } = await startWithPanel(t, provider)
-    await fill(database)
-    const { cookie } = await asStaff()
-    const form = await formOf({ name: 'owned', isActive: 'false', rate: '0/s', pathPattern: '.' })
-    const before = await contents(database)
-    const foreign = [
-      { 'sec-fetch-site': 'cross-site' },
-      { 'sec-fetch-site': 'same-site', origin },
-      { 'sec-fetch-site': 'none' },
-      { origin: 'https://evil.example' },
-      { origin: 'null' },
-      { referer: 'https://evil.example/admin' },
-      {},
-    ]
-    const addresses = [...new Set(routes.filter(({ url }) => url.includes('/api/')).flatMap(addressesOf))]
-    for (const address of addresses) {
-      for (const [place, headers] of foreign.entries()) {
-        const sent = { cookie, 'content-type': form.contentType, ...headers }
-        const method = place % 2 === 0 ? 'GET' : 'POST'
-        const answer = await request(address, {
-          method,
-          headers: sent,
-          ...(method === 'POST' ? { body: form.body } : {}),
-        })
-        assert.ok(answer.status >= 400, `${method} ${address}: ${answer.status}`)
-        assert.doesNotMatch(answer.text, SECRETS)
-        clock.advance(1_500)
-      }
-    }
-    assert.equal(await contents(database), before)
+    assert.equal(await panelContents(database), before)
   })
 
   test('staff change rules by the same addresses, from pages of the panel', async (t) => {
     const { request, database, asStaff, origin } = await startWithPanel(t, provider)
-    await fill(database)
+    await fillPanel(database)
     const { cookie } = await asStaff()
-    for (const proof of [
-      { 'sec-fetch-site': 'same-origin' },
-      { origin },
-      { referer: `${origin}${PANEL}/resources/rules` },
-    ]) {
+    for (const proof of [{ 'sec-fetch-site': 'same-origin' }, { origin }, {}]) {
       await database.client.rateLimitRule.updateMany({ data: { isActive: true } })
       const { status, text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2`, {
-        headers: { cookie, ...proof },
+        method: 'POST',
+        headers: { cookie, 'x-rate-limit-panel': '1', ...proof },
       })
       assert.equal(status, 200)
       assert.match(text, /Disabled 2 rule\(s\)\./)
@@ -199,17 +107,16 @@ forEachDatabase((provider) => {
 
   test('events cannot be made, changed or deleted, by any address; counters only be reset', async (t) => {
     const { request, routes, database, asStaff } = await startWithPanel(t, provider)
-    await fill(database)
+    await fillPanel(database)
     const headers = await asStaff()
     const form = await formOf({ key: 'owned', allowed: 'true', count: '0' })
     const readOnly = ['events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets', 'changes']
-    const before = await contents(database)
+    const before = await panelContents(database)
     const api = routes.filter(({ url }) => /\/api\/resources\//.test(url))
-    const counter = Buffer.from('ip:203.0.113.99').toString('base64url')
     for (const { url, method } of api) {
       for (const resource of readOnly) {
         for (const action of ['new', 'edit', 'delete', 'bulkDelete', 'search']) {
-          const id = resource === 'events' || resource === 'changes' ? '1' : counter
+          const id = resource === 'events' || resource === 'changes' ? '1' : COUNTER_ID
           const address = url
             .replace(':resourceId', resource)
             .replace('*', `${id}/${action}`)
@@ -221,9 +128,12 @@ forEachDatabase((provider) => {
         }
       }
     }
-    assert.equal(await contents(database), before)
+    assert.equal(await panelContents(database), before)
 
-    const { text } = await request(`${PANEL}/api/resources/counters/records/${counter}/reset`, { headers })
+    const { text } = await request(`${PANEL}/api/resources/counters/records/${COUNTER_ID}/reset`, {
+      method: 'POST',
+      headers,
+    })
     assert.match(text, /The counter was reset/)
     assert.equal(await database.client.rateLimitCounter.count({ where: { key: 'ip:203.0.113.99' } }), 0)
   })
@@ -251,6 +161,36 @@ forEachDatabase((provider) => {
     assert.equal((await request('/ops/dashboard/', { headers: { cookie } })).status, 200)
     assert.equal((await request(PANEL, { headers: { cookie } })).status, 200)
   })
+})
+
+test('only POST changes anything: of every action, by every other method, from the panel itself', async (t) => {
+  const { request, routes, database, asStaff, clock } = await startWithPanel(t, 'sqlite')
+  await fillPanel(database)
+  const headers = await asStaff()
+  const before = await panelContents(database)
+  const answers = new Map<string, number>()
+  for (const address of new Set(routes.filter(({ url }) => url.includes('/api/')).flatMap(addressesOf))) {
+    for (const method of METHODS.filter((each) => each !== 'POST')) {
+      const { status } = await request(address, { method, headers })
+      if (method === 'GET') answers.set(address.replace(PANEL, ''), status)
+      else assert.ok([403, 404, 405, 415].includes(status), `${method} ${address}: ${status}`)
+      clock.advance(1_500)
+    }
+  }
+  assert.equal(await panelContents(database), before)
+  for (const read of ['rules/actions/list', 'rules/records/1/show', 'rules/records/1/edit', 'events/actions/list']) {
+    assert.equal(answers.get(`/api/resources/${read}`), 200, read)
+  }
+  for (const change of [
+    'rules/bulk/enable?recordIds=1,2',
+    'rules/bulk/disable?recordIds=1,2',
+    'rules/records/1/delete',
+    'rules/actions/new',
+    'rules/actions/preview',
+    'changes/records/1/revert',
+  ]) {
+    assert.equal(answers.get(`/api/resources/${change}`), 405, change)
+  }
 })
 
 test('in production the cookie is Secure', async (t) => {

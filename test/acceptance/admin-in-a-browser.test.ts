@@ -2,35 +2,48 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
-import { chromiumMissing, openPage, widthOf } from '../support/browser.js'
+import { chromiumMissing, openPage, PLAIN_HOST, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
-import { startWithPanel } from '../support/panel-app.js'
+import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { PASSWORD } from '../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const OFFENDER = 'ip:203.0.113.7'
 
 /** A browser that is signed in, at the panel's first page. */
-async function openPanel(t: TestContext, options: BrowserContextOptions = {}) {
+async function openPanel(t: TestContext, options: BrowserContextOptions = {}, host = '127.0.0.1') {
   const started = await startWithPanel(t, 'sqlite')
+  const origin = `http://${host}:${started.port}`
+  const url = (path = '') => `${origin}${PANEL}${path}`
   const { page, complaints } = await openPage(t, { viewport: { width: 1400, height: 1000 }, ...options })
   page.setDefaultTimeout(20_000)
   const outside: string[] = []
   page.on('request', (request) => {
-    const { protocol, origin } = new URL(request.url())
-    if (protocol !== 'data:' && origin !== started.origin) outside.push(request.url())
+    const { protocol, origin: asked } = new URL(request.url())
+    if (protocol !== 'data:' && asked !== origin) outside.push(request.url())
   })
-  await page.goto(started.url())
+  await page.goto(url())
   await page.getByLabel('Name').fill('alice')
   await page.getByLabel('Password').fill(PASSWORD)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
-  return { ...started, page, complaints, outside }
+  return { ...started, origin, url, page, complaints, outside }
 }
 
 async function createRules(client: Awaited<ReturnType<typeof openPanel>>['database']['client'], ...names: string[]) {
   for (const [priority, name] of names.entries()) {
     await client.rateLimitRule.create({ data: { name, pathPattern: '^/api/', rate: `${priority + 2}/m`, priority } })
+  }
+}
+
+/** Ticks rules in the list. */
+async function select(page: Page, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await page
+      .getByRole('row', { name: new RegExp(`^\\s*${name}\\b`) })
+      .locator('a, label, span')
+      .first()
+      .click()
   }
 }
 
@@ -137,13 +150,7 @@ describe('in Chromium', { skip: chromiumMissing }, () => {
     await createRules(database.client, 'one', 'two', 'three')
     await database.client.rateLimitRule.update({ where: { name: 'two' }, data: { isActive: false } })
     await page.goto(url('/resources/rules'))
-    for (const name of ['one', 'two']) {
-      await page
-        .getByRole('row', { name: new RegExp(`^\\s*${name}\\b`) })
-        .locator('a, label, span')
-        .first()
-        .click()
-    }
+    await select(page, 'one', 'two')
     await page.getByText('Disable selected rules').click()
     await told(page, 'Disabled 1 rule(s).')
     const rules = await database.client.rateLimitRule.findMany({ orderBy: { name: 'asc' } })
@@ -156,6 +163,52 @@ describe('in Chromium', { skip: chromiumMissing }, () => {
       ],
     )
   })
+
+  for (const host of ['127.0.0.1', PLAIN_HOST]) {
+    test(`every button that changes something does so, ${host === PLAIN_HOST ? 'without' : 'with'} Sec-Fetch-Site`, async (t) => {
+      const { page, url, database } = await openPanel(t, {}, host)
+      const { rateLimitRule: rules, rateLimitCounter: counters } = database.client
+      await createRules(database.client, 'one', 'two', 'three', 'four')
+      await rules.updateMany({ data: { isActive: false } })
+      await page.goto(url('/resources/rules'))
+      await page.getByRole('switch', { name: 'Active: four' }).click()
+      await page.getByRole('switch', { name: 'Active: four', checked: true }).waitFor()
+      await select(page, 'one', 'two')
+      await page.getByText('Enable selected rules').click()
+      await told(page, 'Enabled 2 rule(s).')
+      assert.equal(await rules.count({ where: { isActive: true } }), 3)
+
+      await page.goto(url('/resources/rules'))
+      await select(page, 'one', 'two')
+      await page.getByText('Delete selected rules').click()
+      await page.getByRole('button', { name: /Confirm|Delete|Yes/ }).click()
+      await told(page, 'Deleted 2 row(s).')
+
+      const rule = await rules.findUnique({ where: { name: 'three' } })
+      await page.goto(url(`/resources/rules/records/${rule?.id}/show`))
+      await page.getByTestId('action-delete').click()
+      await page.getByRole('button', { name: 'Yes' }).click()
+      await told(page, 'Deleted.')
+      assert.deepEqual(
+        (await rules.findMany()).map(({ name }) => name),
+        ['four'],
+      )
+
+      const [key, windowStart, windowEnd] = ['ip:203.0.113.7', new Date(NOW_MS), new Date(NOW_MS + 60_000)]
+      await counters.create({ data: { key, count: 3, windowStart, windowEnd } })
+      await page.goto(url('/resources/counters?filters.key=ip:203'))
+      await page.getByTestId('actions-dropdown').first().hover()
+      await page.getByText('Reset', { exact: true }).first().click()
+      await page.getByRole('button', { name: 'Yes' }).click()
+      await told(page, 'The counter was reset.')
+      assert.equal(await counters.count({ where: { key } }), 0)
+
+      await page.goto(url('/pages/exchange'))
+      const download = page.waitForEvent('download')
+      await page.getByRole('button', { name: 'Export rules.json' }).click()
+      assert.equal((await download).suggestedFilename(), 'rules.json')
+    })
+  }
 
   test('from the dashboard an offender is blocked in two clicks, and the API obeys', async (t) => {
     const { page, app, origin, database, statuses } = await openPanel(t)

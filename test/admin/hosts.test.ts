@@ -11,7 +11,8 @@ import { adminPlugin } from '../../admin/index.js'
 import { rateLimitPlugin, staffAccounts } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { captureLog, openDatabase } from '../support/build-app.js'
-import { formOf } from '../support/panel-app.js'
+import { FROM_PANEL, formOf } from '../support/panel-app.js'
+import { COUNTER_ID, fillPanel, panelContents } from '../support/panel-contents.js'
 import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from '../support/staff-app.js'
 
 declare module 'fastify' {
@@ -20,7 +21,6 @@ declare module 'fastify' {
   }
 }
 
-const SAME_ORIGIN = { 'sec-fetch-site': 'same-origin' }
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 
 async function hostPlugins(app: FastifyInstance): Promise<void> {
@@ -62,7 +62,7 @@ test('beside cookie, session, formbody and multipart of the host, registered bef
       payload: new URLSearchParams({ account: 'alice', password: PASSWORD }).toString(),
     })
     const headers = {
-      ...SAME_ORIGIN,
+      ...FROM_PANEL,
       cookie: cookieOf({ 'set-cookie': [signedIn.headers['set-cookie'] ?? []].flat() }),
     }
     const { body, contentType } = await formOf({ name: 'api', pathPattern: '^/api/', rate: '1/m' })
@@ -107,8 +107,9 @@ test("a host's own session lets staff in, and names them in the history; nobody 
     const { headers } = await app.inject(`/sign-in-as/${user}`)
     const cookie = cookieOf({ 'set-cookie': [headers['set-cookie'] ?? []].flat() })
     return app.inject({
+      method: 'POST',
       url: '/limits/panel/api/resources/rules/bulk/disable?recordIds=1',
-      headers: { ...SAME_ORIGIN, cookie },
+      headers: { ...FROM_PANEL, cookie },
     })
   }
   assert.equal((await disableAs('mallory')).statusCode, 403)
@@ -185,16 +186,21 @@ test('whatever the router of the host takes for the same path, the panel is ther
     }
     const disable = '/admin/api/resources/rules/bulk/disable?recordIds=1,2'
     const headers = { 'x-user': 'staff' }
-    for (const url of ['/admin', '/admin/', disable, `/${disable}`, disable.replace('disable?', 'DISABLE/?')]) {
-      assert.ok([403, 404].includes((await app.inject({ url, headers: SAME_ORIGIN })).statusCode), url)
+    const spellings = [disable, `/${disable}`, disable.replace('disable?', 'DISABLE/?')]
+    for (const method of ['GET', 'POST'] as const) {
+      for (const url of method === 'GET' ? ['/admin', '/admin/', ...spellings] : spellings) {
+        // Of what is no address of the panel, the second request is one too many for the rules.
+        const { statusCode } = await app.inject({ method, url, headers: FROM_PANEL })
+        assert.ok([403, 404, 429].includes(statusCode), `${method} ${url}: ${statusCode}`)
+      }
+      const foreign = { ...headers, ...FROM_PANEL, 'sec-fetch-site': 'cross-site' }
+      assert.equal((await app.inject({ method, url: disable, headers: foreign })).statusCode, 403)
+      const unmarked = { ...headers, 'sec-fetch-site': 'same-origin' }
+      assert.equal((await app.inject({ method, url: disable, headers: unmarked })).statusCode, 403)
     }
-    assert.equal(
-      (await app.inject({ url: disable, headers: { ...headers, 'sec-fetch-site': 'cross-site' } })).statusCode,
-      403,
-    )
     assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 2)
     for (const url of ['/admin', '/admin/']) assert.equal((await app.inject({ url, headers })).statusCode, 200, url)
-    const { json } = await app.inject({ url: disable, headers: { ...headers, ...SAME_ORIGIN } })
+    const { json } = await app.inject({ method: 'POST', url: disable, headers: { ...headers, ...FROM_PANEL } })
     assert.equal(json().notice.options.defaultValue, 'Disabled 2 rule(s).')
   }
 })
@@ -243,4 +249,36 @@ test('the host may use AdminJS and its Prisma adapter for itself', async (t) => 
     admin.resources.map((resource) => resource.id()),
     ['rules', 'overrides', 'changes', 'events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets'],
   )
+})
+
+test('in an AdminJS of the host, too, only POST switches, reverts, resets or deletes', async (t) => {
+  const { AdminJS, ComponentLoader } = await import('adminjs')
+  const { buildRouter } = await import('@adminjs/fastify')
+  const { createAdminResources } = await import('../../admin/index.js')
+  const app = Fastify({ pluginTimeout: 60_000 })
+  app.addHook('onRequest', async (request) => {
+    Object.assign(request, { session: { adminUser: { email: 'grace@example.org' } } })
+  })
+  const database = await withLimits(t, app)
+  await fillPanel(database)
+  const componentLoader = new ComponentLoader()
+  await buildRouter(new AdminJS({ componentLoader, resources: await createAdminResources(app, componentLoader) }), app)
+  const before = await panelContents(database)
+  const changes = [
+    'changes/records/3/revert',
+    'rules/bulk/disable?recordIds=1',
+    `counters/records/${COUNTER_ID}/reset`,
+    'rules/records/1/delete',
+  ]
+  for (const path of changes) {
+    assert.equal((await app.inject(`/admin/api/resources/${path}`)).statusCode, 405, path)
+    await app.inject({ method: 'HEAD', url: `/admin/api/resources/${path}` })
+  }
+  await app.inject({ method: 'HEAD', url: '/admin/api/resources/rules/records/1/edit' })
+  assert.equal(await panelContents(database), before)
+  for (const path of changes) {
+    const { json } = await app.inject({ method: 'POST', url: `/admin/api/resources/${path}` })
+    assert.equal(json().notice.type, 'success', path)
+  }
+  assert.ok(Object.hasOwn(componentLoader.getComponents(), 'RateLimitApiClient'))
 })

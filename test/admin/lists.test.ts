@@ -272,7 +272,7 @@ forEachDatabase((provider) => {
       const address = `${PANEL}/api/resources/counters/records/${String(id)}`
       const shown = JSON.parse((await request(`${address}/show`, { headers })).text)
       assert.equal(shown.record.params.key, params.key)
-      await request(`${address}/reset`, { headers })
+      await request(`${address}/reset`, { method: 'POST', headers })
     }
     assert.equal(await database.client.rateLimitCounter.count({ where: { key: { in: keys } } }), 0)
   })
@@ -286,7 +286,7 @@ forEachDatabase((provider) => {
     const counters = `${PANEL}/api/resources/counters`
     const { records }: List = JSON.parse((await request(`${counters}/actions/list`, { headers })).text)
     const counter = records.find(({ params }) => String(params.key).endsWith('ip:127.0.0.1'))
-    const { text } = await request(`${counters}/records/${String(counter?.id)}/reset`, { headers })
+    const { text } = await request(`${counters}/records/${String(counter?.id)}/reset`, { method: 'POST', headers })
     assert.match(text, /The counter was reset/)
     clock.advance(2_000)
     await eventually('the client starts afresh', async () => (await statuses(1, '/api/orders'))[0] === 200)
@@ -341,7 +341,7 @@ forEachDatabase((provider) => {
     await rules.create({ data: { name: 'other', pathPattern: '.', rate: '1/m' } })
     await rules.update({ where: { name: 'before' }, data: { rate: '2/m' } })
     await rules.update({ where: { name: 'before' }, data: { name: 'after' } })
-    const { text } = await request(`${PANEL}/api/resources/rules/records/1/history`, { headers })
+    const { text } = await request(`${PANEL}/api/resources/rules/records/1/history`, { method: 'POST', headers })
     const [, query = ''] = JSON.parse(text).redirectUrl.split('?')
     const { records, meta } = await list('changes', query)
     assert.deepEqual(
@@ -415,7 +415,10 @@ forEachDatabase((provider) => {
         [],
       )
     }
-    const { text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2,3`, { headers })
+    const { text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2,3`, {
+      method: 'POST',
+      headers,
+    })
     assert.match(JSON.parse(text).notice.options.defaultValue, /^Disabled 2 rule\(s\)\. second: Somebody deleted it/)
     assert.equal(await rules.count({ where: { isActive: true } }), 0)
   })
@@ -520,13 +523,14 @@ forEachDatabase((provider) => {
       '/api/resources/nothing/actions/list',
       '/api/resources/rules/actions/nothing',
       '/api/resources/rules/actions/delete',
-      '/api/resources/rules/actions/new',
       '/api/resources/rules/records/1/disable',
       '/api/resources/rules/bulk/disable',
       '/api/resources/rules/bulk/disable?recordIds=99',
       '/api/resources/rules/records/1/nothing',
       '/api/resources/rules/records//show',
       '/resources/nothing',
+      '/resources/rules/bulk/disable?recordIds=1',
+      '/resources/rules/records/1/delete',
       '/nothing',
       '/api/resources/rules/actions/constructor',
       '/api/resources/rules/records/1/toString',
@@ -534,12 +538,16 @@ forEachDatabase((provider) => {
     ]) {
       assert.equal((await request(`${PANEL}${path}`, { headers })).status, 404, path)
     }
+    for (const path of ['rules/bulk/disable', 'rules/bulk/disable?recordIds=99', 'rules/records/1/disable']) {
+      const sent = await request(`${PANEL}/api/resources/${path}`, { method: 'POST', headers })
+      assert.equal(sent.status, 404, path)
+    }
     for (const path of [
       'rules/actions/list?perPage=many',
       'rules/actions/list?perPage=5&perPage=10',
       'rules/actions/list?page=Infinity&perPage=1.5',
       'rules/actions/list?filters.constructor=x&filters.toString~~from=x&filters.__proto__=x',
-      'rules/bulk/disable?recordIds=1&recordIds=99,2',
+      'rules/bulk/bulkDelete?recordIds=1&recordIds=99,2',
       `counters/records/${Buffer.from('a\0b').toString('base64url')}/show`,
     ]) {
       assert.ok((await request(`${PANEL}/api/resources/${path}`, { headers })).status < 500, path)

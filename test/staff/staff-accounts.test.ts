@@ -159,13 +159,17 @@ const ORIGINS: readonly [headers: Record<string, string>, status: number][] = [
   [{ 'sec-fetch-site': 'none' }, 303],
   [{ 'sec-fetch-site': 'same-site' }, 403],
   [{ 'sec-fetch-site': 'cross-site' }, 403],
+  [{ 'sec-fetch-site': 'same-origin', host: 'limits.example', origin: 'https://limits.example' }, 303],
   [{ host: 'limits.example', origin: 'http://limits.example' }, 303],
-  [{ host: 'limits.example', origin: 'https://limits.example' }, 303],
   [{ host: 'limits.example:80', origin: 'http://limits.example' }, 303],
-  [{ host: 'limits.example:443', origin: 'https://limits.example' }, 303],
+  [{ host: 'limits.example', origin: 'https://limits.example' }, 403],
+  [{ host: 'limits.example', origin: 'https://limits.example', 'x-forwarded-proto': 'https' }, 303],
+  [{ host: 'limits.example:443', origin: 'https://limits.example', 'x-forwarded-proto': 'https' }, 303],
+  [{ host: 'limits.example', origin: 'http://limits.example', 'x-forwarded-proto': 'https' }, 403],
   [{ host: 'limits.example', origin: 'http://limits.example:8080' }, 403],
   [{ host: 'limits.example', origin: 'http://evil.example' }, 403],
   [{ origin: 'null' }, 403],
+  [{ host: '', origin: 'null' }, 403],
 ]
 test('a sign-in is accepted from this site only, by Sec-Fetch-Site, or else by Origin', async (t) => {
   const { signIn } = await startWithStaff(t, 'sqlite')

@@ -6,8 +6,11 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { atEnd } from './at-end.js'
 
 const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
+/** A name of this machine that browsers do not take for it: to them its plain http is any other, without `Sec-Fetch-Site`. */
+export const PLAIN_HOST = 'panel.test'
 /** Nothing of it calls home. */
 const ARGUMENTS = [
+  `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1, MAP *.${PLAIN_HOST} 127.0.0.1`,
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',

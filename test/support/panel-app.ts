@@ -9,6 +9,9 @@ import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from './staff-app.js'
 
 export const PANEL = '/ops/admin'
 
+/** What the script of a page of the panel sends along. */
+export const FROM_PANEL = { 'sec-fetch-site': 'same-origin', 'x-rate-limit-panel': '1' } as const
+
 export interface PanelAppOptions {
   readonly admin?: AdminOptions
   readonly plugin?: RateLimitOptions
@@ -60,9 +63,9 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
   }
 
   /** What a page of the panel sends along. */
-  async function asStaff(): Promise<{ cookie: string; 'sec-fetch-site': string }> {
+  async function asStaff() {
     const { headers } = await signIn()
-    return { cookie: cookieOf(headers), 'sec-fetch-site': 'same-origin' }
+    return { cookie: cookieOf(headers), ...FROM_PANEL }
   }
 
   return { ...started, database, routes, signIn, asStaff, url: (path = '') => `${origin}${PANEL}${path}` }
