@@ -15,7 +15,14 @@ export interface Entry {
   /** What another algorithm counts under the same key. */
   next: Entry | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
+  /** What it counts, as at most `COUNTER_NUMBERS` numbers. */
+  numbers(): readonly number[]
+  /** Counts on from what `numbers` answered. */
+  restore(numbers: Iterable<number>): void
 }
+
+/** The most numbers that any algorithm's counter is. */
+export const COUNTER_NUMBERS = 5
 
 export function newEntry(algorithm: Algorithm): Entry {
   if (algorithm === 'fixed_window') return new FixedWindowEntry()
@@ -43,6 +50,16 @@ class FixedWindowEntry implements Entry, FixedWindowCounter {
     this.endMs = endMs
     return decideFixedWindow(policy, count, endMs, cost, nowMs)
   }
+
+  numbers(): readonly number[] {
+    return [this.count, this.startMs, this.endMs]
+  }
+
+  restore([count = 0, startMs = 0, endMs = 0]: Iterable<number>): void {
+    this.count = count
+    this.startMs = startMs
+    this.endMs = endMs
+  }
 }
 
 class SlidingWindowEntry implements Entry, SlidingWindowCounter {
@@ -67,6 +84,18 @@ class SlidingWindowEntry implements Entry, SlidingWindowCounter {
     this.previous = counter.previous
     this.current = counter.current
     return decision
+  }
+
+  numbers(): readonly number[] {
+    return [this.periodMs, this.cellStartMs, this.checkedMs, this.previous, this.current]
+  }
+
+  restore([periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0]: Iterable<number>): void {
+    this.periodMs = periodMs
+    this.cellStartMs = cellStartMs
+    this.checkedMs = checkedMs
+    this.previous = previous
+    this.current = current
   }
 }
 
@@ -95,5 +124,17 @@ class BucketEntry implements Entry, BucketCounter {
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
     return decision
+  }
+
+  numbers(): readonly number[] {
+    return [this.periodMs, this.drainLimit, this.used, this.fraction, this.checkedMs]
+  }
+
+  restore([periodMs = 0, drainLimit = 0, used = 0, fraction = 0, checkedMs = 0]: Iterable<number>): void {
+    this.periodMs = periodMs
+    this.drainLimit = drainLimit
+    this.used = used
+    this.fraction = fraction
+    this.checkedMs = checkedMs
   }
 }

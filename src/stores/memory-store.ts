@@ -1,7 +1,8 @@
 import { SECOND_MS } from '../clock.js'
-import type { Algorithm, Check, Decision, Policy } from '../limiter/algorithm.js'
+import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { type Entry, newEntry } from './memory-entry.js'
+import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
@@ -9,12 +10,10 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number
 }
 
-/** How many of the oldest keys are looked at for one to evict, so that a full store stays quick. */
-const EVICTION_LOOKS = 32
+/** How many counters of refused clients are kept beside the others, for each of these; 56 bytes each, once there is one. */
+const REFUSED_PER_KEY = 5
 /** How many keys each new one makes the store look at for counters that have run out: more than one, so that it wins. */
 const EXPIRY_LOOKS = 2
-/** More periods than this have no rules in practice. */
-const MAX_OVERFLOWS = 100
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
 /** Fewer keys than this are not worth looking at. */
 const FEW_KEYS = 1_000
@@ -23,8 +22,8 @@ const FEW_KEYS = 1_000
  * Counters in process memory: exact within one process, and forgotten when it ends.
  *
  * It is bounded: counters that have run out are forgotten when new ones come, and when that is not enough the oldest one
- * that blocks nobody makes room. A blocked client's counter is never evicted by strangers; when the oldest ones all
- * block, newcomers share one counter.
+ * makes room, so that no client is refused for what others did. The counter of a refused client is kept in compact form
+ * until it has run out; only where about five times `maxKeys` of these last longer is one forgotten early.
  */
 export class MemoryStore implements Store {
   readonly concurrency = Number.POSITIVE_INFINITY
@@ -33,8 +32,7 @@ export class MemoryStore implements Store {
   readonly #counters = new Map<string, Entry>()
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
-  /** Count newcomers together when the store is full of blocked clients. */
-  readonly #overflow = new Map<number, Entry>()
+  #refused: RefusedCounters | undefined
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -51,8 +49,9 @@ export class MemoryStore implements Store {
 
   /** Answers one check without the detour of a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
-    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    const counter = entryOf(entry, policy.algorithm)
+    const { algorithm } = policy
+    const entry = this.#counters.get(key) ?? this.#create(key, algorithm, nowMs)
+    const counter = entry.algorithm === algorithm ? entry : this.#counterBeside(entry, key, algorithm)
     const decision = counter.check(policy, cost, nowMs)
     counter.resetAtMs = nowMs + decision.resetMs
     counter.blocks = !decision.allowed
@@ -60,30 +59,37 @@ export class MemoryStore implements Store {
   }
 
   reset(keys: readonly string[]): void {
-    for (const key of keys) this.#counters.delete(key)
+    for (const key of keys) {
+      this.#counters.delete(key)
+      this.#refused?.forget(key)
+    }
   }
 
   close(): void {
     this.#counters.clear()
+    this.#refused = undefined
   }
 
-  #create(key: string, { algorithm, periodMs }: Policy, nowMs: number): Entry {
+  #create(key: string, algorithm: Algorithm, nowMs: number): Entry {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
-    if (this.#counters.size >= this.#maxKeys && !this.#evict(nowMs)) return this.#overflowOf(periodMs)
-    const entry = newEntry(algorithm)
+    if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
+    const entry = this.#open(key, algorithm)
     this.#counters.set(key, entry)
     return entry
   }
 
-  /** One for each period: another period would start it afresh. */
-  #overflowOf(periodMs: number): Entry {
-    let entry = this.#overflow.get(periodMs)
-    if (entry === undefined) {
-      if (this.#overflow.size >= MAX_OVERFLOWS) this.#overflow.clear()
-      entry = newEntry('fixed_window')
-      this.#overflow.set(periodMs, entry)
+  /** The counter of another algorithm under the same key. */
+  #counterBeside(first: Entry, key: string, algorithm: Algorithm): Entry {
+    let entry = first
+    while (entry.algorithm !== algorithm) {
+      entry.next ??= this.#open(key, algorithm)
+      entry = entry.next
     }
     return entry
+  }
+
+  #open(key: string, algorithm: Algorithm): Entry {
+    return this.#refused?.take(key, algorithm) ?? newEntry(algorithm)
   }
 
   #expire(nowMs: number): void {
@@ -93,35 +99,17 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** Makes room for one key. Answers false when the oldest ones all block somebody. */
-  #evict(nowMs: number): boolean {
-    for (let looks = EVICTION_LOOKS; looks > 0; looks--) {
-      const [key, entry] = this.#oldest.step() ?? []
-      if (key === undefined || entry === undefined) return false
-      this.#counters.delete(key)
-      if (!blocks(entry, nowMs)) return true
-      // To the back, so that the next search looks further.
-      this.#counters.set(key, entry)
+  /** Makes room for one key. */
+  #evict(nowMs: number): void {
+    const [key, first] = this.#oldest.step() ?? []
+    if (key === undefined) return
+    this.#counters.delete(key)
+    for (let entry = first; entry !== undefined; entry = entry.next) {
+      if (!entry.blocks || entry.resetAtMs <= nowMs) continue
+      this.#refused ??= new RefusedCounters(REFUSED_PER_KEY * this.#maxKeys)
+      this.#refused.keep(key, entry)
     }
-    return false
   }
-}
-
-/** The counter of an algorithm among those of one key. */
-function entryOf(first: Entry, algorithm: Algorithm): Entry {
-  let entry = first
-  while (entry.algorithm !== algorithm) {
-    entry.next ??= newEntry(algorithm)
-    entry = entry.next
-  }
-  return entry
-}
-
-function blocks(first: Entry, nowMs: number): boolean {
-  for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
-    if (entry.blocks && entry.resetAtMs > nowMs) return true
-  }
-  return false
 }
 
 /** Whether nothing is left of what all algorithms counted, also for a clock that is set back a little. */

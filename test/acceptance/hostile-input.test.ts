@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { METHODS } from 'node:http'
 import { type TestContext, test } from 'node:test'
-import type { RateLimitOptions } from '../../src/index.js'
+import { MemoryStore, type RateLimitOptions } from '../../src/index.js'
 import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 import { rawHeader, rawStatus, sendRaw } from '../support/http-client.js'
@@ -202,6 +202,26 @@ forEachDatabase((provider) => {
       assert.ok(logged.has(method), method)
     for (const method of logged) assert.ok(method.length <= 10, method)
   })
+})
+
+test('made-up header values that are refused lock no newcomer out, and let no refused client in', async (t) => {
+  const { request, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { backend: new MemoryStore({ maxKeys: 60 }), defaultRate: '1/h', key: 'header:x-api-key' } },
+  })
+  const asked = (value: string) => ({ headers: { 'x-api-key': value } })
+  assert.deepEqual(await statuses(2, '/', asked('refused')), [200, 429])
+  for (let place = 0; place < 200; place++) {
+    assert.deepEqual(await statuses(2, '/', asked(`made up ${place}`)), [200, 429], `${place}`)
+  }
+
+  const newcomers = await Promise.all(Array.from({ length: 100 }, (_, place) => request('/', asked(`new ${place}`))))
+  assert.deepEqual(
+    newcomers.filter(({ status }) => status !== 200),
+    [],
+  )
+  assert.deepEqual(await statuses(1, '/', { from: '203.0.113.7' }), [200])
+  assert.deepEqual(await statuses(1, '/', asked('refused')), [429])
 })
 
 async function startLogging(t: TestContext, provider: Provider, plugin: RateLimitOptions) {

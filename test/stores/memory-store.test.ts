@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { ALGORITHMS, type Policy } from '../../src/limiter/algorithm.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
@@ -18,54 +20,110 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'k0').count, 1)
   })
 
-  test('never evicts the counter of a blocked client for strangers', () => {
-    const store = new MemoryStore({ maxKeys: 10 })
-    for (let attempt = 0; attempt < 3; attempt++) check(store, 'blocked')
-    for (let place = 0; place < 1_000; place++) check(store, `k${place}`)
-    assert.equal(check(store, 'blocked').count, 4)
-  })
-
-  test('counts newcomers together when only blocked clients are left', () => {
-    const store = new MemoryStore({ maxKeys: 3 })
-    for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
-    assert.equal(check(store, 'd').allowed, true)
-    assert.equal(check(store, 'e').allowed, false)
-    assert.equal(check(store, 'a').count, 3)
-    assert.equal(store.size, 3)
-  })
-
-  test('counts newcomers of every period together, whatever periods others have', () => {
-    const store = new MemoryStore({ maxKeys: 1 })
-    for (let attempt = 0; attempt < 2; attempt++) check(store, 'blocked')
-    const newcomers = Array.from({ length: 6 }, (_, place) => {
-      const periodMs = place % 2 === 0 ? 60_000 : 3_600_000
-      return store.checkOne({ key: `k${place}`, policy: { ...POLICY, periodMs }, cost: 1 }, NOW_MS).allowed
+  for (const algorithm of ALGORITHMS) {
+    test(`counts on for a refused client whose place strangers took: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 10 })
+      const ask = (key: string) => store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+      const unbounded = new MemoryStore()
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const expected = unbounded.checkOne({ key: 'refused', policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+        assert.deepEqual(ask('refused'), expected)
+      }
+      for (let round = 0; round < 3; round++) {
+        for (let place = 0; place < 1_000; place++) ask(`k${round} ${place}`)
+        const expected = unbounded.checkOne({ key: 'refused', policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+        assert.deepEqual(ask('refused'), expected)
+      }
+      assert.equal(store.size, 10)
     })
-    assert.deepEqual(newcomers, [true, true, false, false, false, false])
-  })
 
-  test('makes room with the counters of blocked clients once their window is over', () => {
-    const store = new MemoryStore({ maxKeys: 3 })
-    for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
-    assert.equal(check(store, 'd', NOW_MS + 60_000).count, 1)
-    assert.equal(check(store, 'e', NOW_MS + 60_000).count, 1)
-    assert.equal(store.size, 3)
-  })
-
-  for (const algorithm of ['sliding_window', 'token_bucket', 'leaky_bucket'] as const) {
-    test(`does the same for ${algorithm}`, () => {
+    test(`admits newcomers when only refused clients are there, and these stay refused: ${algorithm}`, () => {
       const store = new MemoryStore({ maxKeys: 3 })
       const ask = (key: string, nowMs = NOW_MS) =>
-        store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, nowMs)
-      for (const key of ['a', 'b', 'c']) for (let attempt = 0; attempt < 2; attempt++) ask(key)
-      assert.equal(ask('d').allowed, true, 'newcomers count together')
-      assert.equal(ask('e').allowed, false)
-      assert.equal(ask('a').allowed, false, 'the blocked client is still known')
-      assert.equal(ask('e', NOW_MS + 120_000).allowed, true, 'and makes room when its use is forgotten')
-      assert.equal(ask('f', NOW_MS + 120_000).allowed, true)
+        store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, nowMs).allowed
+      const clients = Array.from({ length: 12 }, (_, place) => `client ${place}`)
+      for (const key of clients) assert.deepEqual([ask(key), ask(key)], [true, false], key)
+      for (const key of clients) assert.equal(ask(key), false, key)
       assert.equal(store.size, 3)
+      for (const key of clients) assert.equal(ask(key, NOW_MS + 120_000), true, key)
     })
   }
+
+  test('however small it is, decides about a refused client as one without a bound does', (t) => {
+    const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
+    t.diagnostic(`seed ${seed} (TEST_SEED)`)
+    const steps = fc.record({
+      key: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
+      algorithm: fc.constantFrom(...ALGORITHMS),
+      limit: fc.constantFrom(1, 2, 5),
+      periodMs: fc.constantFrom(60_000, 60_000, 60_000, 3_600_000),
+      cost: fc.constantFrom(0, 1, 1, 1, 3),
+      waitMs: fc.constantFrom(0, 0, 0, 1_000, 20_000, 90_000),
+    })
+    const property = fc.property(fc.array(steps, { minLength: 50, maxLength: 200, size: 'max' }), (trace) => {
+      const store = new MemoryStore({ maxKeys: 1 })
+      const counters = new Map<string, { readonly unbounded: MemoryStore; isRefused: boolean; resetAtMs: number }>()
+      let [last, nowMs] = ['a', NOW_MS]
+      for (const { key, cost, waitMs, ...policy } of trace) {
+        nowMs += waitMs
+        // The place of the last key is taken: what it was not refused for is forgotten.
+        for (const [name, { isRefused, resetAtMs }] of counters) {
+          if (key !== last && name.startsWith(last) && !(isRefused && resetAtMs > nowMs)) counters.delete(name)
+        }
+        last = key
+        const name = `${key} ${policy.algorithm}`
+        const { unbounded } = counters.get(name) ?? { unbounded: new MemoryStore() }
+        const expected = unbounded.checkOne({ key, policy, cost }, nowMs)
+        counters.set(name, { unbounded, isRefused: !expected.allowed, resetAtMs: nowMs + expected.resetMs })
+        assert.deepEqual(store.checkOne({ key, policy, cost }, nowMs), expected, name)
+      }
+    })
+    fc.assert(property, { seed, numRuns: 300 })
+  })
+
+  test('forgets of the refused clients that it has no room for those first whose refusal ends first', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    const daily = { ...POLICY, periodMs: 86_400_000 }
+    const ask = (key: string, policy: Policy) => store.checkOne({ key, policy, cost: 1 }, NOW_MS).allowed
+    const refusedForLong = Array.from({ length: 5 }, (_, place) => `long ${place}`)
+    for (const key of refusedForLong) assert.deepEqual([ask(key, daily), ask(key, daily)], [true, false])
+    for (let place = 0; place < 10_000; place++) {
+      assert.deepEqual([ask(`k${place}`, POLICY), ask(`k${place}`, POLICY)], [true, false])
+    }
+    for (const key of refusedForLong) assert.equal(ask(key, daily), false, key)
+    assert.equal(store.size, 10)
+  })
+
+  test('forgets a refused client that is reset, wherever its counter is', () => {
+    const store = new MemoryStore({ maxKeys: 2 })
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'refused')
+    for (let place = 0; place < 10; place++) check(store, `k${place}`)
+    store.reset(['refused'])
+    assert.equal(check(store, 'refused').count, 1)
+  })
+
+  test('after 300,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
+    const store = new MemoryStore()
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'ip:203.0.113.7')
+    for (let place = 0; place < 300_000; place++) {
+      check(store, `header:${place}`)
+      check(store, `header:${place}`)
+    }
+    const newcomers = Array.from({ length: 100 }, (_, place) => check(store, `ip:198.51.100.${place}`).allowed)
+    assert.equal(newcomers.filter((allowed) => allowed).length, 100)
+    assert.equal(check(store, 'ip:203.0.113.7').allowed, false)
+    let forgotten = 0
+    for (let place = 0; place < 300_000; place += 1_000) if (check(store, `header:${place}`).allowed) forgotten++
+    assert.ok(forgotten <= 3, `${forgotten} of 300 were let in`)
+    assert.equal(store.size, 100_000)
+  })
+
+  test('makes room with the counters of refused clients once their window is over', () => {
+    const store = new MemoryStore({ maxKeys: 3 })
+    for (const key of ['a', 'b', 'c', 'd']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
+    for (const key of ['d', 'e', 'a']) assert.equal(check(store, key, NOW_MS + 60_000).count, 1)
+    assert.equal(store.size, 3)
+  })
 
   test('keeps a client that is blocked by one algorithm, although another one allows it', () => {
     const store = new MemoryStore({ maxKeys: 2 })
