@@ -1,8 +1,7 @@
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { messageFor, titleFor } from '../src/staff/error-page.js'
+import { asksToSignIn, messageFor, titleFor } from '../src/staff/error-page.js'
 import type { Pages } from '../src/staff/pages.js'
-import { StaffOnlyError } from '../src/staff/staff-errors.js'
 import { PostOnlyError } from './resources/actions.js'
 
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
@@ -18,7 +17,7 @@ export function createErrorHandler(pages: Pages, mount: string, canSignIn: boole
     const message = messageFor(error, statusCode)
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) return reply.send({ error: message })
     reply.header('content-security-policy', pages.contentSecurityPolicy)
-    if (canSignIn && error instanceof StaffOnlyError) {
+    if (canSignIn && asksToSignIn(error, request)) {
       const page = { title: 'Sign in', action: `${mount}/sign-in`, account: '', refused: true }
       return pages.send(reply, 'sign-in', { page })
     }

@@ -20,7 +20,7 @@ export class Database {
   readonly beforeReport = new Set<() => Promise<void>>()
   /** Told after every write to the rule table through this package's client. */
   readonly ruleListeners = new Set<() => void>()
-  /** Told of every query that fails because an operator has something to mend: `isFault` of its error is true. */
+  /** Called with the error of every query that fails because an operator has something to mend, as `isFault` says. */
   readonly faultListeners = new Set<(fault: Error) => void>()
   readonly #connection: SqlConnection
   #ready: Promise<void> | undefined

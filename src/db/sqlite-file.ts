@@ -88,7 +88,7 @@ export function exposedFiles(path: string): ExposedFile[] {
   })
 }
 
-/** SQLite itself would create it for everybody to read. It gives the files beside it the mode of this one. */
+/** SQLite itself would create it for all users to read. The files beside it take over its mode. */
 function createForOwner(path: string): void {
   try {
     // Never one that exists: to close that would take its locks away from the connections of this process.

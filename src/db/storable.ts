@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 export const MAX_KEY_LENGTH = 255
 /** The length of the column that holds paths. */
 export const MAX_PATH_LENGTH = 500
-/** How long `#` and a hash are. */
-const HASH_LENGTH = 65
+/** How long `#` and a hash are: no form with a hash is shorter. */
+export const HASH_LENGTH = 65
 
 /** A text as a column holds it: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and no longer. */
 export function storable(text: string, maxLength: number): string {

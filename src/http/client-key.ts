@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { boundedText } from '../db/storable.js'
+import { boundedText, HASH_LENGTH } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
 import type { ClientAddress } from './client-address.js'
 
@@ -81,7 +81,7 @@ function clientCounter(name: string): string {
 
 /** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
 function bounded(text: string): string {
-  return boundedText(text, MAX_COUNTED_LENGTH)
+  return text.length < HASH_LENGTH ? text : boundedText(text, MAX_COUNTED_LENGTH)
 }
 
 /** A header's value without blanks around it, empty where it is missing. */

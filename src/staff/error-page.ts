@@ -1,8 +1,8 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Pages } from './pages.js'
 import { signInContext } from './sign-in-routes.js'
-import { DatabaseUnavailableError, StaffOnlyError } from './staff-errors.js'
-import { isPageRoute, wantsPage } from './staff-routes.js'
+import { DatabaseUnavailableError, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
+import { isPageRoute, routeName, wantsPage } from './staff-routes.js'
 
 const TITLES: Readonly<Record<number, string>> = {
   400: 'There is something missing',
@@ -20,7 +20,7 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
     reply.code(statusCode)
     const message = messageFor(error, statusCode)
     if (!wantsPage(request)) return reply.send({ error: message })
-    if (canSignIn && error instanceof StaffOnlyError && isPageRoute(request)) {
+    if (canSignIn && asksToSignIn(error, request) && isPageRoute(request)) {
       return pages.send(reply, 'sign-in', signInContext(request, { refused: true }))
     }
     const mayGoOn = isPageRoute(request) && statusCode !== 403 && statusCode !== 429
@@ -32,6 +32,14 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
       },
     })
   }
+}
+
+/**
+ * Whether the answer is the form to sign in. It is after too many refusals too, which may be those of strangers at the same
+ * address, that of a proxy which is not trusted.
+ */
+export function asksToSignIn(error: FastifyError, request: FastifyRequest): boolean {
+  return error instanceof StaffOnlyError || (error instanceof TooManyAttemptsError && routeName(request) !== 'sign-in')
 }
 
 export function titleFor(statusCode: number): string {

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../internals.js'
-import { countSignIn } from './own-limits.js'
+import { countSignIn, verifyInTurn } from './own-limits.js'
 import type { Pages } from './pages.js'
 import { requestedPath } from './request-query.js'
 import { createCrossSiteGuard } from './same-site.js'
@@ -34,21 +34,20 @@ export function registerSignInRoutes(
     return pages.send(reply, 'sign-in', signInContext(request, {}))
   }
 
-  async function limitSignIns(request: FastifyRequest, reply: FastifyReply) {
-    await countSignIn(internals, request, reply)
-  }
-
   async function signIn(request: FastifyRequest<{ Body: URLSearchParams | undefined }>, reply: FastifyReply) {
     const account = request.body?.get('account') ?? ''
     const password = request.body?.get('password') ?? ''
-    const cookie = await fromDatabase(accounts.signIn(request, { account, password }, mountPath(request, depth)))
-    if (cookie === undefined) {
+    const browser = accounts.knownBrowser(request, account)
+    await countSignIn(internals, request, reply, account, browser)
+    const isRight = await verifyInTurn(reply, browser !== undefined, () => accounts.verify({ account, password }))
+    if (!isRight) {
       request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')
       reply.code(403)
       return pages.send(reply, 'sign-in', signInContext(request, { account, problem: 'Wrong name or password.' }))
     }
+    const cookies = await fromDatabase(accounts.startSession(request, account, mountPath(request, depth)))
     request.log.info({ account }, 'Signed in to the rate-limit pages')
-    return reply.header('set-cookie', cookie).redirect('./', 303)
+    return reply.header('set-cookie', cookies).redirect('./', 303)
   }
 
   async function signOut(request: FastifyRequest, reply: FastifyReply) {
@@ -59,7 +58,7 @@ export function registerSignInRoutes(
   app.get('/sign-in', staffRoute('sign-in'), showSignIn)
   app.post<{ Body: URLSearchParams | undefined }>(
     '/sign-in',
-    { ...staffRoute('sign-in'), onRequest: [refuseCrossSite, limitSignIns] },
+    { ...staffRoute('sign-in'), onRequest: refuseCrossSite },
     signIn,
   )
   app.post('/sign-out', { ...staffRoute('sign-out'), onRequest: refuseCrossSite }, signOut)

@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../internals.js'
+import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { decoyOf, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
 import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
 import { endSession, findSession, startSession } from './sessions.js'
@@ -27,13 +28,17 @@ export interface StaffAccounts {
   accountOf(request: FastifyRequest): Promise<string | undefined>
   /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
   isStaff(request: FastifyRequest): Promise<boolean>
+  /** Whether the name and the password are right. */
+  verify(credentials: Credentials): Promise<boolean>
+  /** An id of the browser that a request comes from, if the account was signed in from it before. */
+  knownBrowser(request: FastifyRequest, account: string): string | undefined
   /**
    * Starts a session in place of those the request may carry.
    *
    * @param mountPath where the pages are mounted
-   * @returns the `Set-Cookie` header, undefined when the name or the password is wrong
+   * @returns the `Set-Cookie` headers
    */
-  signIn(request: FastifyRequest, credentials: Credentials, mountPath: string): Promise<string | undefined>
+  startSession(request: FastifyRequest, account: string, mountPath: string): Promise<string[]>
   /** Ends the sessions that the request carries and answers the `Set-Cookie` header. */
   signOut(request: FastifyRequest, mountPath: string): Promise<string>
 }
@@ -90,13 +95,24 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       return (await accountOf(request)) !== undefined
     },
 
-    async signIn(request, { account, password }, mountPath) {
-      // An unknown name takes as long as a wrong password: the answer's time tells nobody which names exist.
-      if (!(await verifyPassword(password, hashes.get(account) ?? decoy))) return undefined
+    verify({ account, password }) {
+      // An unknown name takes as long as a wrong password: the answer's time does not tell which names exist.
+      return verifyPassword(password, hashes.get(account) ?? decoy)
+    },
+
+    knownBrowser(request, account) {
+      return findKnownBrowser(request, account, sessionSecret)
+    },
+
+    async startSession(request, account, mountPath) {
       const { database, clock } = internalsOf(request.server)
       await endSessions(request)
       const id = await startSession(database, account, clock.now())
-      return sessionCookie(request, cookiePath ?? mountPath, `${id}.${markOf(account)}`, sessionSecret)
+      const path = cookiePath ?? mountPath
+      return [
+        sessionCookie(request, path, `${id}.${markOf(account)}`, sessionSecret),
+        knownBrowserCookie(request, path, account, sessionSecret),
+      ]
     },
 
     async signOut(request, mountPath) {

@@ -155,6 +155,15 @@ forEachDatabase((provider) => {
     assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 403)
   })
 
+  test('after too many refusals of its address the panel still asks to sign in', async (t) => {
+    const { request } = await startWithPanel(t, provider)
+    const open = async () => request(PANEL, { headers: { accept: 'text/html' } })
+    for (let refusal = 1; refusal <= 60; refusal++) assert.equal((await open()).status, 403)
+    const { status, text } = await open()
+    assert.equal(status, 429)
+    assert.match(text, /<form[^>]+method="post" action="\/ops\/admin\/sign-in"/)
+  })
+
   test('one sign-in is enough for the dashboard and the panel', async (t) => {
     const { request, asStaff } = await startWithPanel(t, provider)
     const { cookie } = await asStaff()

@@ -155,25 +155,25 @@ describe('on PostgreSQL, at start', { skip: postgresqlMissing }, () => {
     assert.match(log[0]?.msg ?? '', new RegExp(`^Rate limit database: .* lacks ${newest.name}: .*"ratelimit migrate"$`))
   })
 
-  test('one that is away at start, and lacks its tables when it is reached, is told about once with the remedy', async (t) => {
+  test('one that is away at start, and lacks its tables when it is reached, is logged once with the remedy', async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     await proxy.switchOff()
     const schema = `test_${randomBytes(8).toString('hex')}`
     const plugin: RateLimitOptions = { database: url, schema, middleware: { backend: 'database' } }
     const { statuses, log, clock } = await startApp(t, { database: null, plugin })
-    const told = () => log.filter(({ msg }) => msg.includes('ratelimit migrate'))
+    const complaints = () => log.filter(({ msg }) => msg.includes('ratelimit migrate'))
     assert.deepEqual(await statuses(2, '/'), [200, 200])
-    assert.deepEqual(told(), [])
+    assert.deepEqual(complaints(), [])
 
     await proxy.switchOn()
     const asksAgain = async () => {
       clock.advance(1_000)
-      return (await statuses(1, '/'))[0] === 200 && told().length > 0
+      return (await statuses(1, '/'))[0] === 200 && complaints().length > 0
     }
     await eventually('the tables are missed', asksAgain)
     for (let round = 0; round < 5; round++) await asksAgain()
-    assert.equal(told().length, 1)
+    assert.equal(complaints().length, 1)
   })
 
   test('a database that a later version has migrated is nothing to tell about', async (t) => {

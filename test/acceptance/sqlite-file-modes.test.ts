@@ -22,7 +22,7 @@ function modeOf(path: string): string {
   return (statSync(path).mode & 0o777).toString(8)
 }
 
-/** An empty folder, and a process whose new files are for everybody unless they are made otherwise. */
+/** An empty folder, and a process whose new files are for all users unless they are made otherwise. */
 async function openFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-modes-'))
   const umask = process.umask(0)

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
-import type { Store } from '../../src/index.js'
+import { type Store, staffAccounts } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
-import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
+import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 
 const BAD = '203.0.113.66'
 
@@ -44,6 +44,57 @@ forEachDatabase((provider) => {
     assert.equal(refused.status, 429)
     assert.ok(Number(refused.headers['retry-after']) >= 1)
     assert.equal((await signIn(PASSWORD, { from: '203.0.113.8' })).status, 303)
+    clock.advance(5 * MINUTE_MS)
+    assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
+  })
+
+  test('strangers at the same address, as behind a proxy that is not trusted, do not lock out a browser that signed in before', async (t) => {
+    const { signIn, request } = await startWithStaff(t, provider)
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    const browser = cookie.split('; ').filter((each) => each.startsWith('ratelimit_staff_browser='))
+    assert.equal(browser.length, 1)
+    await request(`${DASHBOARD}sign-out`, { method: 'POST', headers: { cookie } })
+    for (let attempt = 2; attempt <= 10; attempt++) assert.equal((await signIn('wrong')).status, 403)
+    assert.equal((await signIn(PASSWORD)).status, 429)
+    const statuses = Array.from({ length: 61 }, async () => (await request(DASHBOARD)).status)
+    assert.ok((await Promise.all(statuses)).includes(429))
+
+    const refused = await request(DASHBOARD)
+    assert.equal(refused.status, 429)
+    assert.match(refused.text, /<form[^>]+method="post"/i)
+    assert.equal((await signIn(PASSWORD, { headers: { cookie: browser.join() } })).status, 303)
+  })
+
+  test('a known browser has 10 attempts of its own, for its account alone, and none with a forged proof', async (t) => {
+    const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
+    const { signIn } = await startWithStaff(t, provider, { accounts })
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    for (let attempt = 2; attempt <= 10; attempt++) assert.equal((await signIn('wrong')).status, 403)
+
+    const [, proof = ''] = /ratelimit_staff_browser=[\w-]+\.([\w-]+)/.exec(cookie) ?? []
+    for (const forged of [`${'x'.repeat(22)}.${proof}`, `${'x'.repeat(22)}.${'x'.repeat(43)}`]) {
+      const headers = { cookie: `ratelimit_staff_browser=${forged}` }
+      assert.equal((await signIn(PASSWORD, { headers })).status, 429)
+    }
+    assert.equal((await signIn(PASSWORD, { account: 'bob', headers: { cookie } })).status, 429)
+    for (let attempt = 1; attempt <= 10; attempt++) {
+      assert.equal((await signIn('wrong', { headers: { cookie } })).status, 403)
+    }
+    assert.equal((await signIn(PASSWORD, { headers: { cookie } })).status, 429)
+  })
+
+  test('from however many addresses, 100 attempts at an account in 5 minutes are enough, but for a known browser', async (t) => {
+    const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
+    const { signIn, clock } = await startWithStaff(t, provider, { accounts })
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    clock.advance(5 * MINUTE_MS)
+    for (let attempt = 0; attempt < 100; attempt++) {
+      const from = `198.51.100.${Math.floor(attempt / 10)}`
+      assert.equal((await signIn('wrong', { from })).status, 403)
+    }
+    assert.equal((await signIn(PASSWORD, { from: BAD })).status, 429)
+    assert.equal((await signIn(PASSWORD, { account: 'bob', from: BAD })).status, 303)
+    assert.equal((await signIn(PASSWORD, { from: BAD, headers: { cookie } })).status, 303)
     clock.advance(5 * MINUTE_MS)
     assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
   })
@@ -99,7 +150,7 @@ forEachDatabase((provider) => {
     const { signIn, request, clock } = await startWithStaff(t, provider)
     const open = async (cookie: string) => (await request(DASHBOARD, { headers: { cookie } })).status
     const cookie = cookieOf((await signIn(PASSWORD)).headers)
-    const [name = '', value = ''] = cookie.split('=')
+    const [name = '', value = ''] = cookie.split(/[=;]/)
 
     assert.equal(await open(cookie), 200)
     for (const forged of [`${name}=`, `${name}=admin`, `${name}=x${value}`, `${name}=${value.slice(0, -2)}xx`, 'a=b']) {
@@ -125,4 +176,26 @@ forEachDatabase((provider) => {
     assert.equal((await request(`${DASHBOARD}sign-out`, { method: 'POST', headers })).status, 403)
     assert.equal((await request(DASHBOARD, { headers: { cookie } })).status, 200)
   })
+})
+
+test('however many attempts arrive at once, few passwords are verified, and a known browser waits for none of them', async (t) => {
+  // Slow enough to verify for the others to arrive meanwhile.
+  const slow = ACCOUNTS.alice.replace('ln=12,r=8,p=1', 'ln=14,r=8,p=3')
+  const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
+  const { signIn } = await startWithStaff(t, 'sqlite', { accounts })
+  const cookie = cookieOf((await signIn(PASSWORD)).headers)
+  const answered: string[] = []
+  const strangers = Array.from({ length: 40 }, async (_, place) => {
+    const answer = await signIn('wrong', { account: 'bob', from: `198.51.100.${place}` })
+    answered.push(`stranger ${answer.status}`)
+    return answer
+  })
+  await Promise.any(strangers)
+  assert.equal((await signIn(PASSWORD, { headers: { cookie } })).status, 303)
+  answered.push('alice')
+  const answers = await Promise.all(strangers)
+  const refused = answers.filter(({ status }) => status === 429)
+  assert.ok(refused.length >= 20, `${refused.length} refused`)
+  assert.equal(refused[0]?.headers['retry-after'], '1')
+  assert.ok(answered.indexOf('alice') < answered.lastIndexOf('stranger 403'))
 })

@@ -112,6 +112,18 @@ forEachDatabase((provider, open) => {
     assert.deepEqual([await open(one), await open(other)], [403, 403])
   })
 
+  test('of made-up session cookies none is looked at but the first ten that look like one', async (t) => {
+    const { request, signIn } = await startWithStaff(t, provider)
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    const open = async (junk: string, times: number) => {
+      const cookies = [...Array.from({ length: times }, () => `ratelimit_staff=${junk}`), cookie]
+      return (await request(DASHBOARD, { headers: { cookie: cookies.join('; ') } })).status
+    }
+    const wellFormed = `${'x'.repeat(43)}.${'x'.repeat(16)}.${'x'.repeat(43)}`
+    assert.deepEqual([await open('a.b', 700), await open(wellFormed.slice(1), 100)], [200, 200])
+    assert.deepEqual([await open(wellFormed, 9), await open(wellFormed, 10)], [200, 403])
+  })
+
   test('all processes know a session, until its account is taken away', async (t) => {
     const bob = { bob: ACCOUNTS.alice }
     const [first, second, third] = await startEach(t, open, [ACCOUNTS, ACCOUNTS, bob])

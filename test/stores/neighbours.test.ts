@@ -80,7 +80,7 @@ forEachStore(proveStore)
 onRedisCluster(proveStore)
 
 forEachDatabase((provider) => {
-  test('a window that has counted as much as its column holds refuses its client, and fails nobody else', async (t) => {
+  test('a window that has counted as much as its column holds refuses its client, and fails no other check', async (t) => {
     const { client, database } = await openDatabase(t, provider)
     const store = new DatabaseStore({ database: client })
     const ask = (...keys: string[]) =>
