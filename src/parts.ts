@@ -6,7 +6,7 @@ import { readRevision } from './db/revision.js'
 import { RevisionPoll } from './db/revision-poll.js'
 import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
-import { createRequestPath, type RouterOptions } from './http/request-path.js'
+import { createRoutedPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
 import { type LoadedOverrides, OverrideReader } from './rules/override-repository.js'
@@ -150,7 +150,7 @@ export function createRulePreview(
     database,
     clock,
     router,
-    requestPath: createRequestPath(router),
+    requestPath: createRoutedPath(router),
     newCounter: newEntry,
     ...known,
   })

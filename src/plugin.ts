@@ -8,7 +8,7 @@ import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { createOnRequest } from './http/on-request.js'
-import { createRequestAddresses } from './http/request-address.js'
+import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
@@ -75,6 +75,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
+    readPeers(app.server)
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
   const analytics = createReports(settings, opened, app.log)

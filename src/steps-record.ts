@@ -1,6 +1,6 @@
 /** What is noted of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 import type { OnRequestSteps } from './http/on-request.js'
-import { receivedPath } from './http/request-path.js'
+import { createReceivedPath } from './http/request-path.js'
 import { integerUserId } from './http/request-user.js'
 import type { StepParts } from './steps.js'
 
@@ -28,9 +28,10 @@ function createCount({ metrics }: StepParts): RecordStep | undefined {
   return metrics && ((_request, { limit, decision }) => metrics.count(limit, decision.allowed))
 }
 
-function createEventRecord({ settings: { logEvents }, addresses, events }: StepParts): RecordStep | undefined {
+function createEventRecord({ settings: { logEvents }, router, addresses, events }: StepParts): RecordStep | undefined {
   if (logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
+  const receivedPath = createReceivedPath(router)
   return function recordEvent(request, outcome) {
     const { decision, client } = outcome
     if (blockedOnly && decision.allowed) return

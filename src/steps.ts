@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
 import { createAsk } from './http/ask.js'
@@ -21,7 +21,7 @@ import {
 import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
-import { createRequestPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
+import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
 import { createRequestUser } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
@@ -61,7 +61,8 @@ export function createSteps(parts: StepParts) {
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
-  const isSkipped = (path: string): boolean => !settings.enabled || skipped.find(path) !== undefined
+  const isSkipped = (request: FastifyRequest, path: string): boolean =>
+    !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
   const path = createRequestPath(router)
   const decideSteps = {
     // Whole milliseconds, whatever the host's clock answers.
@@ -79,7 +80,7 @@ export function createSteps(parts: StepParts) {
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
   const onRequest: OnRequestSteps = {
     path,
-    cost: (request, path) => (isSkipped(path) ? 0 : routeCost.of(request)),
+    cost: (request, path) => (isSkipped(request, path) ? 0 : routeCost.of(request)),
     decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),

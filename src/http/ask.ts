@@ -3,8 +3,8 @@ import type { Decision } from '../limiter/algorithm.js'
 import type { Decide } from './decide.js'
 
 interface AskSteps {
-  path(url: string): string
-  isSkipped(path: string): boolean
+  path(request: FastifyRequest): string
+  isSkipped(request: FastifyRequest, path: string): boolean
   readonly decide: Decide
 }
 
@@ -15,8 +15,8 @@ interface AskSteps {
  */
 export function createAsk({ path, isSkipped, decide }: AskSteps) {
   return async function ask(request: FastifyRequest, cost: number): Promise<Decision | null> {
-    const asked = path(request.raw.url ?? '/')
-    if (isSkipped(asked)) return null
+    const asked = path(request)
+    if (isSkipped(request, asked)) return null
     const outcome = await decide(request, asked, cost)
     return outcome?.decision ?? null
   }

@@ -19,6 +19,11 @@ export interface AddressLists {
 }
 
 const UNKNOWN: ClientAddress = { key: 'unknown', plain: null, listed: null }
+/**
+ * A client whose connection was gone before its address was read. It is refused like one of the deny list: nothing tells
+ * whether a list or an override names it, and it waits for no answer.
+ */
+export const GONE: ClientAddress = { key: 'unknown', plain: null, listed: 'deny' }
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 /** Addresses seen before are not parsed again; forgotten together when there are too many. */
 const REMEMBERED = 10_000

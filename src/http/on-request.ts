@@ -5,7 +5,7 @@ import { refuse } from './refusal.js'
 /** The hook's steps around a decision, resolved when the plugin is registered. */
 export interface OnRequestSteps {
   /** The path as the router sees it. */
-  path(url: string): string
+  path(request: FastifyRequest): string
   /** What the request costs; 0 where it is left alone. */
   cost(request: FastifyRequest, path: string): number
   decide: Decide
@@ -22,7 +22,7 @@ export interface OnRequestSteps {
 /** The hook. Nothing in it waits unless a step does. */
 export function createOnRequest(steps: OnRequestSteps) {
   function decide(request: FastifyRequest): ReturnType<Decide> {
-    const path = steps.path(request.raw.url ?? '/')
+    const path = steps.path(request)
     const cost = steps.cost(request, path)
     return cost === 0 ? null : steps.decide(request, path, cost)
   }

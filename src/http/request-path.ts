@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 /** The options of Fastify's router that decide how a URL becomes a path. */
 export interface RouterOptions {
@@ -8,11 +8,14 @@ export interface RouterOptions {
   readonly useSemicolonDelimiter: boolean
 }
 
-/** What the app's router was told, in either of the two places where Fastify 5 takes it. */
+/**
+ * What the app's router was told, in either of the two places where Fastify 5 takes it. It fills in what `routerOptions`
+ * leaves out, but for `caseSensitive`: an option that is true in one place counts as true.
+ */
 export function routerOptionsOf({ initialConfig }: FastifyInstance): RouterOptions {
   const { routerOptions = {} } = initialConfig
   return {
-    caseSensitive: (initialConfig.caseSensitive ?? true) && (routerOptions.caseSensitive ?? true),
+    caseSensitive: routerOptions.caseSensitive ?? initialConfig.caseSensitive ?? true,
     ignoreTrailingSlash: Boolean(initialConfig.ignoreTrailingSlash || routerOptions.ignoreTrailingSlash),
     ignoreDuplicateSlashes: Boolean(initialConfig.ignoreDuplicateSlashes || routerOptions.ignoreDuplicateSlashes),
     useSemicolonDelimiter: Boolean(
@@ -22,44 +25,95 @@ export function routerOptionsOf({ initialConfig }: FastifyInstance): RouterOptio
   }
 }
 
+const SLASH = 47
+const PERCENT = 37
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]*/i
-const QUERY_AND_FRAGMENT = ['?', '#']
 const DUPLICATE_SLASHES = /\/{2,}/g
+/** An escape that the router decodes: any but those of the reserved characters `# $ & + , / : ; = ? @`. */
+const DECODED_ESCAPE = /%(?!2[346BCF]|3[ABDF]|40)/i
 
-/**
- * The path that Fastify's router (find-my-way 9) routes a URL by: absolute-form reduced to its path, no query and no
- * fragment, percent-encoding decoded except for reserved characters (`%2F` stays), duplicate slashes as its option
- * says. Whoever spells a route's URL differently still meets the route's limit.
- *
- * @returns the URL itself where the router answers 400 for it
- */
-export function createRequestPath({ ignoreDuplicateSlashes, useSemicolonDelimiter }: RouterOptions) {
-  const delimiters = useSemicolonDelimiter ? ['?', '#', ';'] : QUERY_AND_FRAGMENT
-
-  return function requestPath(url: string): string {
-    let path = url
-    if (path.charCodeAt(0) !== 47) {
-      path = path.replace(ABSOLUTE_FORM, '')
-      if (path.charCodeAt(0) !== 47) path = `/${path}`
-    }
-    path = before(delimiters, path)
-    if (path.includes('%')) path = decoded(path)
-    return ignoreDuplicateSlashes && path.includes('//') ? path.replace(DUPLICATE_SLASHES, '/') : path
+/** Answers the path that Fastify's router found the route of a request by. */
+export function createRequestPath(router: RouterOptions) {
+  const routedPath = createRoutedPath(router)
+  return function requestPath(request: FastifyRequest): string {
+    const { url = '/' } = request.raw
+    return routedPath(url, url.charCodeAt(0) !== SLASH && takesWholeTarget(request))
   }
 }
 
-/** `decodeURI` leaves reserved characters encoded; `%25` has to stay as well, or `%252F` would become `%2F`. */
-function decoded(path: string): string {
+/**
+ * Whether a target is a path, or has one. What is neither is never left alone as a path of `skipPaths`: it may spell one,
+ * and still have reached the route `*`.
+ */
+export function hasPath({ raw: { url = '/' } }: FastifyRequest): boolean {
+  return url.charCodeAt(0) === SLASH || ABSOLUTE_FORM.test(url)
+}
+
+/** Whether a request met the route `*`, or none: their handlers see all of a target that does not begin with a slash. */
+function takesWholeTarget({ routeOptions: { url = '*' } }: FastifyRequest): boolean {
+  return url === '*'
+}
+
+/**
+ * The path that Fastify's router (find-my-way 9) routes a request target by: absolute-form reduced to its path, no query
+ * and no fragment, percent-encoding decoded except for reserved characters (`%2F` stays), duplicate slashes as its option
+ * says, in lower case where it ignores case. Every spelling of a route's URL meets the route's limit.
+ *
+ * The router takes the first character for a slash, whatever it is: `*login` reaches `/login`.
+ *
+ * @param isWhole whether the first character counts, for the route `*`
+ * @returns the target's own text, undecoded, where the router answers 400 for it
+ */
+export function createRoutedPath(router: RouterOptions) {
+  const { caseSensitive, ignoreDuplicateSlashes } = router
+  const delimiters = delimitersFor(router)
+
+  function sanitized(target: string): string {
+    let path = before(delimiters, target)
+    if (path.includes('%')) path = path.charCodeAt(0) === PERCENT ? decodedBehindEscape(path) : decoded(path)
+    if (ignoreDuplicateSlashes && path.includes('//')) path = path.replace(DUPLICATE_SLASHES, '/')
+    return caseSensitive ? path : path.toLowerCase()
+  }
+
+  return function routedPath(target: string, isWhole = false): string {
+    if (target.charCodeAt(0) === SLASH) return sanitized(target)
+    const rest = target.replace(ABSOLUTE_FORM, '')
+    if (rest.charCodeAt(0) === SLASH) return sanitized(rest)
+    // `http://host` and `http://host?query` ask for the root.
+    if (rest !== target) return sanitized(`/${rest}`)
+    const path = sanitized(target)
+    return `/${isWhole ? path : path.slice(1)}`
+  }
+}
+
+/** The router does not look for an escape at the first character, but decodes one there where it finds another behind. */
+function decodedBehindEscape(path: string): string {
+  return DECODED_ESCAPE.test(path.slice(1)) ? decoded(path, 1) : path
+}
+
+/**
+ * `decodeURI` leaves reserved characters encoded; `%25` has to stay as well, or `%252F` would become `%2F`.
+ *
+ * @param from where to begin with keeping `%25`
+ */
+function decoded(path: string, from = 0): string {
   try {
-    return decodeURI(path.replaceAll('%25', '%2525'))
+    return decodeURI(path.slice(0, from) + path.slice(from).replaceAll('%25', '%2525'))
   } catch {
     return path
   }
 }
 
-/** The path of a URL as it was received, for the log: without query and fragment. */
-export function receivedPath(url: string): string {
-  return before(QUERY_AND_FRAGMENT, url)
+/** Answers the path of a URL as it was received, for the log: without query and fragment. */
+export function createReceivedPath(router: RouterOptions) {
+  const delimiters = delimitersFor(router)
+  return function receivedPath(url: string): string {
+    return before(delimiters, url)
+  }
+}
+
+function delimitersFor({ useSemicolonDelimiter }: RouterOptions): readonly string[] {
+  return useSemicolonDelimiter ? ['?', '#', ';'] : ['?', '#']
 }
 
 /** The text before the first of the delimiters; the first character is never one, for the router either. */
@@ -75,26 +129,29 @@ function before(delimiters: readonly string[], url: string): string {
 /** A list of path prefixes: `/auth` covers `/auth` and `/auth/…`, `/auth/` only `/auth/…`; the longest wins. */
 export class PathPrefixes<Value> {
   readonly #prefixes: readonly (readonly [prefix: string, below: string, value: Value])[]
-  readonly #router: RouterOptions
+  readonly #ignoreTrailingSlash: boolean
 
-  constructor(entries: Iterable<readonly [prefix: string, value: Value]>, router: RouterOptions) {
-    this.#router = router
+  constructor(
+    entries: Iterable<readonly [prefix: string, value: Value]>,
+    { caseSensitive, ignoreTrailingSlash }: RouterOptions,
+  ) {
+    this.#ignoreTrailingSlash = ignoreTrailingSlash
     this.#prefixes = [...entries]
       .sort(([a], [b]) => b.length - a.length)
       .map(([prefix, value]) => {
         const path = decoded(prefix)
-        const compared = router.caseSensitive ? path : path.toLowerCase()
+        const compared = caseSensitive ? path : path.toLowerCase()
         return [compared, compared.endsWith('/') ? compared : `${compared}/`, value] as const
       })
   }
 
+  /** @param path as the router sees it */
   find(path: string): Value | undefined {
     if (this.#prefixes.length === 0) return undefined
-    const compared = this.#router.caseSensitive ? path : path.toLowerCase()
     // Without this, `/auth` would miss the prefix `/auth/` although it reaches the same route.
-    const withSlash = this.#router.ignoreTrailingSlash ? `${compared}/` : compared
+    const withSlash = this.#ignoreTrailingSlash ? `${path}/` : path
     for (const [prefix, below, value] of this.#prefixes) {
-      if (compared === prefix || withSlash.startsWith(below)) return value
+      if (path === prefix || withSlash.startsWith(below)) return value
     }
     return undefined
   }

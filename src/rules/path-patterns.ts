@@ -1,4 +1,4 @@
-import { compiledPattern } from './pattern.js'
+import { compiledPattern, lowerCasedPattern } from './pattern.js'
 import type { PathOptions } from './rule-set.js'
 
 /** Paths that repeat are not searched again; forgotten together when there are too many. */
@@ -8,12 +8,12 @@ const REMEMBERED_PATH_LENGTH = 256
 
 /** Single patterns, compiled when a path first asks for them: of many thousands few are ever asked for. */
 export class PathPatterns {
-  readonly #flags: string
+  readonly #caseSensitive: boolean
   readonly #bothSlashForms: boolean
   readonly #remembered = new Map<string, boolean>()
 
   constructor({ caseSensitive, ignoreTrailingSlash }: PathOptions) {
-    this.#flags = caseSensitive ? '' : '(?i)'
+    this.#caseSensitive = caseSensitive
     this.#bothSlashForms = ignoreTrailingSlash
   }
 
@@ -35,7 +35,7 @@ export class PathPatterns {
   }
 
   #search(pattern: string, path: string): boolean {
-    const compiled = compiledPattern(this.#flags + pattern)
+    const compiled = compiledPattern(this.#caseSensitive ? pattern : `(?i)${lowerCasedPattern(pattern)}`)
     if (compiled.test(path)) return true
     if (!this.#bothSlashForms || path.length < 2) return false
     return compiled.test(path.endsWith('/') ? path.slice(0, -1) : `${path}/`)

@@ -48,6 +48,8 @@ const UNSUPPORTED: readonly (readonly [fragment: string, name: string, remedy: s
   ['\\e', 'escape character', 'write \\x1b'],
 ]
 const BACK_REFERENCE = /^\\[1-9]/
+const DOTTED_I = '\u0130'
+const ESCAPE_CLASS_OR_DOTTED_I = /\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\u0130/gs
 const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 
 const valid = new Set<string>()
@@ -64,6 +66,14 @@ export function checkPatternSyntax(pattern: string): void {
   }
   if (valid.size >= REMEMBERED_AS_VALID) valid.clear()
   valid.add(pattern)
+}
+
+/**
+ * A pattern as it is compiled for a router that ignores case, and so compares paths in lower case. RE2 folds every letter
+ * as that does, but for `İ`: in lower case it is two characters, which a class cannot hold.
+ */
+export function lowerCasedPattern(pattern: string): string {
+  return pattern.replace(ESCAPE_CLASS_OR_DOTTED_I, (text) => (text === DOTTED_I ? DOTTED_I.toLowerCase() : text))
 }
 
 /** A valid pattern, compiled once for all rules that have it. */

@@ -1,3 +1,4 @@
+import { lowerCasedPattern } from './pattern.js'
 import { PatternIndex } from './pattern-index.js'
 import type { Rule } from './rule.js'
 
@@ -8,6 +9,7 @@ const REMEMBERED_PATH_LENGTH = 256
 
 /** What the router makes of paths, and patterns have to follow. */
 export interface PathOptions {
+  /** Where it is false, paths are in lower case. */
   readonly caseSensitive: boolean
   /** A path with and without a slash at its end reaches the same route. */
   readonly ignoreTrailingSlash: boolean
@@ -24,7 +26,7 @@ export class RuleSet {
   /** @param patterns the compiled patterns of these rules, which are in order then; made here where they are left out */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
     this.rules = patterns === undefined ? inOrder(rules) : rules
-    this.#patterns = patterns ?? PatternIndex.of(this.rules.map(patternOf), caseSensitive)
+    this.#patterns = patterns ?? PatternIndex.of(patternsOf(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
   }
 
@@ -36,7 +38,8 @@ export class RuleSet {
   static async compile(rules: Iterable<Rule>, options: PathOptions, previous?: RuleSet): Promise<RuleSet> {
     const ordered = inOrder(rules)
     const compiled = previous === undefined ? undefined : previous.#patterns
-    const patterns = await PatternIndex.compile(ordered.map(patternOf), options.caseSensitive, compiled)
+    const { caseSensitive } = options
+    const patterns = await PatternIndex.compile(patternsOf(ordered, caseSensitive), caseSensitive, compiled)
     return new RuleSet(ordered, options, patterns)
   }
 
@@ -71,8 +74,8 @@ function inOrder(rules: Iterable<Rule>): Rule[] {
   return [...rules].sort((a, b) => b.priority - a.priority || (a.name < b.name ? -1 : 1))
 }
 
-function patternOf({ pathPattern }: Rule): string {
-  return pathPattern
+function patternsOf(rules: readonly Rule[], caseSensitive: boolean): string[] {
+  return rules.map(({ pathPattern }) => (caseSensitive ? pathPattern : lowerCasedPattern(pathPattern)))
 }
 
 /** Fastify answers HEAD with the handler of GET, so a rule for GET covers it too. */

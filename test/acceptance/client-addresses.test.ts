@@ -1,15 +1,23 @@
 /** Whose request is it? By address: behind proxies and without, on IPv4, IPv6 and Unix sockets. */
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { request as httpRequest } from 'node:http'
+import { createServer, request as httpRequest } from 'node:http'
+import { constants } from 'node:http2'
+import type { ServerOptions } from 'node:https'
+import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
+import { connect as connectTls, TLSSocket } from 'node:tls'
+import { Worker } from 'node:worker_threads'
 import type { FastifyServerOptions } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
-import { openDatabase, startApp, WARN } from '../support/build-app.js'
+import { openDatabase, portOf, startApp, TRUSTED_PROXY, WARN } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+import { connectHttp2, HTTP2 } from '../support/http-client.js'
 
 forEachDatabase((provider) => {
   test('without trustProxy a made-up X-Forwarded-For changes nothing: one peer is one client', async (t) => {
@@ -153,6 +161,125 @@ forEachDatabase((provider) => {
   })
 })
 
+describe('a client that hangs up while a hook before the check waits', () => {
+  test('is counted by its address, which was read when it connected, and refused by a denying override', async (t) => {
+    const { app, hangUp, events, handled } = await startWaiting(t, {})
+    await app.smartRateLimit.client.rateLimitOverride.create({
+      data: { client: 'ip:127.0.0.1', effect: 'deny', pathPattern: '^/denied$' },
+    })
+    for (const path of ['/', '/denied']) await hangUp((port) => sendAndLeave(connect(port, '127.0.0.1'), path))
+
+    assert.deepEqual(await events(2), [
+      ['/', 'ip:127.0.0.1', true, 100, '127.0.0.1'],
+      ['/denied', 'ip:127.0.0.1', false, 0, '127.0.0.1'],
+    ])
+    assert.deepEqual(handled, ['/'])
+  })
+
+  test('is counted by the address that its proxy forwards', async (t) => {
+    const { hangUp, events } = await startWaiting(t, { trustProxy: TRUSTED_PROXY })
+    await hangUp((port) => sendAndLeave(connect(port, '127.0.0.1'), '/', 'X-Forwarded-For: 203.0.113.7\r\n'))
+
+    assert.deepEqual(await events(1), [['/', 'ip:203.0.113.7', true, 100, '127.0.0.1']])
+  })
+
+  test('is counted by its address over TLS', async (t) => {
+    const { hangUp, events } = await startWaiting(t, { https: { ...KEYED_TLS, pskCallback: () => TLS_KEY } })
+    const pskCallback = () => ({ psk: TLS_KEY, identity: 'test' })
+    const options = { ...KEYED_TLS, host: '127.0.0.1', pskCallback, checkServerIdentity: () => undefined }
+    await hangUp((port) => sendAndLeave(connectTls({ ...options, port }), '/'))
+
+    assert.deepEqual(await events(1), [['/', 'ip:127.0.0.1', true, 100, '127.0.0.1']])
+  })
+
+  for (const trustProxy of [false, true, TRUSTED_PROXY, (address: string) => address.startsWith('127.')]) {
+    test(`is refused where it resets an HTTP/2 stream, which has no address any more: with trustProxy ${trustProxy}`, async (t) => {
+      const { hangUp, events, handled, log, port } = await startWaiting(t, { ...HTTP2, trustProxy })
+      const { session, send, close } = connectHttp2(port)
+      atEnd(t, close)
+      await hangUp(() => {
+        const stream = session.request({ ':path': '/', 'x-forwarded-for': '203.0.113.7' })
+        stream.on('error', () => undefined)
+        return () => stream.close(constants.NGHTTP2_CANCEL)
+      })
+
+      assert.deepEqual(await events(1), [['/', 'ip:unknown', false, 0, null]])
+      assert.deepEqual([handled, log], [[], []])
+      assert.equal(await send({ ':path': '/at-once' }), 200)
+    })
+  }
+
+  test('is refused where a server took its connection that is not the one of the app', async (t) => {
+    const { app, hangUp, events, handled } = await startWaiting(t, {})
+    const other = createServer(app.routing)
+    atEnd(t, () => other.close())
+    await once(other.listen(0, '127.0.0.1'), 'listening')
+    await hangUp(() => sendAndLeave(connect(portOf({ server: other }), '127.0.0.1'), '/'))
+
+    assert.deepEqual(await events(1), [['/', 'ip:unknown', false, 0, null]])
+    assert.deepEqual(handled, [])
+  })
+
+  test('is answered a refusal to code that asks about it, and uses no counter', async (t) => {
+    const { hangUp, asked, events } = await startWaiting(t, HTTP2)
+    await hangUp((port) => {
+      const { session, close } = connectHttp2(port)
+      session.request({ ':path': '/asks' }).on('error', () => undefined)
+      return close
+    })
+
+    await eventually('the code has asked', () => asked.length === 2)
+    assert.deepEqual(asked, [
+      { allowed: false, count: 1, limit: 0 },
+      { allowed: false, count: 1, limit: 0 },
+    ])
+    assert.deepEqual(await events(0), [])
+  })
+})
+
+test('a client that hangs up before its connection is accepted is refused', async (t) => {
+  const { port, events, handled } = await startWaiting(t, {})
+  const isReset = new Int32Array(new SharedArrayBuffer(4))
+  const client = new Worker(
+    `const { connect } = require('node:net')
+     const { workerData: { port, isReset } } = require('node:worker_threads')
+     const socket = connect(port, '127.0.0.1', () => socket.write('GET /at-once HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n', () => socket.resetAndDestroy()))
+     socket.on('close', () => {
+       Atomics.store(isReset, 0, 1)
+       Atomics.notify(isReset, 0)
+     })`,
+    { eval: true, workerData: { port, isReset } },
+  )
+  await once(client, 'online')
+  // This thread accepts nothing meanwhile.
+  Atomics.wait(isReset, 0, 0)
+  await once(client, 'exit')
+
+  assert.deepEqual(await events(1), [['/at-once', 'ip:unknown', false, 0, null]])
+  assert.deepEqual(handled, [])
+})
+
+test('a trustProxy function that fails makes limits count the peer, and is reported once', async (t) => {
+  const { keysOf, log } = await startLogging(t, 'sqlite', {
+    fastify: {
+      trustProxy: (address) => {
+        if (address === 'garbage') throw new Error('no address')
+        return true
+      },
+    },
+  })
+
+  assert.deepEqual(await keysOf(['6.6.6.6, garbage', '7.7.7.7, garbage', '203.0.113.7']), [
+    'ip:127.0.0.1',
+    'ip:127.0.0.1',
+    'ip:203.0.113.7',
+  ])
+  assert.deepEqual(
+    log.map(({ msg }) => msg),
+    ["Fastify's trustProxy failed: no address. Limits count the peer of such requests"],
+  )
+})
+
 /** An app that logs events, asked from several addresses. */
 async function startLogging(
   t: TestContext,
@@ -178,6 +305,70 @@ async function startLogging(
     return (await events()).slice(-addresses.length).map(({ key }) => key)
   }
   return { ...started, events, keysOf, statusesFrom }
+}
+
+/** TLS without a certificate. */
+const KEYED_TLS = { ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' } as const
+const TLS_KEY = Buffer.alloc(16, 1)
+
+/** An app whose first hook lets each request wait until its client has hung up, but for those of `/at-once`. */
+async function startWaiting(t: TestContext, fastify: FastifyServerOptions & { readonly https?: ServerOptions }) {
+  const { client, ...database } = await openDatabase(t, 'sqlite')
+  const waiting = new EventEmitter()
+  const handled: string[] = []
+  const asked: unknown[] = []
+  const started = await startApp(t, {
+    database: { client, ...database },
+    fastify: { trustProxy: false, ...fastify },
+    plugin: { logEvents: true, useDynamicRules: true },
+    before: (app) => {
+      app.addHook('onRequest', async (request, reply) => {
+        if (request.url === '/at-once') return
+        waiting.emit('arrived')
+        await once(reply.raw, 'close')
+      })
+    },
+    routes: (app) => {
+      app.get('/asks', { config: { smartRateLimit: false } }, async (request) => {
+        for (const ask of [app.smartRateLimit.check, app.smartRateLimit.peek]) {
+          const decision = await ask(request)
+          asked.push(decision && { allowed: decision.allowed, count: decision.count, limit: decision.limit })
+        }
+      })
+      app.get('/*', async (request) => {
+        handled.push(request.url)
+        return 'ok'
+      })
+    },
+  })
+  return {
+    ...started,
+    handled,
+    asked,
+    /** @param send sends a request, and answers what makes its client hang up */
+    async hangUp(send: (port: number) => () => void) {
+      const arrived = once(waiting, 'arrived')
+      const leave = send(started.port)
+      await arrived
+      leave()
+    },
+    /** Waits for so many events. */
+    async events(count: number) {
+      await eventually(`${count} events`, async () => {
+        await started.app.smartRateLimit.events.flush()
+        return (await client.rateLimitEvent.count()) >= count
+      })
+      const events = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+      return events.map(({ path, key, allowed, limit, ipAddress }) => [path, key, allowed, limit, ipAddress])
+    },
+  }
+}
+
+/** Sends a request, and answers what resets its connection; TLS has to close it. */
+function sendAndLeave(socket: Socket, path: string, headers = ''): () => void {
+  socket.on('error', () => undefined)
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`)
+  return () => (socket instanceof TLSSocket ? socket.destroy() : socket.resetAndDestroy())
 }
 
 function statusOver(socketPath: string): Promise<number> {

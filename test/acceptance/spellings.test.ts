@@ -1,10 +1,12 @@
 /** Somebody spells a URL in every way there is: whoever reaches a route meets its rule, and nobody gets a 500. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { FastifyServerOptions } from 'fastify'
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { RateLimitOptions } from '../../src/options.js'
+import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
-import { rawHeader, rawStatus, sendRaw } from '../support/http-client.js'
+import { connectHttp2, HTTP2, rawHeader, rawStatus, sendRaw } from '../support/http-client.js'
 
 const RULE_LIMIT = '1000000'
 
@@ -33,7 +35,8 @@ const SPELLINGS = [
     'http://host//early',
     'http://host/EARLY/',
   ],
-  ...['http://host', 'http://host?x=/early', 'http://host#/early', 'http:///early', 'ftp://host/early', 'early', '*'],
+  ...['http://host', 'http://host?x=/early', 'http://host#/early', 'http:///early', 'ftp://host/early', 'early'],
+  ...['*early', '*early?x', '*%65arly', '*EARLY/', '*/early', '**early', '*', '*early%2F', 'x://early'],
   ...['/health;/early', '/early?/health', '/early;/health', 'http://host/%65arly;x?y'],
 ]
 
@@ -93,6 +96,127 @@ forEachDatabase((provider) => {
     })
   })
 
+  test('a target without a slash at its beginning meets the limit of the route that it reaches, of whatever kind', async (t) => {
+    const database = await openDatabase(t, provider)
+    const plugin: RateLimitOptions = {
+      useDynamicRules: true,
+      middleware: { backend: 'memory', rateLimits: { '/login': '2/m' }, skipPaths: ['/health'] },
+    }
+    const routes = (app: FastifyInstance) => {
+      for (const path of ['/login', '/admin', '/shop', '/health']) app.get(path, async () => `${path} was reached`)
+    }
+    const { rateLimitRule, rateLimitOverride } = database.client
+    await rateLimitRule.create({ data: { name: 'closed', pathPattern: '^/admin$', rate: '0/m' } })
+    await rateLimitOverride.create({ data: { client: 'ip:127.0.0.1', effect: 'deny', pathPattern: '^/shop$' } })
+    const one = await startApp(t, { database, plugin, routes })
+    const two = await startApp(t, { database, plugin, routes, fastify: HTTP2 })
+    const session = connectHttp2(two.port)
+    atEnd(t, session.close)
+
+    for (const version of ['1.0', '1.1']) {
+      const status = async (target: string) =>
+        rawStatus(await sendRaw(one.port, `GET ${target} HTTP/${version}\r\nHost: a`))
+      assert.deepEqual([await status('*admin'), await status('*%61dmin?x')], [429, 429])
+      assert.deepEqual([await status('*shop'), await status('*sho%70#x')], [429, 429])
+      assert.equal(await status('*health'), 200)
+    }
+    const status = async (target: string) => rawStatus(await sendRaw(one.port, `GET ${target} HTTP/1.1\r\nHost: a`))
+    assert.deepEqual([await status('*login'), await status('/login'), await status('*log%69n')], [200, 200, 429])
+
+    const send = (path: string) => session.send({ ':path': path, ':scheme': 'x' })
+    assert.deepEqual([await send('xadmin'), await send('?admin'), await send('xsh%6fp')], [429, 429, 429])
+    assert.deepEqual([await send('xlogin'), await send('#login'), await send('/login')], [200, 200, 429])
+  })
+
+  test('a target without a slash that a route * gets is held to the limit of what it spells, and never skipped', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { port } = await startApp(t, {
+      database,
+      plugin: { middleware: { rateLimits: { '/login': '2/m' }, skipPaths: ['/health'] } },
+      fastify: HTTP2,
+      routes: (app) => {
+        app.get('*', async () => 'all')
+      },
+    })
+    const session = connectHttp2(port)
+    atEnd(t, session.close)
+    const limit = async (path: string) =>
+      (await session.request({ ':path': path, ':scheme': 'x' }))['x-ratelimit-limit']
+
+    assert.deepEqual([await limit('login'), await limit('log%69n/x'), await limit('xlogin')], ['2', '2', '100'])
+    assert.deepEqual([await limit('/health'), await limit('health'), await limit('xhealth')], [undefined, '100', '100'])
+  })
+
+  test('a router that ignores case lower-cases İ into two characters, and so do rules, overrides and prefixes', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { rateLimitRule, rateLimitOverride } = database.client
+    await rateLimitRule.create({ data: { name: 'api', pathPattern: '^/API', rate: '7/m' } })
+    await rateLimitRule.create({ data: { name: 'contact', pathPattern: '^/İletişim$', rate: '8/m' } })
+    await rateLimitOverride.create({ data: { client: 'ip:203.0.113.9', effect: 'deny', pathPattern: '^/Api' } })
+    const { request } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true, middleware: { rateLimits: { '/İzmir': '9/m' } } },
+      fastify: { routerOptions: { caseSensitive: false } },
+      routes: (app) => {
+        for (const path of ['/api*', '/İletişim', '/İzmir']) app.get(path, async () => 'reached')
+      },
+    })
+    const limit = async (path: string, from = '203.0.113.1') => {
+      const { status, headers } = await request(path, { from })
+      return [status, headers['x-ratelimit-limit']]
+    }
+
+    assert.deepEqual(await limit('/ap%C4%B0/x'), [200, '7'])
+    assert.deepEqual(await limit('/ap%C4%B0/x', '203.0.113.9'), [429, '0'])
+    for (const spelling of ['/%C4%B0leti%C5%9Fim', '/%C4%B0LET%C4%B0%C5%9E%C4%B0M', '/i%CC%87leti%C5%9Fim']) {
+      const reached = spelling !== '/%C4%B0LET%C4%B0%C5%9E%C4%B0M'
+      assert.deepEqual(await limit(spelling), reached ? [200, '8'] : [404, '100'], spelling)
+    }
+    assert.deepEqual(
+      [await limit('/%C4%B0zmir'), await limit('/i%CC%87ZM%49R')],
+      [
+        [200, '9'],
+        [200, '9'],
+      ],
+    )
+  })
+
+  test('what Fastify refuses before any hook is neither limited nor logged, whatever frameworkErrors answers', async (t) => {
+    const codes: string[] = []
+    const { send, app } = await startWithRule(t, provider, {
+      frameworkErrors: ({ code }, _request, reply) => {
+        codes.push(code)
+        reply.raw.writeHead(418).end()
+      },
+    })
+
+    for (const target of ['/early/%zz', `/files/${'x'.repeat(101)}`]) {
+      const answer = await send(target)
+      assert.equal(rawStatus(answer), 418)
+      assert.equal(rawHeader(answer, 'x-ratelimit-limit'), undefined)
+    }
+    assert.deepEqual(codes, ['FST_ERR_BAD_URL', 'FST_ERR_MAX_PARAM_LENGTH'])
+    await app.smartRateLimit.events.flush()
+    assert.equal(await app.smartRateLimit.client.rateLimitEvent.count(), 0)
+  })
+
+  test('a pattern sees reserved characters as they were sent, and a regular expression of a route sees them decoded', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { request } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true },
+      routes: (app) => {
+        app.get('/:mail(^.+@.+$)', async () => 'reached')
+      },
+    })
+    await database.client.rateLimitRule.create({ data: { name: 'mail', pathPattern: '^/.+(@|%40).+$', rate: '9/m' } })
+
+    for (const path of ['/a@b', '/a%40b']) {
+      const { status, headers } = await request(path)
+      assert.deepEqual([path, status, headers['x-ratelimit-limit']], [path, 200, '9'])
+    }
+  })
+
   test('with rewriteUrl the rule sees the path that is routed, and the log the path as received', async (t) => {
     const { send, app, client } = await startWithRule(t, provider, {
       rewriteUrl: ({ url = '/' }) => url.replace('/old', '/early'),
@@ -103,6 +227,18 @@ forEachDatabase((provider) => {
     assert.deepEqual(
       (await client.rateLimitEvent.findMany()).map(({ path, ruleName }) => [path, ruleName]),
       [['/old', 'early']],
+    )
+  })
+
+  test('with useSemicolonDelimiter the log keeps no query behind a semicolon either', async (t) => {
+    const { send, app, client } = await startWithRule(t, provider, { useSemicolonDelimiter: true })
+    for (const target of ['/early;token=secret', '/early?token=secret', '/Early;?token=secret']) await send(target)
+
+    await app.smartRateLimit.events.flush()
+    const events = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual(
+      events.map(({ path }) => path),
+      ['/early', '/early', '/Early'],
     )
   })
 

@@ -66,6 +66,19 @@ describe('a rule set', () => {
     assert.equal(below.match('/early', 'GET')?.name, 'below')
   })
 
+  test('takes İ for what it is in lower case where a router ignores case, but in a class and where a router does not', () => {
+    const lenient = { caseSensitive: false, ignoreTrailingSlash: false }
+    const found = (pathPattern: string, path: string, options = lenient) =>
+      new RuleSet([rule('a', pathPattern)], options).match(path, 'GET') !== undefined
+    const inLowerCase = 'İ'.toLowerCase()
+    for (const pattern of ['^/İ$', '^/\\Qİ\\E$', '^/(İ|x)$', '^/[[:digit:]İ-ı]?İ$']) {
+      assert.equal(found(pattern, `/${inLowerCase}`), true, pattern)
+    }
+    assert.equal(found('^/[Ā-ı]$', '/ı'), true)
+    assert.equal(found('^/İ$', '/İ', AS_WRITTEN), true)
+    assert.equal(found('^/İ$', `/${inLowerCase}`, AS_WRITTEN), false)
+  })
+
   test('of no rules matches nothing', () => assert.equal(new RuleSet([], AS_WRITTEN).match('/', 'GET'), undefined))
 
   test('stays linear where a backtracking matcher would not', () => {

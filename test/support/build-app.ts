@@ -128,7 +128,7 @@ export function okRoutes(app: FastifyInstance): void {
   app.get('/*', async () => 'ok')
 }
 
-function portOf({ server }: FastifyInstance): number {
+export function portOf({ server }: Pick<FastifyInstance, 'server'>): number {
   const address = server.address()
   if (typeof address !== 'object' || address === null) throw new Error('The server has no port')
   return address.port

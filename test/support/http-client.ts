@@ -1,5 +1,11 @@
 import { Agent, request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
+import {
+  connect as connectSession,
+  type IncomingHttpHeaders as IncomingHttp2Headers,
+  type OutgoingHttpHeaders as OutgoingHttp2Headers,
+} from 'node:http2'
 import { connect } from 'node:net'
+import type { FastifyServerOptions } from 'fastify'
 
 export interface RequestOptions {
   readonly method?: string
@@ -68,6 +74,39 @@ export function sendRaw(port: number, head: string): Promise<string> {
     socket.on('close', () => resolve(received))
     socket.write(`${head}\r\nConnection: close\r\n\r\n`, 'latin1')
   })
+}
+
+/** Makes a server one for HTTP/2, beside the options that Fastify's type for HTTP/1 has. */
+export const HTTP2: FastifyServerOptions & { readonly http2: true } = { http2: true }
+
+/** One HTTP/2 connection. Pseudo-headers are sent as they are given: `GET` and the scheme `http` unless given. */
+export function connectHttp2(port: number) {
+  const session = connectSession(`http://127.0.0.1:${port}`)
+  session.setTimeout(TIMEOUT_MS, () => session.destroy(new Error('No answer over HTTP/2')))
+
+  /** Answers the response's headers, none where the stream ended before there were any. */
+  function request(headers: OutgoingHttp2Headers): Promise<IncomingHttp2Headers> {
+    return new Promise((resolve) => {
+      let received: IncomingHttp2Headers = {}
+      const stream = session.request({ ':method': 'GET', ':scheme': 'http', ':authority': 'a', ...headers })
+      stream.on('response', (response) => {
+        received = response
+      })
+      // A malformed request ends its stream, and no other.
+      stream.on('error', () => undefined)
+      stream.on('close', () => resolve(received))
+      stream.resume()
+      stream.end()
+    })
+  }
+
+  return {
+    session,
+    request,
+    /** The status, undefined where there is none. */
+    send: async (headers: OutgoingHttp2Headers) => (await request(headers))[':status'],
+    close: () => session.destroy(),
+  }
 }
 
 /** The status code of an answer as `sendRaw` gives it. */
