@@ -5,9 +5,9 @@ import { type Clock, MINUTE_MS } from './clock.js'
 import type { EventLog } from './events/event-log.js'
 import { checkHealth, type Health, type Look } from './health/health.js'
 import { databaseLook, eventLogLook, mailLook, redisLook, scheduleLook } from './health/looks.js'
-import type { Rules } from './parts.js'
+import type { Snapshots } from './parts.js'
 import { jobNames } from './parts-schedule.js'
-import type { RuleSet } from './rules/rule-set.js'
+import type { Snapshot } from './rules/snapshot.js'
 import { JobLeases } from './schedule/job-leases.js'
 import type { Settings } from './settings.js'
 import { RedisStore } from './stores/redis-store.js'
@@ -19,8 +19,8 @@ const MAIL_INTERVAL_MS = MINUTE_MS
 interface HealthParts {
   readonly opened: OpenDatabase
   readonly store: Store
-  readonly rules: Rules
-  readonly currentRules: (nowMs: number) => RuleSet | Promise<RuleSet>
+  readonly snapshots: Snapshots
+  readonly snapshot: (nowMs: number) => Snapshot | Promise<Snapshot>
   readonly events: EventLog
 }
 
@@ -56,11 +56,11 @@ export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule
 }
 
 /** The rules that requests are decided by, which are read no more often than for these. */
-function cachedRulesLook({ rules, currentRules }: HealthParts, clock: Clock): Look {
+function cachedRulesLook({ snapshots, snapshot }: HealthParts, clock: Clock): Look {
   return async () => {
-    const { rules: active } = await currentRules(clock.now())
-    const count = `${active.length} active rule(s)`
-    if (rules.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
+    const { rules } = (await snapshot(clock.now())).rules
+    const count = `${rules.length} active rule(s)`
+    if (snapshots.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
     return count
   }
 }

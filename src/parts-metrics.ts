@@ -3,23 +3,22 @@ import { SECOND_MS } from './clock.js'
 import type { EventLog } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { AppReadings } from './metrics/shared-readings.js'
-import type { Overrides, Rules } from './parts.js'
+import type { Snapshots } from './parts.js'
 import type { Settings } from './settings.js'
 
 interface ReadParts {
   readonly limiter: Limiter
   readonly events: EventLog
-  readonly rules: Rules
-  readonly overrides: Overrides
+  readonly snapshots: Snapshots
 }
 
 /** Without events, or rules, there are no figures of them. */
-export function createReadings(settings: Settings, { limiter, events, rules, overrides }: ReadParts): AppReadings {
+export function createReadings(settings: Settings, { limiter, events, snapshots }: ReadParts): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
     ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
-    ...(settings.useDynamicRules ? readingsOfRules(settings, rules, overrides) : {}),
+    ...(settings.useDynamicRules ? readingsOfRules(settings, snapshots) : {}),
   }
 }
 
@@ -31,14 +30,14 @@ function readingsOfEvents(events: EventLog): AppReadings {
   }
 }
 
-function readingsOfRules({ clock }: Settings, rules: Rules, overrides: Overrides): AppReadings {
+function readingsOfRules({ clock }: Settings, snapshots: Snapshots): AppReadings {
   return {
-    rulesActive: () => rules.lastGood().rules.length,
+    rulesActive: () => snapshots.lastGood().rules.rules.length,
     rulesAgeSeconds: () => {
-      const { readAtMs } = rules
+      const { readAtMs } = snapshots
       // The clock may have been set back.
       return readAtMs === undefined ? undefined : Math.max(0, clock.now() - readAtMs) / SECOND_MS
     },
-    overridesActive: () => overrides.lastGood().size,
+    overridesActive: () => snapshots.lastGood().overrides.size,
   }
 }

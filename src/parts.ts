@@ -9,12 +9,9 @@ import { EventLog } from './events/event-log.js'
 import { createRoutedPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { Limiter, type LimiterOptions } from './limiter/limiter.js'
-import { type LoadedOverrides, OverrideReader } from './rules/override-repository.js'
-import { OverrideSet } from './rules/override-set.js'
 import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
-import { RuleCache } from './rules/rule-cache.js'
-import { type LoadedRules, loadActiveRules } from './rules/rule-repository.js'
-import { RuleSet } from './rules/rule-set.js'
+import { emptySnapshot, type Snapshot, SnapshotReader } from './rules/snapshot.js'
+import { SnapshotCache } from './rules/snapshot-cache.js'
 import type { Settings } from './settings.js'
 import { DatabaseStore } from './stores/database-store.js'
 import { newEntry } from './stores/memory-entry.js'
@@ -61,34 +58,24 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   return createLimiter({ ...settings, onStoreError: 'local' }, store, silent)
 }
 
-export type Rules = RuleCache<LoadedRules, RuleSet>
-export type Overrides = RuleCache<LoadedOverrides, OverrideSet>
+export type Snapshots = SnapshotCache<Snapshot>
 
-export function createCaches(
+export function createSnapshots(
   settings: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
-): { rules: Rules; overrides: Overrides; reader: OverrideReader } {
+): { snapshots: Snapshots; reader: SnapshotReader } {
   const ttlMs = settings.ruleCacheTimeoutMs
-  const shared = { ttlMs, timeoutMs: settings.storeTimeoutMs, failing: new Set<string>(), log }
-  const rules = new RuleCache<LoadedRules, RuleSet>({
-    entity: 'rule',
-    empty: new RuleSet([], router),
-    load: (previous, onRows) => loadActiveRules(database, previous, onRows),
-    compile: (loaded, previous) => RuleSet.compile(loaded.rules, router, previous),
-    ...shared,
+  const reader = new SnapshotReader({ database, router, ttlMs, now: () => settings.clock.now() })
+  const snapshots = new SnapshotCache<Snapshot>({
+    empty: emptySnapshot(router),
+    load: (onRows) => reader.load(onRows),
+    ttlMs,
+    timeoutMs: settings.storeTimeoutMs,
+    log,
   })
-  const set = new OverrideSet(router)
-  const reader = new OverrideReader({ database, set, ttlMs, now: () => settings.clock.now() })
-  const overrides = new RuleCache<LoadedOverrides, OverrideSet>({
-    entity: 'override',
-    empty: set,
-    load: (_previous, onRows) => reader.load(onRows),
-    compile: async () => set,
-    ...shared,
-  })
-  return { rules, overrides, reader }
+  return { snapshots, reader }
 }
 
 /** Makes this process notice what others change. */
@@ -101,17 +88,17 @@ function createPoll(settings: Settings, read: () => Promise<number>, changed: ()
 }
 
 /** What is in force for a request: at once, unless this process has not looked at the database for too long. */
-export function createCurrent<Snapshot>(
-  cache: Pick<RuleCache<never, Snapshot>, 'current' | 'lastGood'>,
+export function createCurrent(
+  snapshots: Snapshots,
   poll: RevisionPoll,
 ): (nowMs: number) => Snapshot | Promise<Snapshot> {
   return function current(nowMs) {
     const polled = poll.fresh(nowMs)
-    if (polled === undefined) return cache.current(nowMs)
+    if (polled === undefined) return snapshots.current(nowMs)
     return polled.then((inTime) => {
-      const set = cache.current(nowMs)
-      // Whoever has waited for a database that hangs does not wait for it again.
-      return inTime ? set : cache.lastGood()
+      const snapshot = snapshots.current(nowMs)
+      // A request that has waited for a database that hangs does not wait for it again.
+      return inTime ? snapshot : snapshots.lastGood()
     })
   }
 }

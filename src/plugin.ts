@@ -14,13 +14,13 @@ import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
 import type { RateLimitOptions } from './options.js'
 import {
-  createCaches,
   createCurrent,
   createEventLog,
   createLimiter,
   createReports,
   createRevisionPoll,
   createRulePreview,
+  createSnapshots,
   createStaffLimiter,
   createStateSweep,
   createStore,
@@ -60,21 +60,18 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const limiter = createLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
-  const { rules, overrides, reader } = createCaches(settings, opened, router, app.log)
-  const caches = [rules, overrides]
-  const changed = () => invalidate(caches)
+  const { snapshots, reader } = createSnapshots(settings, opened, router, app.log)
+  const changed = () => snapshots.invalidate()
   const poll = createRevisionPoll(settings, opened, changed)
-  const currentRules = createCurrent(rules, poll)
-  const currentOverrides = createCurrent(overrides, poll)
+  const snapshot = createCurrent(snapshots, poll)
   const events = createEventLog(settings, opened, app.log)
   const scopes = new CounterScopes()
-  const inForce = { rules: currentRules, overrides: currentOverrides }
-  const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes, metrics })
+  const steps = createSteps({ app, settings, router, addresses, limiter, snapshot, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
-    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
+    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(snapshots, settings.clock.now()))
     readPeers(app.server)
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
   }
@@ -83,7 +80,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     client: opened.client,
     store,
     analytics,
-    health: createHealth(settings, { opened, store, rules, currentRules, events }),
+    health: createHealth(settings, { opened, store, snapshots, snapshot, events }),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
       invalidateCache: () => {
@@ -92,11 +89,9 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       },
       reload: async () => {
         reader.expire()
-        const nowMs = settings.clock.now()
-        const [{ rules: active }] = await Promise.all([rules.reload(nowMs), overrides.reload(nowMs)])
-        return active.length
+        return (await snapshots.reload(settings.clock.now())).rules.rules.length
       },
-      active: async () => (await currentRules(settings.clock.now())).rules,
+      active: async () => (await snapshot(settings.clock.now())).rules.rules,
       export: () => exportRules(opened.database, settings.clock),
       import: (document, options) => importRules(opened.database, settings.clock, document, options),
       history: (name, options) => listChanges(opened.database, name, options),
@@ -109,7 +104,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     limit: steps.routeLimit,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
-    reset: (key) => limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(overrides.lastGood(), key)]),
+    reset: (key) =>
+      limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(snapshots.lastGood().overrides, key)]),
   }
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, {
@@ -122,12 +118,12 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     countsByUser: (ruleName) => {
       const { key } = settings.middleware
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
-      return rules.lastGood().rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
+      return snapshots.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
     clientAddress: (request) => addresses.client(request).key,
   })
   if (metrics !== undefined) {
-    const leave = metrics.join(createReadings(settings, { limiter, events, rules, overrides }))
+    const leave = metrics.join(createReadings(settings, { limiter, events, snapshots }))
     // Hooks on closing run from the last to the first: by then the last events are written.
     app.addHook('onClose', async () => leave())
   }
@@ -150,14 +146,9 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   }
 }
 
-function invalidate(caches: readonly { invalidate(): void }[]): void {
-  for (const cache of caches) cache.invalidate()
-}
-
 /** Thousands of rules and overrides are read before the first request, unless the database is away. */
-async function warmUp(caches: readonly { warm(nowMs: number): Promise<void> }[], nowMs: number): Promise<void> {
-  const warm = Promise.all(caches.map((cache) => cache.warm(nowMs)))
-  await Promise.race([warm, delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
+async function warmUp(snapshots: { warm(nowMs: number): Promise<void> }, nowMs: number): Promise<void> {
+  await Promise.race([snapshots.warm(nowMs), delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
 }
 
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */

@@ -5,7 +5,7 @@ import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
-import { createDecide, type DecideSteps, NO_OVERRIDES } from './http/decide.js'
+import { createDecide, type DecideSteps, NOTHING_IN_FORCE } from './http/decide.js'
 import { createHeaders, createStricterHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -28,9 +28,9 @@ import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { Metrics } from './metrics/metrics.js'
 import { timedCheck } from './metrics/timed-check.js'
-import type { ActiveOverride, OverrideSet } from './rules/override-set.js'
+import type { ActiveOverride } from './rules/override-table.js'
 import type { ClientKind, Rule } from './rules/rule.js'
-import type { RuleSet } from './rules/rule-set.js'
+import type { Snapshot } from './rules/snapshot.js'
 import type { Settings } from './settings.js'
 import { resolveRouteLimit } from './settings-route-limit.js'
 import { createRecord, createRouteRecord } from './steps-record.js'
@@ -42,8 +42,7 @@ export interface StepParts {
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
   /** What is in force at a moment. */
-  readonly rules: (nowMs: number) => RuleSet | Promise<RuleSet>
-  readonly overrides: (nowMs: number) => OverrideSet | Promise<OverrideSet>
+  readonly snapshot: (nowMs: number) => Snapshot | Promise<Snapshot>
   readonly events: EventLog
   readonly scopes: CounterScopes
   readonly metrics: Metrics | undefined
@@ -73,7 +72,8 @@ export function createSteps(parts: StepParts) {
   }
   const decide = createDecide({
     ...decideSteps,
-    ...createOverrides(parts, warnOfUsers),
+    snapshot: createInForce(parts, warnOfUsers),
+    overrideLimit: createOverrideLimit(parts),
     limit: createLimit(parts, warnOfUsers),
   })
   const failed = (error: unknown) =>
@@ -146,7 +146,7 @@ function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: Ke
 
 /** Which limit holds for a request: that of the matching rule, else the static one. */
 function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['limit'] {
-  const { app, settings, router, rules, scopes } = parts
+  const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
   const options = keyOptions(parts)
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
@@ -166,24 +166,26 @@ function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['li
     if (rule.client.kind === 'user') warnOfUsers()
     return limitOfRule(rule, options)
   })
-  return (request, path, nowMs) =>
-    after(rules(nowMs), (set) => {
-      const rule = set.match(path, request.method)
-      return rule === undefined ? staticLimit(request, path) : ruleLimit(rule)
-    })
+  return (request, path, { rules }) => {
+    const rule = rules.match(path, request.method)
+    return rule === undefined ? staticLimit(request, path) : ruleLimit(rule)
+  }
 }
 
-/** Which overrides are in force, and what they hold a request to. */
-function createOverrides(parts: StepParts, warnOfUsers: () => void): Pick<DecideSteps, 'overrides' | 'overrideLimit'> {
-  const { settings, overrides } = parts
-  const options = keyOptions(parts)
-  const overrideLimit = rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
-  if (!settings.useDynamicRules) return { overrides: () => NO_OVERRIDES, overrideLimit }
-  function checkUsers(set: OverrideSet): OverrideSet {
-    if (set.hasUsers) warnOfUsers()
-    return set
+/** What is in force for a request. */
+function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => void): DecideSteps['snapshot'] {
+  if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
+  function checkUsers(inForce: Snapshot): Snapshot {
+    if (inForce.overrides.hasUsers) warnOfUsers()
+    return inForce
   }
-  return { overrides: (nowMs) => after(overrides(nowMs), checkUsers), overrideLimit }
+  return (nowMs) => after(snapshot(nowMs), checkUsers)
+}
+
+/** What an override holds a request to. */
+function createOverrideLimit(parts: StepParts): DecideSteps['overrideLimit'] {
+  const options = keyOptions(parts)
+  return rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
 }
 
 /** The limit of each rule or override, made when it is first needed. */

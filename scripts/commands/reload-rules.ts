@@ -26,7 +26,7 @@ export const reloadRules = defineCommand({
       const { rules, rejected } = await loadActiveRules(database)
       for (const { name, reason } of rejected) warnLine(`ratelimit reload-rules: rule "${name}" is left out: ${reason}`)
       return {
-        json: { active: rules.length, rejected },
+        json: { active: rules.length, rejected: rejected.map(({ name, reason }) => ({ name, reason })) },
         lines: [`Rate-limit rule cache reloaded (${rules.length} active rule(s)).`],
       }
     }),

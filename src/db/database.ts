@@ -99,15 +99,26 @@ export class Database {
    * so that reports never take the connections away from the limiter.
    */
   report<T>(read: (query: Query) => Promise<T>): Promise<T> {
-    const report = this.#lastReport.then(() =>
+    return this.#inTurn(async () => {
+      await Promise.all([...this.beforeReport].map((flush) => flush()))
+      return this.#connection.snapshot(read)
+    })
+  }
+
+  /** Runs queries that all see the database as it is at one moment. They take turns with reports. */
+  snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
+    return this.#inTurn(() => this.#connection.snapshot(read))
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#lastReport.then(() =>
       this.explained(async () => {
         await this.ready()
-        await Promise.all([...this.beforeReport].map((flush) => flush()))
-        return this.#connection.snapshot(read)
+        return work()
       }),
     )
-    this.#lastReport = report.catch(() => undefined)
-    return report
+    this.#lastReport = turn.catch(() => undefined)
+    return turn
   }
 
   /** Runs `work` in one transaction, during which nobody else writes to `tables`. */

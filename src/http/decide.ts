@@ -1,6 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
-import type { ActiveOverride, OverrideSet } from '../rules/override-set.js'
+import type { OverrideSet } from '../rules/override-set.js'
+import type { ActiveOverride } from '../rules/override-table.js'
+import type { RuleSet } from '../rules/rule-set.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
 import type { ClientKey } from './client-key.js'
@@ -23,16 +25,24 @@ export interface DecideSteps {
   now(): number
   address(request: FastifyRequest): ClientAddress
   user(request: FastifyRequest): UserId | Promise<UserId>
-  overrides(nowMs: number): Overrides | Promise<Overrides>
+  /** Asked once for a request: all that decides about it is of one moment. */
+  snapshot(nowMs: number): InForce | Promise<InForce>
   overrideLimit(override: ActiveOverride): Limit
-  limit(request: FastifyRequest, path: string, nowMs: number): Limit | Promise<Limit>
+  limit(request: FastifyRequest, path: string, inForce: InForce): Limit | Promise<Limit>
   check(check: Check, nowMs: number): Decision | Promise<Decision>
 }
 
-type Overrides = Pick<OverrideSet, 'hasUsers' | 'find'>
+/** What a request is decided by. */
+interface InForce {
+  readonly rules: Pick<RuleSet, 'match'>
+  readonly overrides: Pick<OverrideSet, 'hasUsers' | 'find'>
+}
 
-/** Where there are none. */
-export const NO_OVERRIDES: Overrides = { hasUsers: false, find: () => undefined }
+/** Where there are neither rules nor overrides. */
+export const NOTHING_IN_FORCE: InForce = {
+  rules: { match: () => undefined },
+  overrides: { hasUsers: false, find: () => undefined },
+}
 
 /**
  * Asks the limiter about a request; null where the allow list or an override lets it through.
@@ -103,6 +113,7 @@ export function createDecide(steps: DecideSteps): Decide {
   /** For a client that is not exempt. */
   function limited(
     override: ActiveOverride | undefined,
+    inForce: InForce,
     request: FastifyRequest,
     path: string,
     cost: number,
@@ -112,7 +123,7 @@ export function createDecide(steps: DecideSteps): Decide {
   ): Outcome | Promise<Outcome> {
     if (address.listed === 'deny') return denied(DENIED_LIMIT, request, address, user, nowMs)
     if (override === undefined) {
-      const limit = steps.limit(request, path, nowMs)
+      const limit = steps.limit(request, path, inForce)
       return limit instanceof Promise
         ? limit.then((found) => checked(found, request, cost, address, user, nowMs))
         : checked(limit, request, cost, address, user, nowMs)
@@ -123,35 +134,36 @@ export function createDecide(steps: DecideSteps): Decide {
   }
 
   function decideWith(
-    overrides: Overrides,
+    inForce: InForce,
     request: FastifyRequest,
     path: string,
     cost: number,
     address: ClientAddress,
     nowMs: number,
   ): ReturnType<Decide> {
+    const { overrides } = inForce
     if (overrides.hasUsers) {
       return after(steps.user(request), (user) => {
         const override = overrides.find(address.plain, userText(user), path, nowMs)
         if (isExempt(address, override)) return null
-        return limited(override, request, path, cost, address, user, nowMs)
+        return limited(override, inForce, request, path, cost, address, user, nowMs)
       })
     }
     const override = overrides.find(address.plain, null, path, nowMs)
     if (isExempt(address, override)) return null
     const user = steps.user(request)
     return user instanceof Promise
-      ? user.then((known) => limited(override, request, path, cost, address, known, nowMs))
-      : limited(override, request, path, cost, address, user, nowMs)
+      ? user.then((known) => limited(override, inForce, request, path, cost, address, known, nowMs))
+      : limited(override, inForce, request, path, cost, address, user, nowMs)
   }
 
   return function decide(request, path, cost) {
     const nowMs = steps.now()
     const address = steps.address(request)
-    const overrides = steps.overrides(nowMs)
-    return overrides instanceof Promise
-      ? overrides.then((loaded) => decideWith(loaded, request, path, cost, address, nowMs))
-      : decideWith(overrides, request, path, cost, address, nowMs)
+    const inForce = steps.snapshot(nowMs)
+    return inForce instanceof Promise
+      ? inForce.then((loaded) => decideWith(loaded, request, path, cost, address, nowMs))
+      : decideWith(inForce, request, path, cost, address, nowMs)
   }
 }
 

@@ -5,7 +5,7 @@ import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
-import { createDecide, type DecideSteps, NO_OVERRIDES } from './decide.js'
+import { createDecide, type DecideSteps, NOTHING_IN_FORCE } from './decide.js'
 import { createStricterHeaders, type HeaderVariant } from './headers.js'
 import { createStaticLimits, DENIED_LIMIT, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
 import { createOnRequest, type OnRequestSteps } from './on-request.js'
@@ -74,7 +74,7 @@ export function createRouteLimit(
   return createOnRequest({
     path: () => '/',
     cost: (request: FastifyRequest) => costOf(request),
-    decide: createDecide({ ...steps, limit, overrides: () => NO_OVERRIDES, overrideLimit: () => DENIED_LIMIT }),
+    decide: createDecide({ ...steps, limit, snapshot: () => NOTHING_IN_FORCE, overrideLimit: () => DENIED_LIMIT }),
     headers: createStricterHeaders(headers),
     record,
     hasErrorHandler,

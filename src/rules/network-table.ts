@@ -6,7 +6,7 @@ const GROUP_BITS = 16
 /** The networks of one length, by their leading bits. */
 interface Length<Value> {
   readonly bits: number
-  readonly values: Map<string, readonly Value[]>
+  readonly values: Map<string, Value[]>
 }
 
 /**
@@ -26,19 +26,8 @@ export class NetworkTable<Value> {
     }
     const key = leadingBits(groupsOf(address), bits)
     const values = length.values.get(key)
-    length.values.set(key, values === undefined ? [value] : [...values, value])
-  }
-
-  remove({ address, bits }: Network, value: Value): void {
-    const lengths = this.#lengthsFor(address)
-    const place = lengths.findIndex((known) => known.bits === bits)
-    const { values } = lengths[place] ?? {}
-    if (values === undefined) return
-    const key = leadingBits(groupsOf(address), bits)
-    const others = values.get(key)?.filter((known) => known !== value) ?? []
-    if (others.length > 0) values.set(key, others)
-    else values.delete(key)
-    if (values.size === 0) lengths.splice(place, 1)
+    if (values === undefined) length.values.set(key, [value])
+    else values.push(value)
   }
 
   /** The values of all networks that contain an address, in no order. */

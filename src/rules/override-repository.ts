@@ -1,145 +1,179 @@
-import type { Database } from '../db/database.js'
+import { setImmediate } from 'node:timers/promises'
+import type { Dialect, Query } from '../db/dialect.js'
 import { Freshness } from '../db/freshness.js'
 import { messageOf } from '../errors.js'
 import type { RejectedRow } from './load-reports.js'
-import { type OverrideRow, parseOverride } from './override.js'
-import type { OverrideSet } from './override-set.js'
+import { type Override, type OverrideRow, parseOverride } from './override.js'
+import { OverrideSet } from './override-set.js'
+import type { ActiveOverride } from './override-table.js'
+import type { PathOptions } from './rule-set.js'
 import { Slices } from './slices.js'
 
-export interface LoadedOverrides {
-  readonly rejected: readonly RejectedRow[]
-}
-
 export interface OverrideReaderOptions {
-  readonly database: Database
-  /** Where what is read goes. */
-  readonly set: OverrideSet
+  readonly dialect: Dialect
+  readonly router: PathOptions
   /** How long changes alone are read before the whole table is read again, in milliseconds. */
   readonly ttlMs: number
-  readonly now: () => number
 }
 
-/** Rows read at once: so few that a synchronous driver holds nobody up. */
+/** Rows read at once: so few that a synchronous driver holds no request up. */
 const PAGE_SIZE = 1_000
 /** More recorded changes than this are not followed one by one: the whole table is read. */
 const MAX_CHANGES = 1_000
-/** Changes become visible in the order of the commits, which is not quite that of their ids: so many are read twice. */
+/** A transaction may end after one that began later and has higher ids: so many changes are read twice … */
 const OVERLAP = 200
+/** … and so many before them are counted: where a transaction with more changes ended late, the whole table is read. */
+const COUNTED = 1_000
+/** Counting more every time takes longer than reading the whole table now and then. */
+const MAX_COUNTED = 3_000
 
 interface StoredRow extends OverrideRow {
   readonly id: number
+}
+
+/** Recorded changes that are not read again: those with ids in a range, and how many they were. */
+interface PassedChanges {
+  readonly afterId: number
+  readonly untilId: number
+  readonly count: number
 }
 
 const SELECTED = `entry.id, entry.client, entry.effect, entry.algorithm, entry.path_pattern AS "pathPattern",
   entry.expires_at AS "expiresAt"`
 
 /**
- * Keeps an override set like the table. All of it is read once, a page at a time, and again when it has become old;
- * in between only the rows whose change was recorded, so that an edit costs the same however many rows there are.
- * Nothing changes in the set unless all that had to be read could be.
+ * Follows the override table. All of it is read once, a page at a time, and again when it has become old; in between
+ * only the rows whose change was recorded, so that an edit costs the same however many rows there are.
+ *
+ * Reading changes nothing: `apply` makes the next set of all that was read.
  */
 export class OverrideReader {
   readonly #options: OverrideReaderOptions
+  #set: OverrideSet
   readonly #rows = new Map<number, StoredRow>()
   readonly #rejected = new Map<number, RejectedRow>()
-  /** The newest recorded change that was seen. */
-  #newestChange = 0
+  /** Rows that were read and are not applied yet, by their ids; null for one that is no more. */
+  #read = new Map<number, StoredRow | null>()
+  #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
+  #nextPassed = this.#passed
   /** Of the whole table as it was read: changes alone bring it up to date. */
   readonly #freshness = new Freshness()
-  #lastLoad: Promise<unknown> = Promise.resolve()
 
   constructor(options: OverrideReaderOptions) {
     this.#options = options
+    this.#set = OverrideSet.empty(options.router)
   }
 
-  /** @param onRows told when the table has answered, and what is left is work for this process */
-  load(onRows: () => void = () => undefined): Promise<LoadedOverrides> {
-    const load = this.#lastLoad.then(() => this.#load(onRows))
-    this.#lastLoad = load.catch(() => undefined)
-    return load
+  /** The rows that the set leaves out. */
+  rejected(): readonly RejectedRow[] {
+    return [...this.#rejected.values()]
   }
 
-  /** The next load reads the whole table. */
+  /** The next `readTable` reads the table, however young what is known is. */
   expire(): void {
     this.#freshness.end()
   }
 
-  async #load(onRows: () => void): Promise<LoadedOverrides> {
-    const nowMs = this.#options.now()
-    if (!this.#freshness.covers(nowMs) || !(await this.#readChanges())) await this.#readAll(nowMs, onRows)
-    return { rejected: [...this.#rejected.values()] }
+  /**
+   * Reads the whole table where that is due. Rows that change meanwhile may be read as before or as after that:
+   * `readChanges` has to follow.
+   *
+   * @param onRows called when the first of many rows are there, and what is left is mostly work for this process
+   */
+  async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
+    if (this.#freshness.covers(nowMs)) return
+    const passed = await this.#passAll(query)
+    const read = new Map<number, StoredRow | null>()
+    const found = new Set<number>()
+    let lastId = Number.MIN_SAFE_INTEGER
+    for (;;) {
+      const rows = await this.#readPage(query, lastId, nowMs)
+      if (rows.length === PAGE_SIZE) onRows()
+      for (const row of rows) {
+        if (!isSameRow(this.#rows.get(row.id), row)) read.set(row.id, row)
+        found.add(row.id)
+        lastId = row.id
+      }
+      if (rows.length < PAGE_SIZE) break
+      await setImmediate()
+    }
+    const slices = new Slices()
+    for (const id of this.#rows.keys()) {
+      if (!found.has(id)) read.set(id, null)
+      if (slices.over()) await slices.pause()
+    }
+    this.#read = read
+    this.#passed = passed
+    this.#nextPassed = passed
+    this.#freshness.start(nowMs, this.#options.ttlMs)
   }
 
-  /** @returns whether that was all there was to read */
-  async #readChanges(): Promise<boolean> {
-    const { database } = this.#options
-    const { table } = database.dialect
-    const rows = await database.query<StoredRow & { changeId: number; entity: string; rowId: number }>(
+  /**
+   * Reads the rows that changed since the last set was made.
+   *
+   * @returns false where that may not be all that changed: the next `readTable` reads the table then
+   */
+  async readChanges(query: Query): Promise<boolean> {
+    const { table } = this.#options.dialect
+    const { afterId, untilId, count } = this.#passed
+    const changes = await query<StoredRow & { changeId: number; entity: string; rowId: number }>(
       `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${SELECTED}
        FROM (
          SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES}
        ) AS change
        LEFT JOIN ${table('rate_limit_override')} AS entry ON change.entity = 'override' AND entry.id = change.row_id
        ORDER BY change.id`,
-      [this.#newestChange - OVERLAP],
+      [untilId],
     )
-    if (rows.length === MAX_CHANGES) return false
-    const found = new Map<number, StoredRow | null>()
-    for (const row of rows) {
-      if (row.entity === 'override') found.set(row.rowId, row.id === null ? null : row)
-      this.#newestChange = Math.max(this.#newestChange, row.changeId)
+    if (changes.length === MAX_CHANGES || (await this.#countChanges(query, afterId, untilId)) !== count) {
+      this.expire()
+      return false
     }
-    await this.#apply(found)
-    this.#removeReplaced(found)
+    for (const row of changes) {
+      if (row.entity === 'override') this.#read.set(row.rowId, row.id === null ? null : row)
+    }
+    const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
+    const passing = changes.filter(({ changeId }) => changeId <= nextId)
+    this.#nextPassed = { afterId, untilId: nextId, count: count + passing.length }
+    if (nextId - afterId > MAX_COUNTED) this.expire()
     return true
   }
 
-  /** A row that SQLite's REPLACE put another in the place of left no trace of its going. */
-  #removeReplaced(found: ReadonlyMap<number, StoredRow | null>): void {
-    for (const [id, row] of found) {
-      if (row === null) continue
-      for (const other of this.#options.set.othersOf(id)) {
-        const known = this.#rows.get(other)
-        const isReplaced = known?.client === row.client && known.pathPattern === row.pathPattern
-        if (isReplaced && !found.has(other)) this.#remove(other)
-      }
-    }
-  }
-
-  async #readAll(nowMs: number, onRows: () => void): Promise<void> {
-    const newestChange = await this.#readNewestChange()
-    const found = new Map<number, StoredRow | null>()
-    for (const id of this.#rows.keys()) found.set(id, null)
+  /** Makes the set of what was read: in slices where much changed, and the same one where nothing did. */
+  async apply(): Promise<OverrideSet> {
+    const changes = new Map<number, ActiveOverride | null>()
     const slices = new Slices()
-    let lastId = Number.MIN_SAFE_INTEGER
-    for (;;) {
-      const rows = await this.#readPage(lastId, nowMs)
-      onRows()
-      for (const row of rows) {
-        if (isSameRow(this.#rows.get(row.id), row)) found.delete(row.id)
-        else found.set(row.id, row)
-        lastId = row.id
-      }
-      if (rows.length < PAGE_SIZE) break
-      await slices.pause()
+    for (const [id, row] of this.#read) {
+      if (row === null) this.#remove(id, changes)
+      else if (!isSameRow(this.#rows.get(id), row)) this.#put(row, changes)
+      if (slices.over()) await slices.pause()
     }
-    await this.#apply(found)
-    this.#newestChange = newestChange
-    this.#freshness.start(nowMs, this.#options.ttlMs)
+    this.#read = new Map()
+    this.#passed = this.#nextPassed
+    this.#set = await this.#set.with(changes)
+    return this.#set
   }
 
-  async #readNewestChange(): Promise<number> {
-    const { database } = this.#options
-    const [row] = await database.query<{ id: number | null }>(
-      `SELECT MAX(id) AS id FROM ${database.dialect.table('rate_limit_change')}`,
+  async #passAll(query: Query): Promise<PassedChanges> {
+    const [newest] = await query<{ id: number | null }>(
+      `SELECT MAX(id) AS id FROM ${this.#options.dialect.table('rate_limit_change')}`,
     )
-    return row?.id ?? 0
+    const untilId = (newest?.id ?? 0) - OVERLAP
+    const afterId = untilId - COUNTED
+    return { afterId, untilId, count: await this.#countChanges(query, afterId, untilId) }
   }
 
-  #readPage(lastId: number, nowMs: number): Promise<StoredRow[]> {
-    const { database } = this.#options
-    const { table, fromMs } = database.dialect
-    return database.query<StoredRow>(
+  async #countChanges(query: Query, afterId: number, untilId: number): Promise<number> {
+    const [counted] = await query<{ count: number }>(
+      `SELECT COUNT(*) AS count FROM ${this.#options.dialect.table('rate_limit_change')} WHERE id > $1 AND id <= $2`,
+      [afterId, untilId],
+    )
+    return counted?.count ?? 0
+  }
+
+  #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredRow[]> {
+    const { table, fromMs } = this.#options.dialect
+    return query<StoredRow>(
       `SELECT ${SELECTED} FROM ${table('rate_limit_override')} AS entry
        WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})
        ORDER BY entry.id LIMIT ${PAGE_SIZE}`,
@@ -147,34 +181,40 @@ export class OverrideReader {
     )
   }
 
-  /** @param found rows by their ids, null for one that is no more */
-  async #apply(found: ReadonlyMap<number, StoredRow | null>): Promise<void> {
-    const slices = new Slices()
-    for (const [id, row] of found) {
-      if (row === null) this.#remove(id)
-      else if (!isSameRow(this.#rows.get(id), row)) this.#put(row)
-      if (slices.over()) await slices.pause()
+  #put({ id, client, effect, algorithm, pathPattern, expiresAt }: StoredRow, changes: Changes): void {
+    const row = { id, client, effect, algorithm, pathPattern, expiresAt }
+    const override = this.#parsed(row)
+    if (override !== undefined) this.#removeReplaced(row, override, changes)
+    this.#rows.set(id, row)
+    changes.set(id, override === undefined ? null : { id, ...override })
+  }
+
+  #parsed(row: StoredRow): Override | undefined {
+    this.#rejected.delete(row.id)
+    try {
+      return parseOverride(row)
+    } catch (error) {
+      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: messageOf(error) })
+      return undefined
     }
   }
 
-  #remove(id: number): void {
+  /** A row that SQLite's REPLACE put another in the place of left no trace of its going. */
+  #removeReplaced({ id, client, pathPattern }: StoredRow, override: Override, changes: Changes): void {
+    for (const { id: other } of this.#set.of(override.client)) {
+      const known = this.#rows.get(other)
+      if (other !== id && known?.client === client && known.pathPattern === pathPattern) this.#remove(other, changes)
+    }
+  }
+
+  #remove(id: number, changes: Changes): void {
     this.#rows.delete(id)
     this.#rejected.delete(id)
-    this.#options.set.remove(id)
-  }
-
-  #put({ id, client, effect, algorithm, pathPattern, expiresAt }: StoredRow): void {
-    const row = { id, client, effect, algorithm, pathPattern, expiresAt }
-    this.#rows.set(id, row)
-    this.#rejected.delete(id)
-    try {
-      this.#options.set.put({ id, ...parseOverride(row) })
-    } catch (error) {
-      this.#options.set.remove(id)
-      this.#rejected.set(id, { name: String(client), reason: messageOf(error) })
-    }
+    changes.set(id, null)
   }
 }
+
+type Changes = Map<number, ActiveOverride | null>
 
 function isSameRow(known: StoredRow | undefined, row: StoredRow): boolean {
   return (

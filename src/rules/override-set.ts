@@ -1,87 +1,88 @@
-import { NetworkTable, networksMeet } from './network-table.js'
-import type { Override } from './override.js'
+import { networksMeet } from './network-table.js'
+import type { OverrideClient } from './override.js'
+import { type ActiveOverride, OverrideTable } from './override-table.js'
 import { PathPatterns } from './path-patterns.js'
 import type { PathOptions } from './rule-set.js'
+import { Slices } from './slices.js'
 
-/** An override in force, with the id of its row. */
-export interface ActiveOverride extends Override {
-  readonly id: number
-}
+/** Overrides that changed, by the ids of their rows; null for one that is no more. */
+export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 
-/** Addresses that come again are not looked up again; forgotten together when there are too many. */
-const REMEMBERED = 10_000
+/** With more changes the whole table is built anew: up to then a change costs well under 10 ms. */
+const MAX_CHANGES = 1_000
 /** What a refusal, a pass and a rate are worth, whoever they are for. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
 /** More than the bits of any network: a user is one client, an address may be many. */
 const USER_BITS = 129
+const NO_CHANGES: OverrideChanges = new Map()
 
 /**
- * The overrides of the table, ready to be asked. Asking costs the same for one and for a hundred thousand.
+ * The overrides in force at one moment. Immutable: a change makes a new set.
  *
- * There is one of them, which its reader changes a row at a time, in between requests: compiling a hundred thousand
- * again for every edit would cost far more than the edit.
+ * A set is a large table and the few rows that changed since that was built, so that an edit costs the same however
+ * many overrides there are.
  */
 export class OverrideSet {
-  readonly #byId = new Map<number, ActiveOverride>()
-  readonly #byNetwork = new NetworkTable<ActiveOverride>()
-  readonly #byUser = new Map<string, readonly ActiveOverride[]>()
-  readonly #patterns: PathPatterns
-  readonly #remembered = new Map<string, readonly ActiveOverride[]>()
-
-  constructor(options: PathOptions) {
-    this.#patterns = new PathPatterns(options)
-  }
-
-  get size(): number {
-    return this.#byId.size
-  }
-
+  readonly size: number
   /** Whether it matters who the user is. */
-  get hasUsers(): boolean {
-    return this.#byUser.size > 0
-  }
+  readonly hasUsers: boolean
+  readonly #built: OverrideTable
+  readonly #changes: OverrideChanges
+  readonly #changed: OverrideTable
+  readonly #patterns: PathPatterns
 
-  all(): Iterable<ActiveOverride> {
-    return this.#byId.values()
-  }
-
-  /** Takes a row in, in place of what was there before. */
-  put(override: ActiveOverride): void {
-    this.remove(override.id)
-    this.#byId.set(override.id, override)
-    const { client } = override
-    if (client.kind === 'ip') {
-      this.#byNetwork.add(client, override)
-      this.#remembered.clear()
-    } else {
-      this.#byUser.set(client.id, [...(this.#byUser.get(client.id) ?? []), override])
+  private constructor(patterns: PathPatterns, built: OverrideTable, changes: OverrideChanges) {
+    this.#patterns = patterns
+    this.#built = built
+    this.#changes = changes
+    this.#changed = new OverrideTable()
+    let { size, users } = built
+    for (const [id, override] of changes) {
+      const before = built.get(id)
+      if (before !== undefined) size--
+      if (before?.client.kind === 'user') users--
+      if (override !== null) this.#changed.add(override)
     }
+    this.size = size + this.#changed.size
+    this.hasUsers = users + this.#changed.users > 0
   }
 
-  remove(id: number): void {
-    const override = this.#byId.get(id)
-    if (override === undefined) return
-    this.#byId.delete(id)
-    const { client } = override
-    if (client.kind === 'ip') {
-      this.#byNetwork.remove(client, override)
-      this.#remembered.clear()
-    } else {
-      const others = this.#byUser.get(client.id)?.filter((known) => known !== override) ?? []
-      if (others.length > 0) this.#byUser.set(client.id, others)
-      else this.#byUser.delete(client.id)
+  static empty(options: PathOptions): OverrideSet {
+    return new OverrideSet(new PathPatterns(options), new OverrideTable(), NO_CHANGES)
+  }
+
+  /** The set after further changes, made in slices where they are many; the same one where there are none. */
+  async with(changes: OverrideChanges): Promise<OverrideSet> {
+    if (changes.size === 0) return this
+    if (this.#changes.size + changes.size <= MAX_CHANGES) {
+      return new OverrideSet(this.#patterns, this.#built, new Map([...this.#changes, ...changes]))
     }
+    const built = new OverrideTable()
+    const slices = new Slices()
+    for (const override of this.all()) {
+      if (!changes.has(override.id)) built.add(override)
+      if (slices.over()) await slices.pause()
+    }
+    for (const override of changes.values()) {
+      if (override !== null) built.add(override)
+      if (slices.over()) await slices.pause()
+    }
+    return new OverrideSet(this.#patterns, built, NO_CHANGES)
   }
 
-  /** Other rows for the same client, whatever their path. */
-  othersOf(id: number): readonly number[] {
-    const client = this.#byId.get(id)?.client
-    if (client === undefined) return []
-    const known =
-      client.kind === 'user'
-        ? this.#byUser.get(client.id)
-        : this.#byNetwork.at(client.address).filter((other) => bitsOf(other) === client.bits)
-    return (known ?? []).map((other) => other.id).filter((other) => other !== id)
+  /** Each of them, in no order. */
+  *all(): Generator<ActiveOverride> {
+    for (const override of this.#built.all()) if (this.#holds(override)) yield override
+    yield* this.#changed.all()
+  }
+
+  /** The overrides of a client itself, whatever their path. */
+  *of(client: OverrideClient): Generator<ActiveOverride> {
+    for (const table of [this.#built, this.#changed]) {
+      const known = client.kind === 'user' ? table.of(client.id) : table.at(client.address)
+      for (const override of known)
+        if (this.#holds(override) && bitsOf(override.client) === bitsOf(client)) yield override
+    }
   }
 
   /**
@@ -93,18 +94,22 @@ export class OverrideSet {
    * @param path as the router sees it
    */
   find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | undefined {
-    if (this.#byId.size === 0) return undefined
+    if (this.size === 0) return undefined
     let first: ActiveOverride | undefined
-    if (address !== null) first = this.#first(this.#at(address), path, nowMs, first)
-    const ofUser = user === null ? undefined : this.#byUser.get(user)
-    return ofUser === undefined ? first : this.#first(ofUser, path, nowMs, first)
+    if (address !== null) {
+      first = this.#first(this.#built.at(address), path, nowMs, first)
+      if (this.#changed.size > 0) first = this.#first(this.#changed.at(address), path, nowMs, first)
+    }
+    if (user !== null) {
+      first = this.#first(this.#built.of(user), path, nowMs, first)
+      if (this.#changed.size > 0) first = this.#first(this.#changed.of(user), path, nowMs, first)
+    }
+    return first
   }
 
   /** All overrides with a rate that hold for a client, or for a part of a network. Looks at every one there is. */
-  ratesOf(client: Override['client']): ActiveOverride[] {
-    return [...this.#byId.values()].filter(
-      ({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client),
-    )
+  ratesOf(client: OverrideClient): ActiveOverride[] {
+    return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
   }
 
   #first(
@@ -117,20 +122,17 @@ export class OverrideSet {
     for (const override of overrides) {
       const { expiresAtMs, pathPattern } = override
       if (expiresAtMs !== null && nowMs >= expiresAtMs) continue
+      if (!this.#holds(override)) continue
       if (first !== undefined && compareOverrides(first, override) <= 0) continue
       if (pathPattern === '' || this.#patterns.matches(pathPattern, path)) first = override
     }
     return first
   }
 
-  #at(address: string): readonly ActiveOverride[] {
-    let overrides = this.#remembered.get(address)
-    if (overrides === undefined) {
-      overrides = this.#byNetwork.at(address)
-      if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-      this.#remembered.set(address, overrides)
-    }
-    return overrides
+  /** Whether an override of one of the tables was not changed since. */
+  #holds(override: ActiveOverride): boolean {
+    const changed = this.#changes.get(override.id)
+    return changed === undefined || changed === override
   }
 }
 
@@ -138,7 +140,7 @@ export class OverrideSet {
 export function compareOverrides(one: ActiveOverride, other: ActiveOverride): number {
   return (
     effectOrder(one) - effectOrder(other) ||
-    bitsOf(other) - bitsOf(one) ||
+    bitsOf(other.client) - bitsOf(one.client) ||
     Number(one.pathPattern === '') - Number(other.pathPattern === '') ||
     one.id - other.id
   )
@@ -148,11 +150,11 @@ function effectOrder({ effect }: ActiveOverride): number {
   return EFFECT_ORDER[typeof effect === 'object' ? 'rate' : effect]
 }
 
-function bitsOf({ client }: ActiveOverride): number {
+function bitsOf(client: OverrideClient): number {
   return client.kind === 'user' ? USER_BITS : client.bits
 }
 
-function clientsMeet(one: Override['client'], other: Override['client']): boolean {
+function clientsMeet(one: OverrideClient, other: OverrideClient): boolean {
   if (one.kind === 'user' || other.kind === 'user') {
     return one.kind === 'user' && other.kind === 'user' && one.id === other.id
   }

@@ -1,9 +1,10 @@
 import { isIP } from 'node:net'
-import type { Database } from '../db/database.js'
+import type { Dialect, Query } from '../db/dialect.js'
 import type { RejectedRow } from './load-reports.js'
 import { NetworkTable } from './network-table.js'
 import { OverrideReader } from './override-repository.js'
-import { type ActiveOverride, OverrideSet } from './override-set.js'
+import type { OverrideSet } from './override-set.js'
+import type { ActiveOverride } from './override-table.js'
 import { byAddress, loggedUser } from './preview-clients.js'
 import type { LoggedRequest } from './preview-events.js'
 import type { KindAt } from './preview-kinds.js'
@@ -25,16 +26,21 @@ export interface PreviewOverrides {
 
 const USER = 'user:'
 
-/** Reads the table, whatever this process has in force: nothing changes during a replay. */
-export async function readOverrides(database: Database, router: PathOptions, nowMs: number): Promise<PreviewOverrides> {
-  const set = new OverrideSet(router)
-  const reader = new OverrideReader({ database, set, ttlMs: 0, now: () => nowMs })
-  const { rejected } = await reader.load()
+/** Reads the table in a snapshot, whatever this process has in force. */
+export async function readOverrides(
+  query: Query,
+  dialect: Dialect,
+  router: PathOptions,
+  nowMs: number,
+): Promise<PreviewOverrides> {
+  const reader = new OverrideReader({ dialect, router, ttlMs: 0 })
+  await reader.readTable(query, nowMs)
+  const set = await reader.apply()
   const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')
   const parts = new NetworkParts(set)
 
   return {
-    rejected,
+    rejected: reader.rejected(),
     all: () => set.all(),
     verdict(event, path, kindAt) {
       if (set.size === 0) return 'none'

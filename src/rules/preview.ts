@@ -58,11 +58,12 @@ export function createPreview(parts: PreviewParts): Preview {
   return async function preview(candidate, { hours = 24, onProgress } = {}) {
     const rule = parseCandidate(candidate)
     checkHours(hours)
-    const { rules, rejected } = await loadActiveRules(database)
-    const decides = await createDecides(parts.router, rule, rules)
-    const overrides = await readOverrides(database, parts.router, clock.now())
 
     return database.report(async (query) => {
+      const { dialect } = database
+      const { rules, rejected } = await loadActiveRules({ query, dialect })
+      const decides = await createDecides(parts.router, rule, rules)
+      const overrides = await readOverrides(query, dialect, parts.router, clock.now())
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
@@ -76,9 +77,9 @@ export function createPreview(parts: PreviewParts): Preview {
         sinceMs,
         untilMs,
         fromMs,
-        oldestMs: await oldestEventMs(query, database.dialect),
+        oldestMs: await oldestEventMs(query, dialect),
         replayed,
-        endedPasses: await countEndedPasses(query, database.dialect, overrides.all, fromMs, untilMs),
+        endedPasses: await countEndedPasses(query, dialect, overrides.all, fromMs, untilMs),
         gaps: parts.gaps(),
         notes: [
           ...parts.notes(),

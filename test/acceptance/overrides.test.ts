@@ -1,11 +1,14 @@
 /** An operator reacts to single clients: refuses them, lets them through, or holds them to a rate of their own. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import type { FastifyRequest } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
+import { Slices } from '../../src/rules/slices.js'
 import { ERROR, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
-import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
+import { forEachDatabase, type Provider, postgresqlMissing, type TestDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
 
 const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
@@ -24,6 +27,25 @@ test('a row that REPLACE put in the place of another is obeyed alone, however lo
   clock.advance(2_000)
   assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
   assert.deepEqual(await statuses(1, '/admin/', { from: ALICE }), [429])
+})
+
+test('a transaction is obeyed whole where others that began later ended before it', {
+  skip: postgresqlMissing,
+}, async (t) => {
+  const { client, database, clock, statuses } = await startWithOverrides(t, 'postgresql')
+  const rows = Array.from({ length: 300 }, (_, place) => ({
+    client: `ip:10.0.${place >> 8}.${place & 255}`,
+    effect: 'deny',
+  }))
+  await client.$transaction(async (transaction) => {
+    await transaction.rateLimitOverride.createMany({ data: rows })
+    await insertRaw(database, { client: `ip:${ALICE}`, effect: 'deny' })
+    clock.advance(2_000)
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+  })
+  for (const from of ['10.0.0.0', '10.0.0.150', '10.0.1.43']) {
+    assert.deepEqual(await statuses(1, '/', { from }), [429], from)
+  }
 })
 
 forEachDatabase((provider) => {
@@ -284,6 +306,43 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/', { from: '10.0.5.5' }), [200])
   })
 
+  test('a request sees all of an import or nothing of it, rules and overrides, however long it takes to be read', async (t) => {
+    const { app, statuses, limitOf } = await startWithOverrides(t, provider)
+    const seen = async () => [
+      ...(await statuses(1, '/', { from: ALICE })),
+      ...(await statuses(1, '/', { from: BOB })),
+      await limitOf('192.0.2.1'),
+    ]
+    const before = [200, 200, '1000']
+    const after = [429, 429, '7']
+    assert.deepEqual(await seen(), before)
+    await app.smartRateLimit.rules.import({
+      version: 1,
+      rules: [{ name: 'all', pathPattern: '^/', rate: '7/h' }],
+      overrides: [ALICE, BOB].map((ip) => ({ client: `ip:${ip}`, effect: 'deny' })),
+    })
+
+    const paused = pauseAlways(t)
+    let isRead = false
+    const reload = app.smartRateLimit.rules.reload().finally(() => {
+      isRead = true
+    })
+    let pausesBefore = 0
+    let isInForce = false
+    for (;;) {
+      await eventually('it is read, or pauses', () => isRead || paused.length > 0)
+      if (isRead) break
+      const found = await seen()
+      isInForce ||= isDeepStrictEqual(found, after)
+      if (!isInForce) pausesBefore++
+      assert.deepEqual(found, isInForce ? after : before)
+      for (const goOn of paused.splice(0)) goOn()
+    }
+    await reload
+    assert.ok(pausesBefore > 2, `${pausesBefore} pauses`)
+    assert.deepEqual(await seen(), after)
+  })
+
   test('when the table goes away the last good overrides hold, and one line says so', async (t) => {
     const { overrides, client, database, clock, log, statuses, limitOf } = await startWithOverrides(t, provider)
     await client.rateLimitRule.create({ data: { name: 'all', pathPattern: '.', rate: '9/h' } })
@@ -299,7 +358,7 @@ forEachDatabase((provider) => {
     assert.equal(await limitOf(BOB), '9')
     assert.deepEqual(
       log.map(({ level, msg }) => [level, msg]),
-      [[ERROR, 'Rate limit overrides cannot be read: the last good ones stay in force']],
+      [[ERROR, 'Rate limit rules and overrides cannot be read: the last good ones stay in force']],
     )
   })
 
@@ -374,6 +433,14 @@ async function startWithOverrides(t: TestContext, provider: Provider, plugin: Ra
       return database.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
     },
   }
+}
+
+/** Makes work that is done in slices pause at every opportunity, until what it waits for is called. */
+function pauseAlways(t: TestContext): (() => void)[] {
+  const paused: (() => void)[] = []
+  t.mock.method(Slices.prototype, 'over', () => true)
+  t.mock.method(Slices.prototype, 'pause', () => new Promise<void>((goOn) => paused.push(goOn)))
+  return paused
 }
 
 function userOfHeader({ headers }: FastifyRequest): { id: number } | null {

@@ -113,7 +113,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
       clock.advance(1_000)
       return (await limitOf('/api/x')) === '8'
     })
-    assert.equal(log.filter(({ msg }) => /rules cannot be read/i.test(msg)).length, 1)
+    assert.equal(log.filter(({ msg }) => /rules and overrides cannot be read/i.test(msg)).length, 1)
   })
 
   test('a schema that was never migrated is told about with "ratelimit migrate", and requests are limited in memory', async (t) => {

@@ -3,27 +3,27 @@ import { Freshness } from '../db/freshness.js'
 import { patientTimeout } from '../limiter/patient-timeout.js'
 import { LoadReports, type LoadReportsOptions, type RejectedRow } from './load-reports.js'
 
-/** What a table was read into. */
+/** What the tables were read into. */
 interface Loaded {
   readonly rejected: readonly RejectedRow[]
 }
 
-export interface RuleCacheOptions<Read extends Loaded, RuleSet> extends LoadReportsOptions {
-  /** The rules in force before the table has been read. */
-  readonly empty: RuleSet
+export interface SnapshotCacheOptions<Snapshot extends Loaded> extends LoadReportsOptions {
+  /** What is in force before the tables have been read. */
+  readonly empty: Snapshot
   /**
-   * @param previous what was loaded before, to be answered again where nothing changed
-   * @param onRows to be called when the table has answered
+   * Reads the tables, and compiles what they have: the snapshot of before where nothing changed.
+   *
+   * @param onRows to be called when the tables have answered
    */
-  readonly load: (previous: Read | undefined, onRows: () => void) => Promise<Read>
-  readonly compile: (loaded: Read, previous: RuleSet) => Promise<RuleSet>
-  /** How long a set is used before it is read again, in milliseconds. */
+  readonly load: (onRows: () => void) => Promise<Snapshot>
+  /** How long a snapshot is used before the tables are read again, in milliseconds. */
   readonly ttlMs: number
-  /** How long a request waits for the table, in milliseconds, before it goes on with the last good set. */
+  /** How long a request waits for the tables, in milliseconds, before it goes on with the last good snapshot. */
   readonly timeoutMs: number
 }
 
-/** How long a table that failed is left alone. */
+/** How long tables that failed are left alone. */
 const RETRY_MS = 1_000
 /** How long a request waits for rules that have been read to be compiled; thousands of new ones take longer. */
 const COMPILING_MS = 25
@@ -35,84 +35,80 @@ const COMPILING_MS = 25
 const PAUSE_MS = 100
 
 /**
- * The active rules, or the overrides, in process memory. One load at a time; an invalidation during a load makes it
- * read again, so that whoever asks afterwards sees the change. A load that fails keeps the last good set, or none where
- * there was none.
+ * The snapshot of rules and overrides in force, in process memory. One load at a time; an invalidation during a load
+ * makes it read again, so that a request that comes afterwards sees the change. A load that fails keeps the last good
+ * snapshot, or the empty one.
  */
-export class RuleCache<Read extends Loaded, RuleSet> {
-  readonly #options: RuleCacheOptions<Read, RuleSet>
-  #set: RuleSet
-  #loaded: Read | undefined
+export class SnapshotCache<Snapshot extends Loaded> {
+  readonly #options: SnapshotCacheOptions<Snapshot>
+  #snapshot: Snapshot
   #readAtMs: number | undefined
   readonly #freshness = new Freshness()
-  #loading: Promise<RuleSet> | undefined
+  #loading: Promise<Snapshot> | undefined
   #invalidations = 0
   readonly #reports: LoadReports
   /**
-   * Requests that wait for the rules being read, with the invalidations there had been when they came. They are let go
-   * when there is too much to compile.
+   * Requests that wait for the tables, with the invalidations there had been when they came. They are let go when there
+   * is too much to compile.
    */
   readonly #waiting = new Map<() => void, number>()
   #isCompilingLong = false
   #compiling: NodeJS.Timeout | undefined
 
-  constructor(options: RuleCacheOptions<Read, RuleSet>) {
+  constructor(options: SnapshotCacheOptions<Snapshot>) {
     this.#options = options
     this.#reports = new LoadReports(options)
-    this.#set = options.empty
+    this.#snapshot = options.empty
   }
 
-  /** The rules in force: at once while they are fresh, else after reading them. Never rejects. */
-  current(nowMs: number): RuleSet | Promise<RuleSet> {
-    if (this.#freshness.covers(nowMs)) return this.#set
+  /** What is in force: at once while it is fresh, else after reading the tables. Never rejects. */
+  current(nowMs: number): Snapshot | Promise<Snapshot> {
+    if (this.#freshness.covers(nowMs)) return this.#snapshot
     const loading = this.#load(nowMs)
-    // While the table fails, or very much is compiled, nobody waits for it: the set is replaced when it is there.
-    return this.#reports.isFailing || this.#isCompilingLong ? this.#set : this.#untilTimeout(loading, nowMs)
+    // While the tables fail, or very much is compiled, no request waits: the snapshot is replaced when the next is there.
+    return this.#reports.isFailing || this.#isCompilingLong ? this.#snapshot : this.#untilTimeout(loading, nowMs)
   }
 
-  /** The last good rules, whatever their age. */
-  lastGood(): RuleSet {
-    return this.#set
+  /** The last good snapshot, whatever its age. */
+  lastGood(): Snapshot {
+    return this.#snapshot
   }
 
-  /** When the table was last read, by the clock of those who asked for it; undefined when it never was. */
+  /** When the tables were last read, by the clock of the requests; undefined when they never were. */
   get readAtMs(): number | undefined {
     return this.#readAtMs
   }
 
-  /** Whether the table could not be read when it was last tried. */
+  /** Whether the tables could not be read when that was last tried. */
   get isFailing(): boolean {
     return this.#reports.isFailing
   }
 
-  /** Reads and compiles the rules before the first request, which reads them again, and finds little to do. Never rejects. */
+  /** Reads and compiles all before the first request, which reads it again, and finds little to do. Never rejects. */
   async warm(nowMs: number): Promise<void> {
-    const { load, compile } = this.#options
     try {
-      const loaded = await load(this.#loaded, () => undefined)
-      const set = await compile(loaded, this.#set)
-      if (this.#loaded !== undefined) return
-      this.#set = set
-      this.#loaded = loaded
+      const snapshot = await this.#options.load(() => undefined)
+      if (this.#readAtMs !== undefined) return
+      this.#snapshot = snapshot
       this.#readAtMs = nowMs
     } catch {
-      // Whoever needs the rules meets the failure and reports it.
+      // The first request meets the failure and reports it.
     }
   }
 
-  /** The next request reads the table. */
+  /** The next request reads the tables. */
   invalidate(): void {
     this.#invalidations++
     this.#freshness.end()
   }
 
-  /** Reads the table now. */
-  reload(nowMs: number): Promise<RuleSet> {
+  /** Reads the tables now. */
+  reload(nowMs: number): Promise<Snapshot> {
     this.invalidate()
     return this.#load(nowMs)
   }
 
-  #load(nowMs: number): Promise<RuleSet> {
+  #load(nowMs: number): Promise<Snapshot> {
     this.#loading ??= this.#loadUntilSettled(nowMs).finally(() => {
       this.#loading = undefined
       this.#settleCompiling()
@@ -120,24 +116,22 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     return this.#loading
   }
 
-  async #loadUntilSettled(nowMs: number): Promise<RuleSet> {
-    const { load, compile, ttlMs, timeoutMs } = this.#options
+  async #loadUntilSettled(nowMs: number): Promise<Snapshot> {
+    const { load, ttlMs, timeoutMs } = this.#options
     for (let round = 1; ; round++) {
       const invalidations = this.#invalidations
       try {
-        const loaded = await load(this.#loaded, () => this.#boundCompiling())
-        this.#reports.loaded(loaded.rejected)
-        if (loaded !== this.#loaded) this.#set = await compile(loaded, this.#set)
-        this.#loaded = loaded
+        this.#snapshot = await load(() => this.#boundCompiling())
+        this.#reports.loaded(this.#snapshot.rejected)
         this.#readAtMs = nowMs
       } catch (error) {
         this.#freshness.start(nowMs, Math.min(ttlMs, RETRY_MS))
         this.#reports.failed(error)
-        return this.#set
+        return this.#snapshot
       }
       if (invalidations === this.#invalidations) {
         this.#freshness.start(nowMs, ttlMs)
-        return this.#set
+        return this.#snapshot
       }
       // Changed meanwhile: what was read may be older than the change, though newer than what was in force.
       this.#stopBoundingCompiling()
@@ -171,12 +165,12 @@ export class RuleCache<Read extends Loaded, RuleSet> {
     this.#isCompilingLong = false
   }
 
-  #untilTimeout(loading: Promise<RuleSet>, nowMs: number): Promise<RuleSet> {
+  #untilTimeout(loading: Promise<Snapshot>, nowMs: number): Promise<Snapshot> {
     return new Promise((resolve) => {
       const letGo = () => {
         clearTimeout(timer)
         this.#waiting.delete(letGo)
-        resolve(this.#set)
+        resolve(this.#snapshot)
       }
       const timer = patientTimeout(() => {
         this.#freshness.start(nowMs, RETRY_MS)

@@ -1,29 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parseRule } from '../../src/rules/rule.js'
-import { RuleCache } from '../../src/rules/rule-cache.js'
-import type { LoadedRules } from '../../src/rules/rule-repository.js'
-import { RuleSet } from '../../src/rules/rule-set.js'
+import type { RejectedRow } from '../../src/rules/load-reports.js'
+import { SnapshotCache } from '../../src/rules/snapshot-cache.js'
 
-const AS_WRITTEN = { caseSensitive: true, ignoreTrailingSlash: false }
-
-function rulesNamed(...names: string[]): LoadedRules {
-  const rules = names.map((name) =>
-    parseRule({
-      name,
-      pathPattern: '.',
-      method: 'ALL',
-      rate: '1/m',
-      key: 'ip',
-      algorithm: 'fixed_window',
-      block: true,
-      priority: 0,
-    }),
-  )
-  return { rules, rejected: [], rows: new Map(rules.map((rule) => [rule.name, rule])) }
+/** As far as the cache is concerned. */
+interface Snapshot {
+  readonly names: readonly string[]
+  readonly rejected: readonly RejectedRow[]
 }
 
-/** A table whose reading can be held up and made to fail. */
+function rulesNamed(...names: string[]): Snapshot {
+  return { names, rejected: [] }
+}
+
+/** Tables whose reading can be held up and made to fail. */
 function controlledTable() {
   const waiting: (() => void)[] = []
   const table = {
@@ -31,7 +21,7 @@ function controlledTable() {
     held: false,
     content: rulesNamed('first'),
     failure: undefined as Error | undefined,
-    async load(): Promise<LoadedRules> {
+    async load(): Promise<Snapshot> {
       table.loads++
       const { content } = table
       if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
@@ -46,26 +36,21 @@ function controlledTable() {
   return table
 }
 
-function cacheOf(table: ReturnType<typeof controlledTable>, timeoutMs = 1_000, failing = new Set<string>()) {
+function cacheOf(table: { load(onRows: () => void): Promise<Snapshot> }, timeoutMs = 1_000) {
   const lines: string[] = []
-  const errors: string[] = []
-  const warn = (_details: object, message: string) => lines.push(message)
-  const error = (details: object, message: string) => errors.push(message) && warn(details, message)
-  const cache = new RuleCache<LoadedRules, RuleSet>({
-    entity: 'rule',
-    load: table.load,
-    empty: new RuleSet([], AS_WRITTEN),
-    compile: ({ rules }, previous) => RuleSet.compile(rules, AS_WRITTEN, previous),
+  const note = (_details: object, message: string) => lines.push(message)
+  const cache = new SnapshotCache<Snapshot>({
+    load: (onRows) => table.load(onRows),
+    empty: rulesNamed(),
     ttlMs: 60_000,
     timeoutMs,
-    failing,
-    log: { error, warn, info: (message) => lines.push(message) },
+    log: { error: note, warn: note, info: (message) => lines.push(message) },
   })
-  const namesAt = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
-  return { cache, lines, errors, namesAt }
+  const namesAt = async (nowMs: number) => (await cache.current(nowMs)).names
+  return { cache, lines, namesAt }
 }
 
-describe('the rule cache', () => {
+describe('the cache of snapshots', () => {
   test('reads the table once for many requests at once', async () => {
     const table = controlledTable()
     const { namesAt } = cacheOf(table)
@@ -78,7 +63,7 @@ describe('the rule cache', () => {
     const { cache, namesAt } = cacheOf(table)
     await namesAt(0)
     table.content = rulesNamed('second')
-    assert.ok(cache.current(59_999) instanceof RuleSet)
+    assert.ok(!(cache.current(59_999) instanceof Promise))
     assert.deepEqual(await namesAt(60_000), ['second'])
   })
 
@@ -116,10 +101,7 @@ describe('the rule cache', () => {
     const reloaded = cache.reload(0)
     assert.deepEqual(await namesAt(0), ['rule 2'])
     assert.equal(changes, 2)
-    assert.deepEqual(
-      (await reloaded).rules.map(({ name }) => name),
-      ['rule 5'],
-    )
+    assert.deepEqual((await reloaded).names, ['rule 5'])
     assert.equal(changes, 5)
   })
 
@@ -152,27 +134,9 @@ describe('the rule cache', () => {
     await namesAt(71_000)
     assert.deepEqual(await namesAt(71_000), ['second'])
     assert.deepEqual(lines, [
-      'Rate limit rules cannot be read: the last good ones stay in force',
-      'Rate limit rules can be read again',
+      'Rate limit rules and overrides cannot be read: the last good ones stay in force',
+      'Rate limit rules and overrides can be read again',
     ])
-  })
-
-  test('tells about an outage as an error, unless another cache of the same database has', async () => {
-    const table = controlledTable()
-    const failing = new Set<string>(['override'])
-    const { namesAt, lines, errors } = cacheOf(table, 1_000, failing)
-    table.failure = new Error('connection refused')
-    await namesAt(0)
-    assert.deepEqual([lines.length, errors.length], [1, 0])
-    assert.ok(failing.has('rule'))
-    table.failure = undefined
-    await namesAt(2_000)
-    await namesAt(2_000)
-    failing.clear()
-    table.failure = new Error('connection refused')
-    await namesAt(62_000)
-    assert.equal(errors.length, 1)
-    assert.deepEqual([...failing], ['rule'])
   })
 
   test('has no rules when the table has never been read', async () => {
@@ -186,8 +150,8 @@ describe('the rule cache', () => {
     const { cache, namesAt, lines } = cacheOf(table, 20)
     table.held = true
     assert.deepEqual(await namesAt(0), [])
-    assert.ok(cache.current(1) instanceof RuleSet)
-    assert.ok(cache.current(5_000) instanceof RuleSet)
+    assert.ok(!(cache.current(1) instanceof Promise))
+    assert.ok(!(cache.current(5_000) instanceof Promise))
     assert.equal(table.loads, 1)
     table.letGo()
     await cache.reload(5_000)
@@ -195,20 +159,10 @@ describe('the rule cache', () => {
     assert.equal(lines.length, 2)
   })
 
-  test('keeps the compiled rules when the table says the same', async () => {
-    const table = controlledTable()
-    const { cache } = cacheOf(table)
-    const before = await cache.reload(0)
-    assert.equal(await cache.reload(1), before)
-    table.content = rulesNamed('second')
-    assert.notEqual(await cache.reload(2), before)
-  })
-
   test('reports a row that is not valid once, not at every reading', async () => {
     const table = controlledTable()
     const { cache, lines } = cacheOf(table)
-    const rejected = { name: 'bad', reason: 'rate: Invalid rate' }
-    table.content = { rules: [], rejected: [rejected], rows: new Map([['bad', rejected]]) }
+    table.content = { names: [], rejected: [{ entity: 'rule', name: 'bad', reason: 'rate: Invalid rate' }] }
     for (let round = 0; round < 3; round++) await cache.reload(round)
     assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
   })
@@ -217,24 +171,13 @@ describe('the rule cache', () => {
     const table = controlledTable()
     let finish: () => void = () => undefined
     const compiling: Promise<unknown>[] = []
-    const cache = new RuleCache<LoadedRules, RuleSet>({
-      entity: 'rule',
-      empty: new RuleSet([], AS_WRITTEN),
-      load: async (_previous, onRows) => {
-        const loaded = await table.load()
-        onRows()
-        return loaded
-      },
-      compile: async ({ rules }, previous) => {
-        if (compiling.length > 0) await compiling[0]
-        return RuleSet.compile(rules, AS_WRITTEN, previous)
-      },
-      ttlMs: 60_000,
-      timeoutMs: 20_000,
-      failing: new Set(),
-      log: { error: assert.fail, warn: assert.fail, info: assert.fail },
-    })
-    const names = async (nowMs: number) => (await cache.current(nowMs)).rules.map(({ name }) => name)
+    const load = async (onRows: () => void) => {
+      const snapshot = await table.load()
+      onRows()
+      if (compiling.length > 0) await compiling[0]
+      return snapshot
+    }
+    const { cache, namesAt: names } = cacheOf({ ...table, load }, 20_000)
     assert.deepEqual(await names(0), ['first'])
     table.content = rulesNamed('second')
     compiling.push(
@@ -244,7 +187,7 @@ describe('the rule cache', () => {
     )
     cache.invalidate()
     assert.deepEqual(await names(1), ['first'])
-    assert.ok(cache.current(2) instanceof RuleSet)
+    assert.ok(!(cache.current(2) instanceof Promise))
     finish()
     await cache.reload(3)
     assert.deepEqual(await names(3), ['second'])

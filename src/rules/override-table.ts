@@ -1,0 +1,67 @@
+import { NetworkTable } from './network-table.js'
+import type { Override } from './override.js'
+
+/** An override in force, with the id of its row. */
+export interface ActiveOverride extends Override {
+  readonly id: number
+}
+
+/** Addresses that come again are not looked up again; forgotten together when there are too many. */
+const REMEMBERED = 10_000
+
+/** Overrides by their clients. Looking one up costs the same for one and for a hundred thousand. */
+export class OverrideTable {
+  readonly #byId = new Map<number, ActiveOverride>()
+  readonly #byNetwork = new NetworkTable<ActiveOverride>()
+  readonly #byUser = new Map<string, ActiveOverride[]>()
+  readonly #remembered = new Map<string, readonly ActiveOverride[]>()
+  #users = 0
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  /** How many of them are for users. */
+  get users(): number {
+    return this.#users
+  }
+
+  /** Fills the table: nothing is added once a request may read it. */
+  add(override: ActiveOverride): void {
+    this.#byId.set(override.id, override)
+    const { client } = override
+    if (client.kind === 'ip') {
+      this.#byNetwork.add(client, override)
+      return
+    }
+    this.#users++
+    const known = this.#byUser.get(client.id)
+    if (known === undefined) this.#byUser.set(client.id, [override])
+    else known.push(override)
+  }
+
+  get(id: number): ActiveOverride | undefined {
+    return this.#byId.get(id)
+  }
+
+  all(): Iterable<ActiveOverride> {
+    return this.#byId.values()
+  }
+
+  /** Those of all networks that contain an address, in no order. */
+  at(address: string): readonly ActiveOverride[] {
+    let overrides = this.#remembered.get(address)
+    if (overrides === undefined) {
+      overrides = this.#byNetwork.at(address)
+      if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
+      this.#remembered.set(address, overrides)
+    }
+    return overrides
+  }
+
+  of(user: string): readonly ActiveOverride[] {
+    return this.#byUser.get(user) ?? NONE
+  }
+}
+
+const NONE: readonly ActiveOverride[] = []
