@@ -1,6 +1,5 @@
 /** The one place that chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
 import { createRequire } from 'node:module'
-import { isMainThread } from 'node:worker_threads'
 import type BetterSqlite3 from 'better-sqlite3'
 import { codeOf, InvalidSettingError } from '../errors.js'
 
@@ -14,6 +13,20 @@ const require = createRequire(import.meta.url)
 const NODE_20_DRIVER = 'better-sqlite3-node20'
 
 let driver: Driver | undefined
+let hasWarned = false
+
+/** Says once in a process that its Node is past its end. */
+export function warnAboutNode20(): void {
+  if (!isNode20() || hasWarned) return
+  hasWarned = true
+  process.emitWarning('Node.js 20 has had no security fixes since April 2026: use Node.js 22 or later', {
+    code: 'FST_RATE_LIMIT_NODE_20',
+  })
+}
+
+function isNode20(): boolean {
+  return Number.parseInt(process.versions.node, 10) < 22
+}
 
 /**
  * Opens a file. The first call loads the driver, so that an app without SQLite loads none.
@@ -26,12 +39,7 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 }
 
 function loadDriver(): Driver {
-  if (Number.parseInt(process.versions.node, 10) >= 22) return require('better-sqlite3')
-  if (isMainThread) {
-    process.emitWarning('Node.js 20 has had no security fixes since April 2026: use Node.js 22 or later', {
-      code: 'FST_RATE_LIMIT_NODE_20',
-    })
-  }
+  if (!isNode20()) return require('better-sqlite3')
   try {
     return require(NODE_20_DRIVER)
   } catch (error) {
