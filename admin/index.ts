@@ -8,7 +8,7 @@ export type { AdminResource } from './resources/resource.js'
 
 /**
  * The panel in which operators edit rules and overrides, below `rootPath`. Without `staff` and `isStaff` it refuses
- * everybody. It needs the packages adminjs, @adminjs/fastify and @adminjs/prisma.
+ * everybody. It needs the packages adminjs and @adminjs/fastify.
  *
  * @throws InvalidSettingError for a wrong or unknown option, or when one of those packages is not installed
  */

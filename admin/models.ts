@@ -2,7 +2,7 @@
  * The models as `@adminjs/prisma` needs them. Prisma's own description is stripped, at run time, of what is an id and what
  * is required; test/admin/models.test.ts proves that the rest agrees with it.
  */
-import type { Resource } from '@adminjs/prisma'
+import type { Resource } from './generated/adminjs-prisma.js'
 
 type Model = ConstructorParameters<typeof Resource>[0]['model']
 type Scalar = 'String' | 'Boolean' | 'Int' | 'BigInt' | 'DateTime'

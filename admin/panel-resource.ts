@@ -1,5 +1,4 @@
 import { setImmediate } from 'node:timers/promises'
-import { Resource } from '@adminjs/prisma'
 import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
 import { asActor } from '../src/rules/actor.js'
 import {
@@ -11,6 +10,7 @@ import {
   type Search,
   searchIn,
 } from './conditions.js'
+import { Resource } from './generated/adminjs-prisma.js'
 import { completedModel, type ModelName } from './models.js'
 import { explained } from './save-errors.js'
 

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from './client.js'
 import type { RevisionPoll } from './db/revision-poll.js'
+import { warnAboutNode20 } from './db/sqlite-driver.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
@@ -52,6 +53,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       'rateLimitPlugin is registered already, on this app or on one around it: once is enough',
     )
   }
+  warnAboutNode20()
   const settings = resolveSettings(options, process.env)
   const metrics = settings.enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = openDatabase(settings.database, settings.schema, settings.clock)

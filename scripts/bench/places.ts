@@ -50,14 +50,14 @@ export class Places {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  /** Needs no network: with the adapter of `prisma.config.ts` Prisma downloads no engine. */
+  /** Needs no network: with a program named for it, Prisma downloads no engine, and generating uses none. */
   async #generatePrismaClient(): Promise<string> {
     if (this.#prismaClient !== '') return this.#prismaClient
     const folder = join(this.#folder, 'prisma-client')
     const schema = join(PACKAGE_ROOT, 'scripts', 'bench', 'prisma', 'schema.prisma')
     await promisify(execFile)(process.execPath, [PRISMA, 'generate', '--schema', schema], {
       cwd: PACKAGE_ROOT,
-      env: { ...process.env, BENCH_PRISMA_CLIENT: folder },
+      env: { ...process.env, BENCH_PRISMA_CLIENT: folder, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath },
     })
     this.#prismaClient = folder
     return folder

@@ -1,6 +1,6 @@
-import { PrismaBetterSQLite3 } from '@prisma/adapter-better-sqlite3'
-import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
+import { PrismaBetterSqlite3 } from './generated/prisma/adapter-better-sqlite3.js'
+import { PrismaPg } from './generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
 import { CONNECT_TIMEOUT_MS } from './postgresql.js'
 import { sqlitePath } from './sqlite.js'
@@ -19,7 +19,7 @@ const SQLITE_BUSY_TIMEOUT_MS = 500
  */
 export function createGeneratedClient(url: string, schema: string): SqliteClient {
   if (url.startsWith('file:')) {
-    const adapter = new PrismaBetterSQLite3(
+    const adapter = new PrismaBetterSqlite3(
       { url: sqlitePath(url), timeout: SQLITE_BUSY_TIMEOUT_MS },
       { timestampFormat: 'unixepoch-ms' },
     )

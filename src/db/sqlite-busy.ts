@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import BetterSqlite3 from 'better-sqlite3'
+import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
 
 /** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
 export const BUSY_TIMEOUT_MS = 5
@@ -26,7 +26,7 @@ export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_
 export class BusyLine {
   #last: Promise<unknown> | undefined
 
-  run<T>(database: BetterSqlite3.Database, statement: () => T): Promise<T> | T {
+  run<T>(database: SqliteDatabase, statement: () => T): Promise<T> | T {
     const ahead = this.#last
     if (ahead === undefined) {
       try {
@@ -46,7 +46,7 @@ export class BusyLine {
   }
 }
 
-async function inTurn<T>(ahead: Promise<unknown> | undefined, database: BetterSqlite3.Database, statement: () => T) {
+async function inTurn<T>(ahead: Promise<unknown> | undefined, database: SqliteDatabase, statement: () => T) {
   const deadlineMs = Date.now() + BUSY_RETRY_MS
   await ahead
   return whileBusy(() => {
@@ -60,5 +60,5 @@ async function inTurn<T>(ahead: Promise<unknown> | undefined, database: BetterSq
 }
 
 function isBusy(error: unknown): boolean {
-  return error instanceof BetterSqlite3.SqliteError && /^SQLITE_(?:BUSY|LOCKED)/.test(error.code)
+  return /^SQLITE_(?:BUSY|LOCKED)/.test(sqliteCodeOf(error) ?? '')
 }

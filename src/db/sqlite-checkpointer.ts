@@ -6,7 +6,7 @@
  * writer, again for what came meanwhile, and the writer is kept out for the little that is left.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import BetterSqlite3 from 'better-sqlite3'
+import { openSqliteFile } from './sqlite-driver.js'
 import { identityOf, rows } from './sqlite-file.js'
 import type { ThreadOptions } from './sqlite-worker.js'
 
@@ -23,7 +23,7 @@ const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
 const { path, identity }: ThreadOptions = workerData
 if (identityOf(path) !== identity) throw new Error(`${path} is another file now`)
-const database = new BetterSqlite3(path, { timeout: PATIENCE_MS })
+const database = openSqliteFile(path, { timeout: PATIENCE_MS })
 const beside = database.prepare('PRAGMA wal_checkpoint(PASSIVE)')
 const alone = database.prepare('PRAGMA wal_checkpoint(FULL)')
 

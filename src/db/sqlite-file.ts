@@ -1,7 +1,7 @@
 import { closeSync, openSync, statSync } from 'node:fs'
-import BetterSqlite3 from 'better-sqlite3'
 import type { SqlConnection, SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
+import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
 /**
  * How much the write-ahead log takes (of 4 KiB each, 32 MiB in all) before it is copied into the file. Eight times
@@ -19,13 +19,13 @@ export function identityOf(path: string): string {
 }
 
 export function createSqliteFile(path: string): SqliteFile & { identity(): string | undefined } {
-  const statements = new Map<string, BetterSqlite3.Statement>()
+  const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
-  let connection: Promise<BetterSqlite3.Database> | undefined
+  let connection: Promise<SqliteDatabase> | undefined
   let identity: string | undefined
 
   // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
-  function open(): Promise<BetterSqlite3.Database> {
+  function open(): Promise<SqliteDatabase> {
     connection ??= whileBusy(() => {
       const database = openSqlite(path)
       identity = identityOf(path)
@@ -37,7 +37,7 @@ export function createSqliteFile(path: string): SqliteFile & { identity(): strin
     return connection
   }
 
-  function prepare(database: BetterSqlite3.Database, sql: string): BetterSqlite3.Statement {
+  function prepare(database: SqliteDatabase, sql: string): SqliteStatement {
     let statement = statements.get(sql)
     if (statement === undefined) {
       statement = database.prepare(sql)
@@ -99,9 +99,9 @@ function createForOwner(path: string): void {
 }
 
 /** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
-export function openSqlite(path: string): BetterSqlite3.Database {
+export function openSqlite(path: string): SqliteDatabase {
   createForOwner(path)
-  const database = new BetterSqlite3(path, { timeout: BUSY_TIMEOUT_MS })
+  const database = openSqliteFile(path, { timeout: BUSY_TIMEOUT_MS })
   try {
     if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
     database.pragma('synchronous = NORMAL')

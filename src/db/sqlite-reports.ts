@@ -1,6 +1,6 @@
-import type BetterSqlite3 from 'better-sqlite3'
 import type { Query, SqlConnection } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
+import type { SqliteDatabase } from './sqlite-driver.js'
 import { identityOf, openSqlite } from './sqlite-file.js'
 import { type SqliteThread, startSqliteThread } from './sqlite-thread.js'
 import { inTransaction } from './sqlite-transaction.js'
@@ -14,7 +14,7 @@ const REPORTS_BEFORE_THREAD = 1
  * that is not ready, or where none can start, this thread reads.
  */
 export function createSqliteReports(path: string): Pick<SqlConnection, 'snapshot' | 'close'> {
-  let here: BetterSqlite3.Database | undefined
+  let here: SqliteDatabase | undefined
   let thread: SqliteThread | undefined
   let read = 0
   let isAllowed = true

@@ -1,5 +1,5 @@
-import BetterSqlite3 from 'better-sqlite3'
 import type { SqlValue } from './dialect.js'
+import { createSqliteError } from './sqlite-driver.js'
 import type { SqliteFile } from './sqlite-file.js'
 import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
@@ -123,5 +123,5 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
 }
 
 function errorOf(message: string, code: string | null): Error {
-  return code === null ? new Error(message) : new BetterSqlite3.SqliteError(message, code)
+  return code === null ? new Error(message) : createSqliteError(message, code)
 }

@@ -1,11 +1,11 @@
-import type BetterSqlite3 from 'better-sqlite3'
 import type { Query, SqlValue } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
+import type { SqliteDatabase } from './sqlite-driver.js'
 import { named, rows } from './sqlite-file.js'
 
 /** Runs `work` in one transaction. */
 export async function inTransaction<T>(
-  database: BetterSqlite3.Database,
+  database: SqliteDatabase,
   begin: string,
   work: (query: Query) => Promise<T>,
 ): Promise<T> {
@@ -22,7 +22,7 @@ export async function inTransaction<T>(
   }
 }
 
-export function runOnce(database: BetterSqlite3.Database, sql: string, parameters: readonly SqlValue[]): unknown[] {
+export function runOnce(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
   const statement = database.prepare(sql)
   if (statement.reader) return statement.all(named(parameters))
   statement.run(named(parameters))

@@ -1,8 +1,8 @@
 /** The other end of `sqlite-thread.ts`: a connection on a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads'
-import BetterSqlite3 from 'better-sqlite3'
 import type { SqlValue } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
+import { sqliteCodeOf } from './sqlite-driver.js'
 import { CHECKPOINT_PAGES, createSqliteFile, identityOf } from './sqlite-file.js'
 
 /** The file, and what `identityOf` it was when the process opened it. */
@@ -63,8 +63,7 @@ async function answer({ id, sql, parameters, reads }: Statement): Promise<Answer
     if (!onlyReads) checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {
-    const code = error instanceof BetterSqlite3.SqliteError ? error.code : null
-    return { id, message: error instanceof Error ? error.message : String(error), code }
+    return { id, message: error instanceof Error ? error.message : String(error), code: sqliteCodeOf(error) ?? null }
   }
 }
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import BetterSqlite3 from 'better-sqlite3'
 import type { Dialect, SqlConnection, Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
+import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
 import { openSqlite } from './sqlite-file.js'
 import { createSqliteReports } from './sqlite-reports.js'
 import { createSqliteStatements } from './sqlite-statements.js'
@@ -87,7 +87,7 @@ export function createSqliteConnection(path: string): SqlConnection {
 }
 
 /** Takes the steps at once, so that nothing else of this process runs in between. */
-function takeStepsNow<T>(database: BetterSqlite3.Database, steps: Steps<T>): T {
+function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
   let next = steps.next()
   while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
   return next.value
@@ -97,7 +97,7 @@ function takeStepsNow<T>(database: BetterSqlite3.Database, steps: Steps<T>): T {
 export function unusableFileRemedy(error: unknown): string | undefined {
   // The driver's own check, before SQLite is asked.
   const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
-  const code = error instanceof BetterSqlite3.SqliteError ? error.code : ''
+  const code = sqliteCodeOf(error) ?? ''
   if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
   if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
     return 'give a file in a folder that exists and can be written to'

@@ -2,7 +2,7 @@ import type { GeneratedClient } from '../db/client.js'
 
 /**
  * The client to ask beside a write: inside of an interactive transaction the transaction's own, since no other
- * sees what it has written. Prisma tells an extension about it only here, and the version of Prisma is pinned.
+ * sees what it has written. Prisma tells an extension about it only here, and the version of Prisma is the one that this package is built with.
  *
  * @param call what the query extension was called with
  * @throws Error where this version of Prisma does not tell: any other client could read something else, or wait for
@@ -21,7 +21,5 @@ export function clientBeside(client: GeneratedClient, call: object): GeneratedCl
 }
 
 function unknownPrisma(missing: string): Error {
-  return new Error(
-    `A rule or an override cannot be checked before it is written: this version of @prisma/client has no ${missing}. Install the version that fastify-smart-ratelimit depends on`,
-  )
+  return new Error(`A rule or an override cannot be checked before it is written: Prisma's runtime has no ${missing}`)
 }

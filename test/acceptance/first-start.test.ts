@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import BetterSqlite3 from 'better-sqlite3'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 
 const PLUGIN = moduleUrl('src/index')
@@ -62,7 +62,7 @@ test('with no option at all a client gets 100 requests a minute, counted in rate
   assert.equal(seen.logged, 0)
 
   assert.ok((await readdir(folder)).includes('ratelimit.db'))
-  const file = new BetterSqlite3(join(folder, 'ratelimit.db'), { readonly: true })
+  const file = openSqliteFile(join(folder, 'ratelimit.db'), { readonly: true })
   t.after(() => file.close())
   const counted = file.prepare('SELECT key FROM rate_limit_counter WHERE count > 100')
   assert.deepEqual(counted.all(), [{ key: 'ip:127.0.0.1' }])

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import BetterSqlite3 from 'better-sqlite3'
 import { databaseOf } from '../../src/db/database.js'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
@@ -137,7 +137,7 @@ async function limitPages(apps: readonly TestApp[], pages: number): Promise<void
 async function openFile(t: TestContext) {
   const { url } = await openDatabase(t, 'sqlite')
   const path = url.slice('file:'.length)
-  const other = new BetterSqlite3(path)
+  const other = openSqliteFile(path)
   atEnd(t, () => other.close())
   return { url, path, other }
 }

@@ -1,7 +1,7 @@
 /** The database is away, slow, locked or empty: requests are answered all the same, and all is well when it is back. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import BetterSqlite3 from 'better-sqlite3'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import type { RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
@@ -138,7 +138,7 @@ test('while another connection holds the write lock of the SQLite file, requests
     database,
     plugin: { storeTimeoutMs: 100, logEvents: true, middleware: { defaultRate: '5/h' } },
   })
-  const other = new BetterSqlite3(database.url.slice('file:'.length))
+  const other = openSqliteFile(database.url.slice('file:'.length))
   atEnd(t, () => other.close())
   assert.deepEqual(await statuses(2, '/'), [200, 200])
   await app.smartRateLimit.events.flush()
@@ -172,7 +172,7 @@ test('while another connection holds the write lock of the SQLite file, requests
 test('a lock that is held for 100 ms only delays: nothing is refused, lost or logged', async (t) => {
   const database = await openDatabase(t, 'sqlite')
   const { statuses, log, app } = await startApp(t, { database, plugin: { logEvents: true } })
-  const other = new BetterSqlite3(database.url.slice('file:'.length))
+  const other = openSqliteFile(database.url.slice('file:'.length))
   atEnd(t, () => other.close())
   await statuses(1, '/')
   other.exec('BEGIN IMMEDIATE')

@@ -234,13 +234,13 @@ test('options that are wrong, unknown or contradict each other are refused at st
 })
 
 test('the host may use AdminJS and its Prisma adapter for itself', async (t) => {
-  const { AdminJS, ComponentLoader } = await import('adminjs')
+  const { AdminJS, BaseDatabase, ComponentLoader } = await import('adminjs')
   const app = Fastify({ pluginTimeout: 60_000 })
   await withLimits(t, app)
   await app.register(adminPlugin, { isStaff: () => true })
   await app.ready()
-  const { Database, Resource } = await import('@adminjs/prisma')
-  AdminJS.registerAdapter({ Database, Resource })
+  const { Resource } = await import('../../admin/generated/adminjs-prisma.js')
+  AdminJS.registerAdapter({ Database: BaseDatabase, Resource })
   const { createAdminResources } = await import('../../admin/index.js')
   const componentLoader = new ComponentLoader()
   const admin = new AdminJS({ componentLoader, resources: await createAdminResources(app, componentLoader) })

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import BetterSqlite3 from 'better-sqlite3'
 import pg from 'pg'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
 import { verifyRollups } from '../../src/analytics/verify-rollups.js'
@@ -11,7 +10,7 @@ import { reportsOf } from '../../src/analytics/window.js'
 import { DAY_MS, HOUR_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
 import { sqlitePath } from '../../src/db/sqlite.js'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 
@@ -19,6 +18,7 @@ import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { LOADER, moduleUrl } from '../support/modules.js'
 import { foldRollups } from '../support/rollups.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
@@ -271,7 +271,7 @@ test('on SQLite, rows that others take the place of are noticed, however they do
     for (const [before, ...then] of ways) {
       const { database, url, close } = await openTestDatabase('sqlite')
       atEnd(t, close)
-      const host = new BetterSqlite3(sqlitePath(url))
+      const host = openSqliteFile(sqlitePath(url))
       host.pragma(`recursive_triggers = ${recursive}`)
       for (const sql of [insert(5, '/'), before, ...then]) host.exec(sql)
       host.close()
@@ -284,16 +284,17 @@ test('on SQLite, four processes that write at once lose nothing', async (t) => {
   const { database, url, close } = await openTestDatabase('sqlite')
   atEnd(t, close)
   const writer = `
-    const database = require('better-sqlite3')(process.argv[1], { timeout: 10_000 })
+    import { openSqliteFile } from ${JSON.stringify(moduleUrl('src/db/sqlite-driver'))}
+    const database = openSqliteFile(process.argv[1], { timeout: 10_000 })
     for (let round = 0; round < 30; round++) {
       database.exec(\`INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
         SELECT ${NOW_MS} - i * 600000, 'user:' || i % 20, '/' || i % 20, 'GET', i % 2, 1, 1 FROM n;
         DELETE FROM rate_limit_event WHERE id IN (SELECT id FROM rate_limit_event ORDER BY random() LIMIT 10)\`)
     }`
-  const options = { cwd: PACKAGE_ROOT }
+  const args = [...LOADER, '--input-type=module', '-e', writer, sqlitePath(url)]
   const run = promisify(execFile)
-  await Promise.all(Array.from({ length: 4 }, () => run(process.execPath, ['-e', writer, sqlitePath(url)], options)))
+  await Promise.all(Array.from({ length: 4 }, () => run(process.execPath, args)))
   assert.equal(await rowsOf(database, 'rate_limit_event'), 4 * 30 * 90)
   await compareNowAndFolded(database)
 })

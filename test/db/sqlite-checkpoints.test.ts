@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import BetterSqlite3 from 'better-sqlite3'
 import { createCheckpoints, ROWS_PER_CHECKPOINT } from '../../src/db/sqlite-checkpoints.js'
+import { openSqliteFile, type SqliteDatabase } from '../../src/db/sqlite-driver.js'
 import { identityOf } from '../../src/db/sqlite-file.js'
 import { atEnd } from '../support/at-end.js'
 import { openTestDatabase } from '../support/databases.js'
@@ -51,7 +51,7 @@ async function startWriter(t: TestContext) {
   const { url, close } = await openTestDatabase('sqlite')
   atEnd(t, close)
   const path = url.slice('file:'.length)
-  const writer = new BetterSqlite3(path)
+  const writer = openSqliteFile(path)
   atEnd(t, () => writer.close())
   writer.pragma('wal_autocheckpoint = 0')
   write(writer)
@@ -63,6 +63,6 @@ async function startWriter(t: TestContext) {
 
 let rows = 0
 
-function write(writer: BetterSqlite3.Database): void {
+function write(writer: SqliteDatabase): void {
   writer.exec(`INSERT INTO rate_limit_staff_session VALUES ('id-${rows++}', 'account', 1)`)
 }

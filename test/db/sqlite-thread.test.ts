@@ -7,8 +7,8 @@ import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import workerThreads from 'node:worker_threads'
-import BetterSqlite3 from 'better-sqlite3'
 import type { Database } from '../../src/db/database.js'
+import { openSqliteFile, sqliteCodeOf } from '../../src/db/sqlite-driver.js'
 import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { CLOSE_TIMEOUT_MS } from '../../src/db/sqlite-thread.js'
 import { MissingTableError } from '../../src/errors.js'
@@ -39,7 +39,7 @@ test('the statements of a busy server leave its thread, and what they answer sta
   await assert.rejects(database.query('SELECT * FROM nowhere'), MissingTableError)
   await assert.rejects(
     database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)"),
-    (error) => error instanceof BetterSqlite3.SqliteError && error.code === 'SQLITE_CONSTRAINT_PRIMARYKEY',
+    (error) => sqliteCodeOf(error) === 'SQLITE_CONSTRAINT_PRIMARYKEY',
   )
   assert.deepEqual(count.statements, [])
 })
@@ -77,7 +77,7 @@ test('a process that may start no thread goes on without, and never tries again'
 
 test('when the thread crashes the statements it had fail, and all later ones run', async (t) => {
   const { database, thread, path } = await startThread(t)
-  const other = new BetterSqlite3(path)
+  const other = openSqliteFile(path)
   atEnd(t, () => other.close())
   other.exec('BEGIN IMMEDIATE')
   const stuck = assert.rejects(database.execute('DELETE FROM rate_limit_counter'), /thread .* ended/)
@@ -111,7 +111,7 @@ test('when the thread of reports crashes in the midst of one, that one fails, an
 
 test('a file that another process has locked holds up neither the event loop nor the closing', async (t) => {
   const { database, path } = await startThread(t)
-  const other = new BetterSqlite3(path)
+  const other = openSqliteFile(path)
   atEnd(t, () => other.close())
   other.exec('BEGIN IMMEDIATE')
   const stuck = assert.rejects(database.execute('DELETE FROM rate_limit_counter'))
@@ -152,7 +152,7 @@ test('a file that is replaced when its thread has just become ready is used on b
   for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, `${path}.old${suffix}`)
   await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
 
-  const old = new BetterSqlite3(`${path}.old`)
+  const old = openSqliteFile(`${path}.old`)
   atEnd(t, () => old.close())
   assert.deepEqual(old.prepare('SELECT id_hash FROM rate_limit_staff_session').all(), [{ id_hash: 'a' }])
 })

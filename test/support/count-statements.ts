@@ -1,5 +1,5 @@
-import BetterSqlite3 from 'better-sqlite3'
 import pg from 'pg'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 
 export interface StatementCount {
   /** The statements that were run, on any connection of this process, Prisma's too. */
@@ -23,14 +23,14 @@ export function countStatements(): StatementCount {
 }
 
 function watchSqlite(statements: string[]): (() => void)[] {
-  const database = new BetterSqlite3(':memory:')
+  const database = openSqliteFile(':memory:')
   const prototypes: [object, string, (self: object, sql: unknown) => unknown][] = [
     ...['run', 'get', 'all', 'iterate'].map((name): (typeof prototypes)[number] => [
       Object.getPrototypeOf(database.prepare('SELECT 1')),
       name,
       (self) => Reflect.get(self, 'source'),
     ]),
-    [BetterSqlite3.prototype, 'exec', (_self, sql) => sql],
+    [Object.getPrototypeOf(database), 'exec', (_self, sql) => sql],
   ]
   database.close()
   return prototypes.map(([prototype, name, sqlOf]) =>

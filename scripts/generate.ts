@@ -1,0 +1,166 @@
+/**
+ * Part of every build: generates the Prisma clients, and bundles what this package takes of Prisma's runtime, of its
+ * drivers' adapters and of AdminJS's adapter for Prisma. So none of these is installed with this package, `@prisma/client`
+ * (72 MB, of which a server runs a twentieth) above all, and the host's own Prisma may be of any version.
+ */
+import { execFile } from 'node:child_process'
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join, relative, sep } from 'node:path'
+import { promisify } from 'node:util'
+import { build, type Plugin } from 'esbuild'
+import { PACKAGE_ROOT } from '../src/package-root.js'
+
+const PACKAGES = join(PACKAGE_ROOT, 'node_modules')
+const RUNTIME = join(PACKAGES, '@prisma', 'client', 'runtime')
+const CLIENTS = join(PACKAGE_ROOT, 'src', 'db', 'generated')
+const PRISMA = join(CLIENTS, 'prisma')
+const ADMIN = join(PACKAGE_ROOT, 'admin', 'generated')
+const PROVIDERS = ['sqlite', 'postgresql'] as const
+
+/** Prisma's adapter opens files with the driver that this package chooses: two in one process would break file locks. */
+const ONE_SQLITE_DRIVER = replace(
+  'better-sqlite3',
+  `import { openSqliteFile } from '../../sqlite-driver.js'
+   export default function Database(path, options) { return openSqliteFile(path, options) }`,
+)
+
+/** The adapter looks into the client of a host for enums, of which this package has none. */
+const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
+
+/** Puts a module in the place of a package. What it imports is left to be imported from the bundle. */
+function replace(name: string, contents: string): Plugin {
+  return {
+    name: `replace ${name}`,
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: new RegExp(`^${name}$`) }, () => ({ path: name, namespace: 'replaced' }))
+      onResolve({ filter: /^/, namespace: 'replaced' }, ({ path }) => ({ path, external: true }))
+      onLoad({ filter: /^/, namespace: 'replaced' }, () => ({ contents }))
+    },
+  }
+}
+
+/** Writes the modules of one client. They import the bundled runtime. */
+async function generateClient(provider: (typeof PROVIDERS)[number]): Promise<void> {
+  const folder = join(CLIENTS, provider)
+  await rm(folder, { recursive: true, force: true })
+  await promisify(execFile)(
+    process.execPath,
+    [join(PACKAGES, 'prisma', 'build', 'index.js'), 'generate', '--schema', `prisma/${provider}/schema.prisma`],
+    {
+      cwd: PACKAGE_ROOT,
+      // The command would fetch an engine that generating does not use, and look for news. Any program stands for it.
+      env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' },
+    },
+  )
+  for (const name of await readdir(folder, { recursive: true })) {
+    const path = join(folder, name)
+    if (/browser\.ts$/i.test(name)) await rm(path)
+    else if (name.endsWith('.ts')) await writeFile(path, adapted(await readFile(path, 'utf8'), dirname(path)))
+  }
+}
+
+/** A module that Prisma generated, without what it leaves in the globals of the host. */
+function adapted(source: string, folder: string): string {
+  const runtime = relative(folder, PRISMA).replaceAll(sep, '/')
+  return source
+    .replace(/^globalThis\['__dirname'\] = .*$/m, '')
+    .replaceAll('"@prisma/client/runtime/client"', `"${runtime}/client.js"`)
+    .replaceAll('"@prisma/client/runtime/', `"${runtime}/`)
+}
+
+/** Copies types, which name their packages, so that they name the bundled ones. */
+async function copyTypes(from: string, to: string, names: Readonly<Record<string, string>>): Promise<void> {
+  const types = await readFile(from, 'utf8')
+  await writeFile(
+    to,
+    types.replace(/(?<=from ')[^']+(?=')/g, (name) => names[name] ?? name),
+  )
+}
+
+/** Bundles one module, and answers the packages it is made of. */
+async function bundle(
+  contents: string,
+  outfile: string,
+  external: string[],
+  plugins: Plugin[] = [],
+): Promise<string[]> {
+  const { metafile } = await build({
+    stdin: { contents, resolveDir: PACKAGE_ROOT },
+    bundle: true,
+    platform: 'node',
+    target: 'node20.19',
+    format: 'esm',
+    outfile,
+    external,
+    plugins,
+    metafile: true,
+    absWorkingDir: PACKAGE_ROOT,
+    logLevel: 'warning',
+  })
+  const packages = Object.keys(metafile.inputs).flatMap(
+    (path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
+  )
+  return [...new Set(packages)]
+}
+
+/** What the licenses ask for: their texts beside the code. */
+async function writeLicenses(folder: string, packages: Iterable<string>): Promise<void> {
+  const namesByText = new Map<string, string[]>()
+  for (const name of [...new Set(packages)].sort()) {
+    const file = (await readdir(join(PACKAGES, name))).find((each) => /^licen[cs]e/i.test(each))
+    if (file === undefined) throw new Error(`${name} has no license to be shipped with it`)
+    const text = (await readFile(join(PACKAGES, name, file), 'utf8')).trim()
+    namesByText.set(text, [...(namesByText.get(text) ?? []), name])
+  }
+  const parts = [...namesByText].map(([text, names]) => `${names.join(', ')}\n\n${text}\n`)
+  await writeFile(join(folder, 'LICENSES.txt'), parts.join(`\n${'-'.repeat(80)}\n\n`))
+}
+
+async function bundlePrisma(): Promise<void> {
+  await mkdir(PRISMA, { recursive: true })
+  const packages = await Promise.all([
+    bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), []),
+    bundle(`export { PrismaPg } from '@prisma/adapter-pg'`, join(PRISMA, 'adapter-pg.js'), ['pg']),
+    bundle(
+      `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'`,
+      join(PRISMA, 'adapter-better-sqlite3.js'),
+      [],
+      [ONE_SQLITE_DRIVER],
+    ),
+  ])
+  await writeLicenses(PRISMA, packages.flat())
+  const utilities = join(PACKAGES, '@prisma', 'client-runtime-utils', 'dist', 'index.d.mts')
+  await copyTypes(join(RUNTIME, 'client.d.mts'), join(PRISMA, 'client.d.ts'), {
+    '@prisma/client-runtime-utils': './client-runtime-utils.js',
+  })
+  await copyFile(utilities, join(PRISMA, 'client-runtime-utils.d.ts'))
+  for (const name of ['adapter-pg', 'adapter-better-sqlite3']) {
+    await writeFile(join(PRISMA, `${name}.d.ts`), `export * from '@prisma/${name}'\n`)
+  }
+  for (const provider of PROVIDERS) {
+    for (const ending of ['mjs', 'wasm-base64.mjs']) {
+      const name = `query_compiler_small_bg.${provider}.${ending}`
+      await copyFile(join(RUNTIME, name), join(PRISMA, name))
+    }
+  }
+}
+
+async function bundleAdminAdapter(): Promise<void> {
+  await mkdir(ADMIN, { recursive: true })
+  const packages = await bundle(
+    `export { Resource } from '@adminjs/prisma'`,
+    join(ADMIN, 'adminjs-prisma.js'),
+    ['adminjs'],
+    [NO_ENUMS],
+  )
+  await writeLicenses(ADMIN, packages)
+  const types = join(PACKAGES, '@adminjs', 'prisma', 'lib')
+  const names = {
+    '@prisma/client': '../../src/db/generated/sqlite/client.js',
+    '@prisma/client/runtime/library.js': '../../src/db/generated/prisma/client.js',
+  }
+  await copyTypes(join(types, 'Resource.d.ts'), join(ADMIN, 'adminjs-prisma.d.ts'), names)
+  for (const name of ['Property.d.ts', 'types.d.ts']) await copyTypes(join(types, name), join(ADMIN, name), names)
+}
+
+await Promise.all([...PROVIDERS.map(generateClient), bundlePrisma(), bundleAdminAdapter()])

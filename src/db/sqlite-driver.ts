@@ -1,0 +1,63 @@
+/** The one place that chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
+import { createRequire } from 'node:module'
+import type BetterSqlite3 from 'better-sqlite3'
+import { codeOf, InvalidSettingError } from '../errors.js'
+
+export type SqliteDatabase = BetterSqlite3.Database
+export type SqliteStatement = BetterSqlite3.Statement
+type Driver = typeof BetterSqlite3
+
+const require = createRequire(import.meta.url)
+
+/** The driver for Node 20, on which the other one ends the process when it is loaded. */
+const NODE_20_DRIVER = 'better-sqlite3-node20'
+
+let driver: Driver | undefined
+let hasWarned = false
+
+/** Says once in a process that its Node is past its end. */
+export function warnAboutNode20(): void {
+  if (!isNode20() || hasWarned) return
+  hasWarned = true
+  process.emitWarning('Node.js 20 has had no security fixes since April 2026: use Node.js 22 or later', {
+    code: 'FST_RATE_LIMIT_NODE_20',
+  })
+}
+
+function isNode20(): boolean {
+  return Number.parseInt(process.versions.node, 10) < 22
+}
+
+/**
+ * Opens a file. The first call loads the driver, so that an app without SQLite loads none.
+ *
+ * @throws InvalidSettingError on Node 20 when the driver for it is not installed
+ */
+export function openSqliteFile(path: string, options?: BetterSqlite3.Options): SqliteDatabase {
+  driver ??= loadDriver()
+  return new driver(path, options)
+}
+
+function loadDriver(): Driver {
+  if (!isNode20()) return require('better-sqlite3')
+  try {
+    return require(NODE_20_DRIVER)
+  } catch (error) {
+    if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error
+    throw new InvalidSettingError(
+      `SQLite on Node.js 20 needs an older driver: run "npm install ${NODE_20_DRIVER}@npm:better-sqlite3@12", or use Node.js 22 or later`,
+      { cause: error },
+    )
+  }
+}
+
+/** SQLite's name of an error, `SQLITE_BUSY` for example; undefined for an error of anything else. */
+export function sqliteCodeOf(error: unknown): string | undefined {
+  return driver !== undefined && error instanceof driver.SqliteError ? error.code : undefined
+}
+
+/** An error of SQLite whose class was lost on the way from another thread. */
+export function createSqliteError(message: string, code: string): Error {
+  driver ??= loadDriver()
+  return new driver.SqliteError(message, code)
+}
