@@ -10,6 +10,7 @@ import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
+import { warnOfTrustedHops } from './http/trust-proxy.js'
 import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
 import type { RateLimitOptions } from './options.js'
@@ -43,7 +44,7 @@ const CLOSE_TIMEOUT_MS = 5_000
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
@@ -71,6 +72,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const steps = createSteps({ app, settings, router, addresses, limiter, ...inForce, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
+    warnOfTrustedHops(app)
     if (needsDatabase(settings)) await prepareDatabase(opened, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))

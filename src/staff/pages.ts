@@ -58,7 +58,8 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     },
     defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
   })
-  const render = app.getDecorator<RenderPage>(DECORATOR)
+  // Fastify's `getDecorator` came with 5.3.
+  const render: RenderPage = Reflect.get(app, DECORATOR)
   const templates: Readonly<Record<PageName, string>> = {
     dashboard: file('dashboard.hbs'),
     offender: file('offender.hbs'),
