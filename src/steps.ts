@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import type { EventLog } from './events/event-log.js'
 import { after } from './http/after.js'
 import { createAsk } from './http/ask.js'
@@ -18,7 +18,8 @@ import {
   limitOfOverride,
   limitOfRule,
 } from './http/limits.js'
-import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
+import { createOnRequest, type OnRequestSteps } from './http/on-request.js'
+import { createPreflights } from './http/preflight.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
@@ -77,9 +78,10 @@ export function createSteps(parts: StepParts) {
   })
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
+  const costOf = (request: FastifyRequest, path: string) => (isSkipped(path) ? 0 : routeCost.of(request))
   const onRequest: OnRequestSteps = {
     path,
-    cost: (request, path) => (isSkipped(path) ? 0 : routeCost.of(request)),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
     decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
@@ -87,6 +89,13 @@ export function createSteps(parts: StepParts) {
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed,
   }
+
+  const preflights = createPreflights(
+    createOnRequest({
+      ...onRequest,
+      cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
+    }),
+  )
 
   function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
     const { key, ...resolved } = resolveRouteLimit(options)
@@ -109,8 +118,9 @@ export function createSteps(parts: StepParts) {
 
   let pricedRoutes = 0
   /** Checks a route's config when it is declared, and takes note of the route. */
-  function noteRoute(route: RouteOptions): void {
+  function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
+    if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
     routeCost.check(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import fastifyWebsocket from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
-import { startApp } from '../support/build-app.js'
+import { okRoutes, startApp } from '../support/build-app.js'
 
 const ONCE = { defaultRate: '1/m' }
 const UPGRADE = [
@@ -43,5 +44,93 @@ test('a refused upgrade ends its connection, so that the app can close, in eithe
     assert.match(await text(client), /^HTTP\/1\.1 429 /, order)
     await app.close()
     client.destroy()
+  }
+})
+
+const PREFLIGHT = {
+  method: 'OPTIONS',
+  headers: { origin: 'https://shop.example', 'access-control-request-method': 'POST' },
+}
+
+/** An app with @fastify/cors behind the plugin, and `/all`, which answers OPTIONS itself. */
+function startWithCors(
+  t: TestContext,
+  cors: FastifyCorsOptions | null,
+  hook: 'onRequest' | 'preHandler' = 'onRequest',
+) {
+  return startApp(t, {
+    database: null,
+    plugin: { hook, middleware: { defaultRate: '2/m' } },
+    routes: async (app) => {
+      if (cors !== null) await app.register(fastifyCors, cors)
+      okRoutes(app)
+      app.all('/all', async () => 'ok')
+    },
+  })
+}
+
+for (const hook of ['onRequest', 'preHandler'] as const) {
+  test(`a preflight that @fastify/cors answers is not counted, in its own scope too: ${hook}`, async (t) => {
+    const { request, statuses } = await startWithCors(t, {}, hook)
+    for (const path of ['/', '/all', '/missing']) {
+      assert.deepEqual(await statuses(4, path, PREFLIGHT), [204, 204, 204, 204], path)
+      assert.equal((await request(path, PREFLIGHT)).headers['x-ratelimit-limit'], undefined)
+    }
+    const { status, headers } = await request('/', { headers: PREFLIGHT.headers })
+    assert.deepEqual([status, headers['x-ratelimit-remaining']], [200, '1'])
+
+    const scoped = await startApp(t, {
+      database: null,
+      plugin: { hook, middleware: { defaultRate: '2/m' } },
+      routes: (app) => {
+        app.register(async (scope) => void (await scope.register(fastifyCors)), { prefix: '/in' })
+        app.all('/out', async () => 'ok')
+      },
+    })
+    assert.deepEqual(await scoped.statuses(4, '/in/x', PREFLIGHT), [204, 204, 204, 204])
+    assert.deepEqual(await scoped.statuses(3, '/out', PREFLIGHT), [200, 200, 429])
+  })
+}
+
+const NOT_ANSWERED: readonly [host: string, cors: FastifyCorsOptions | null][] = [
+  ['without @fastify/cors', null],
+  ['where @fastify/cors leaves preflights alone', { preflight: false }],
+  ['where @fastify/cors goes on with preflights', { preflightContinue: true }],
+  ['where @fastify/cors is off', { origin: false }],
+  ['where @fastify/cors is off for that origin', { origin: (_origin, done) => done(null, false) }],
+]
+for (const [host, cors] of NOT_ANSWERED) {
+  test(`a preflight counts ${host}`, async (t) => {
+    for (const path of ['/all', '/']) {
+      const { request, statuses } = await startWithCors(t, cors)
+      assert.equal((await request(path, PREFLIGHT)).headers['x-ratelimit-remaining'], '1', path)
+      assert.deepEqual((await statuses(2, path, PREFLIGHT)).at(-1), 429, path)
+      assert.equal((await request('/')).status, 429)
+    }
+  })
+}
+
+test('what only looks like a preflight counts: credentials that another hook may look at, and OPTIONS alone', async (t) => {
+  for (const headers of [
+    { ...PREFLIGHT.headers, authorization: 'Bearer guess' },
+    { ...PREFLIGHT.headers, cookie: 'session=guess' },
+    { origin: PREFLIGHT.headers.origin },
+    { 'access-control-request-method': 'POST' },
+    {},
+  ]) {
+    const { statuses } = await startWithCors(t, { strictPreflight: false })
+    assert.deepEqual(
+      await statuses(3, '/all', { method: 'OPTIONS', headers }),
+      [204, 204, 429],
+      JSON.stringify(headers),
+    )
+  }
+})
+
+test('an answer to a preflight that is refused has the headers of @fastify/cors', async (t) => {
+  const { request } = await startWithCors(t, { preflightContinue: true })
+  for (const expected of [200, 200, 429]) {
+    const { status, headers } = await request('/all', PREFLIGHT)
+    assert.deepEqual([status, headers['access-control-allow-origin']], [expected, '*'])
   }
 })
