@@ -23,7 +23,7 @@ import { createPreflights } from './http/preflight.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
-import { createRequestUser } from './http/request-user.js'
+import { createLateUserWarning, createRequestUser } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
@@ -62,6 +62,7 @@ export function createSteps(parts: StepParts) {
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
+  const keys = keyOptions(parts)
   const isSkipped = (path: string): boolean => !settings.enabled || skipped.find(path) !== undefined
   const path = createRequestPath(router)
   const decideSteps = {
@@ -73,8 +74,8 @@ export function createSteps(parts: StepParts) {
   }
   const decide = createDecide({
     ...decideSteps,
-    ...createOverrides(parts, warnOfUsers),
-    limit: createLimit(parts, warnOfUsers),
+    ...createOverrides(parts, keys, warnOfUsers),
+    limit: createLimit(parts, keys, warnOfUsers),
   })
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
@@ -105,7 +106,7 @@ export function createSteps(parts: StepParts) {
       ...decideSteps,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       headers: settings.headers,
-      keyOf: createKeyOf(key, 'limit.key', keyOptions(parts)),
+      keyOf: createKeyOf(key, 'limit.key', keys),
       scopes,
       router,
       log,
@@ -145,8 +146,12 @@ function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
 }
 
-function keyOptions({ app: { log }, settings: { hashSecret } }: StepParts): KeyOptions {
-  return { log, hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret) }
+function keyOptions({ app: { log }, settings: { hashSecret, user } }: StepParts): KeyOptions {
+  return {
+    log,
+    hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
+    users: createLateUserWarning(user, log),
+  }
 }
 
 function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
@@ -154,10 +159,9 @@ function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: Ke
 }
 
 /** Which limit holds for a request: that of the matching rule, else the static one. */
-function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['limit'] {
+function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => void): DecideSteps['limit'] {
   const { app, settings, router, rules, scopes } = parts
   const { key, ...middleware } = settings.middleware
-  const options = keyOptions(parts)
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
 
   const staticLimit = createStaticLimits({
@@ -183,9 +187,11 @@ function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['li
 }
 
 /** Which overrides are in force, and what they hold a request to. */
-function createOverrides(parts: StepParts, warnOfUsers: () => void): Pick<DecideSteps, 'overrides' | 'overrideLimit'> {
-  const { settings, overrides } = parts
-  const options = keyOptions(parts)
+function createOverrides(
+  { settings, overrides }: StepParts,
+  options: KeyOptions,
+  warnOfUsers: () => void,
+): Pick<DecideSteps, 'overrides' | 'overrideLimit'> {
   const overrideLimit = rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
   if (!settings.useDynamicRules) return { overrides: () => NO_OVERRIDES, overrideLimit }
   function checkUsers(set: OverrideSet): OverrideSet {

@@ -5,8 +5,9 @@ import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import fastifyWebsocket from '@fastify/websocket'
-import type { FastifyInstance } from 'fastify'
-import { okRoutes, startApp } from '../support/build-app.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { RateLimitOptions } from '../../src/index.js'
+import { okRoutes, startApp, WARN } from '../support/build-app.js'
 
 const ONCE = { defaultRate: '1/m' }
 const UPGRADE = [
@@ -133,4 +134,73 @@ test('an answer to a preflight that is refused has the headers of @fastify/cors'
     const { status, headers } = await request('/all', PREFLIGHT)
     assert.deepEqual([status, headers['access-control-allow-origin']], [expected, '*'])
   }
+})
+
+const LATE_USER = /get their users after their limit was checked.*before rateLimitPlugin.*preHandler/
+
+/** Signs in whose header `x-user` says so. */
+function authenticate(hook: 'onRequest' | 'preHandler', property = 'user') {
+  return (app: FastifyInstance) => {
+    if (!app.hasRequestDecorator(property)) app.decorateRequest(property, null)
+    app.addHook(hook, async (request: FastifyRequest) => {
+      const id = request.headers['x-user']
+      if (id !== undefined) Object.assign(request, { [property]: { id } })
+    })
+  }
+}
+
+const LATE: readonly [how: string, plugin: RateLimitOptions, authenticates: 'onRequest' | 'preHandler'][] = [
+  ['in the same hook', { hook: 'preHandler' }, 'preHandler'],
+  ['in a later hook', {}, 'preHandler'],
+  ['after the option "user" was asked', { user: (request) => Object(request).user }, 'onRequest'],
+]
+for (const [how, options, hook] of LATE) {
+  test(`users that are only known after the limit was checked are warned about once: ${how}`, async (t) => {
+    const plugin = { ...options, middleware: { key: 'user' } }
+    const routes = (app: FastifyInstance) => {
+      authenticate(hook)(app)
+      okRoutes(app)
+    }
+    const { log, statuses } = await startApp(t, { database: null, plugin, routes })
+    await statuses(5, '/', { headers: { 'x-user': '7' } })
+    assert.deepEqual(
+      log.map(({ level, msg }) => [level, LATE_USER.test(msg)]),
+      [[WARN, true]],
+    )
+  })
+}
+
+const IN_TIME: readonly [how: string, plugin: RateLimitOptions, authenticates: 'onRequest' | 'preHandler'][] = [
+  ['in the same hook', { hook: 'preHandler' }, 'preHandler'],
+  ['in an earlier hook', { hook: 'preHandler' }, 'onRequest'],
+  ['before the option "user" is asked', { user: async (request) => Object(request).user }, 'onRequest'],
+]
+for (const [how, options, hook] of IN_TIME) {
+  test(`users that are known in time are not warned about, nor requests without one: ${how}`, async (t) => {
+    const plugin = { ...options, middleware: { key: 'user' } }
+    const { log, statuses, request } = await startApp(t, { database: null, plugin, before: authenticate(hook) })
+    await statuses(3, '/')
+    await statuses(3, '/', { headers: { 'x-user': '7' } })
+    assert.equal((await request('/', { headers: { 'x-user': '7' } })).headers['x-ratelimit-remaining'], '96')
+    await statuses(3, '/')
+    assert.deepEqual(log, [])
+  })
+}
+
+test('a request that signs a user in is not warned about', async (t) => {
+  const { log, request, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { key: 'user' } },
+    before: authenticate('onRequest'),
+    routes: (app) => {
+      okRoutes(app)
+      app.post('/sign-in', async (request) => void Object.assign(request, { user: { id: 7 } }))
+    },
+  })
+  for (let count = 0; count < 5; count++) {
+    await request('/sign-in', { method: 'POST' })
+    await statuses(2, '/')
+    await request('/', { headers: { 'x-user': '7' } })
+  }
+  assert.deepEqual(log, [])
 })
