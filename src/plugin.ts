@@ -7,6 +7,7 @@ import { InvalidSettingError, MissingTableError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
+import { warnOfScope } from './http/coverage.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
@@ -77,6 +78,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(caches, settings.clock.now()))
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
+    app.addHook('onReady', async () => warnOfScope(app))
   }
   const analytics = createReports(settings, opened, app.log)
   const decoration: SmartRateLimit = {

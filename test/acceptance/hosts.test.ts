@@ -5,9 +5,11 @@ import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import fastifyWebsocket from '@fastify/websocket'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { RateLimitOptions } from '../../src/index.js'
-import { okRoutes, startApp, WARN } from '../support/build-app.js'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
+import { captureLog, okRoutes, startApp, WARN } from '../support/build-app.js'
 
 const ONCE = { defaultRate: '1/m' }
 const UPGRADE = [
@@ -204,3 +206,36 @@ test('a request that signs a user in is not warned about', async (t) => {
   }
   assert.deepEqual(log, [])
 })
+
+test('a parent plugin that hides the hook from the app is warned about; one with a prefix or fastify-plugin is not', async (t) => {
+  const warnings: Record<string, readonly string[]> = {}
+  const parents: Record<string, (app: FastifyInstance) => unknown> = {
+    'no plugin': limitRequests,
+    'a plugin': (app) => app.register(limitRequests),
+    'a plugin in a plugin': (app) => app.register(async (scope) => scope.register(limitRequests)),
+    'fastify-plugin': (app) => app.register(fastifyPlugin(async (scope: FastifyInstance) => limitRequests(scope))),
+    'a prefix': (app) => app.register(limitRequests, { prefix: '/api' }),
+  }
+  for (const [name, register] of Object.entries(parents)) {
+    const { stream, log } = captureLog()
+    const app = Fastify({ logger: { level: 'warn', stream } })
+    atEnd(t, () => app.close())
+    await register(app)
+    const { headers } = await app.inject('/missing')
+    assert.equal('x-ratelimit-limit' in headers, ['no plugin', 'fastify-plugin'].includes(name), name)
+    warnings[name] = log.map(({ msg }) => msg)
+  }
+  const warning =
+    'Rate limits cover only the plugin that registers rateLimitPlugin (limitRequests): 404s and routes outside of that plugin have no limit. Wrap that plugin in fastify-plugin, or register rateLimitPlugin on the app itself'
+  assert.deepEqual(warnings, {
+    'no plugin': [],
+    'a plugin': [warning],
+    'a plugin in a plugin': [warning],
+    'fastify-plugin': [],
+    'a prefix': [],
+  })
+})
+
+async function limitRequests(app: FastifyInstance): Promise<void> {
+  await app.register(rateLimitPlugin, { middleware: { backend: 'memory' } })
+}
