@@ -1,23 +1,20 @@
 /** The optional peers of the panel: nothing else of this package loads them. */
 import { createRequire, register } from 'node:module'
-import { InvalidSettingError, messageOf } from '../src/errors.js'
+import { unloadablePeer } from '../src/errors.js'
 
 const PEERS = ['adminjs', '@adminjs/fastify', '@adminjs/prisma'] as const
 
 /**
  * Makes the peers loadable.
  *
- * @throws InvalidSettingError naming the one that is not installed
+ * @throws InvalidSettingError naming the one that is not installed, or that fails to import
  */
 export async function preparePeers(): Promise<void> {
   const { resolve } = createRequire(import.meta.url)
   standInForPrismaClient(resolve)
   for (const peer of PEERS) {
     await import(peer).catch((error: unknown) => {
-      throw new InvalidSettingError(
-        `adminPlugin needs the package ${peer}: run "npm install ${PEERS.join(' ')}" (${messageOf(error)})`,
-        { cause: error },
-      )
+      throw unloadablePeer({ user: 'adminPlugin', name: peer, install: PEERS.join(' ') }, error)
     })
   }
 }
