@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { PACKAGE_ROOT } from '../src/package-root.js'
+import { packagePath } from '../src/package-root.js'
 
-const FOLDER = join(PACKAGE_ROOT, 'admin', 'components')
+const FOLDER = packagePath('admin', 'components')
 
 /** How the components look. */
 export const STYLE_SHEET = join(FOLDER, 'panel.css')

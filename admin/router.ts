@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod 
 import { routerOptionsOf } from '../src/http/request-path.js'
 import { asActor } from '../src/rules/actor.js'
 import { requestedSearch } from '../src/staff/request-query.js'
+import { hiddenSchema } from '../src/staff/staff-routes.js'
 import { componentScript, STYLE_SHEET } from './component-script.js'
 import { NotFoundError } from './error-answers.js'
 import { knownActor } from './guard.js'
@@ -64,9 +65,11 @@ function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: strin
   const url = `${rootPath}${path.replace(RECORD, '*')}`
   // No route beside it that only differs in HEAD, which AdminJS takes for a change, as it does everything but GET.
   const route = { method, exposeHeadRoute: false, config: { smartRateLimit: false }, handler } as const
-  app.route({ ...route, url })
+  app.route({ ...route, url, schema: hiddenSchema() })
   // Where the host's router ignores the slash, it is the same route.
-  if (path === '' && !routerOptionsOf(app).ignoreTrailingSlash) app.route({ ...route, url: `${url}/` })
+  if (path === '' && !routerOptionsOf(app).ignoreTrailingSlash) {
+    app.route({ ...route, url: `${url}/`, schema: hiddenSchema() })
+  }
 }
 
 /** AdminJS's files, the small ones for production, whatever NODE_ENV says: the others are ten times their size. */

@@ -4,7 +4,8 @@ export interface Clock {
   now(): number
 }
 
-export const systemClock: Clock = { now: Date.now }
+// Looked up at each call: fake timers replace `Date.now` after this module is loaded.
+export const systemClock: Clock = { now: () => Date.now() }
 
 export const SECOND_MS = 1_000
 export const MINUTE_MS = 60 * SECOND_MS

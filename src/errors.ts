@@ -105,6 +105,25 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/**
+ * A package that a host installs itself, and that is not there, or is there and fails to import.
+ *
+ * @param user what needs the package
+ * @param install the packages that `npm install` is given
+ * @param since the oldest release that will do
+ */
+export function unloadablePeer(
+  { user, name, install = name, since }: { user: string; name: string; install?: string; since?: string },
+  error: unknown,
+): Error {
+  const isMissing = codeOf(error) === 'ERR_MODULE_NOT_FOUND' && messageOf(error).includes(`'${name}'`)
+  const range = since === undefined ? '' : `, ${since} or later`
+  const problem = isMissing
+    ? `needs the package ${name}${range}: run "npm install ${install}" (${messageOf(error)})`
+    : `cannot load the package ${name}, which is installed: ${lineOf(error)}`
+  return new InvalidSettingError(`${user} ${problem}`, { cause: error })
+}
+
 /** What went wrong, in one line. Some errors of the network have nothing but a code. */
 export function lineOf(error: unknown): string {
   return (messageOf(error) || codeOf(error) || 'unknown error').replace(/\s+/g, ' ').trim()

@@ -2,11 +2,34 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** Only this package has it. */
+const MARK = 'rules.schema.json'
+
 /** The folder of this package's `package.json`: the sources and the built files lie at different depths below it. */
-function findPackageRoot(): string {
-  let folder = dirname(fileURLToPath(import.meta.url))
-  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder)
+function findPackageRoot(): string | undefined {
+  // In a bundle of CommonJS there is no URL.
+  let folder = typeof import.meta.url === 'string' ? dirname(fileURLToPath(import.meta.url)) : '.'
+  while (!existsSync(join(folder, MARK))) {
+    if (folder === dirname(folder)) return undefined
+    folder = dirname(folder)
+  }
   return folder
 }
 
-export const PACKAGE_ROOT = findPackageRoot()
+const found = findPackageRoot()
+
+export const PACKAGE_ROOT = found ?? ''
+
+/**
+ * The path of a file of this package.
+ *
+ * @throws Error when the code runs from a bundle, which has no such files
+ */
+export function packagePath(...segments: readonly string[]): string {
+  if (found === undefined) {
+    throw new Error(
+      'The files of fastify-smart-ratelimit are not beside its code, which was bundled: tell the bundler that the package is external (esbuild: --external:fastify-smart-ratelimit), and install the package where the bundle runs',
+    )
+  }
+  return join(found, ...segments)
+}

@@ -8,9 +8,11 @@ import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
+import { warnOfScope } from './http/coverage.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
+import { warnOfTrustedHops } from './http/trust-proxy.js'
 import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
 import type { RateLimitOptions } from './options.js'
@@ -45,7 +47,7 @@ const CLOSE_TIMEOUT_MS = 5_000
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
@@ -71,11 +73,13 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const steps = createSteps({ app, settings, router, addresses, limiter, snapshot, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
+    warnOfTrustedHops(app)
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(snapshots, settings.clock.now()))
     readPeers(app.server)
     app.addHook(settings.hook, createOnRequest(steps.onRequest))
+    app.addHook('onReady', async () => warnOfScope(app))
   }
   const analytics = createReports(settings, opened, app.log)
   const decoration: SmartRateLimit = {

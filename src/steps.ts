@@ -18,11 +18,12 @@ import {
   limitOfOverride,
   limitOfRule,
 } from './http/limits.js'
-import type { createOnRequest, OnRequestSteps } from './http/on-request.js'
+import { createOnRequest, type OnRequestSteps } from './http/on-request.js'
+import { createPreflights } from './http/preflight.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from './http/request-path.js'
-import { createRequestUser } from './http/request-user.js'
+import { createLateUserWarning, createRequestUser } from './http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from './http/route-limit.js'
 import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
@@ -60,6 +61,7 @@ export function createSteps(parts: StepParts) {
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
+  const keys = keyOptions(parts)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
   const path = createRequestPath(router)
@@ -73,14 +75,15 @@ export function createSteps(parts: StepParts) {
   const decide = createDecide({
     ...decideSteps,
     snapshot: createInForce(parts, warnOfUsers),
-    overrideLimit: createOverrideLimit(parts),
-    limit: createLimit(parts, warnOfUsers),
+    overrideLimit: createOverrideLimit(keys),
+    limit: createLimit(parts, keys, warnOfUsers),
   })
   const failed = (error: unknown) =>
     log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
+  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
   const onRequest: OnRequestSteps = {
     path,
-    cost: (request, path) => (isSkipped(request, path) ? 0 : routeCost.of(request)),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
     decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
@@ -88,6 +91,13 @@ export function createSteps(parts: StepParts) {
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed,
   }
+
+  const preflights = createPreflights(
+    createOnRequest({
+      ...onRequest,
+      cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
+    }),
+  )
 
   function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
     const { key, ...resolved } = resolveRouteLimit(options)
@@ -97,7 +107,7 @@ export function createSteps(parts: StepParts) {
       ...decideSteps,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       headers: settings.headers,
-      keyOf: createKeyOf(key, 'limit.key', keyOptions(parts)),
+      keyOf: createKeyOf(key, 'limit.key', keys),
       scopes,
       router,
       log,
@@ -110,8 +120,9 @@ export function createSteps(parts: StepParts) {
 
   let pricedRoutes = 0
   /** Checks a route's config when it is declared, and takes note of the route. */
-  function noteRoute(route: RouteOptions): void {
+  function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
+    if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
     routeCost.check(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++
@@ -136,8 +147,12 @@ function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
 }
 
-function keyOptions({ app: { log }, settings: { hashSecret } }: StepParts): KeyOptions {
-  return { log, hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret) }
+function keyOptions({ app: { log }, settings: { hashSecret, user } }: StepParts): KeyOptions {
+  return {
+    log,
+    hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
+    users: createLateUserWarning(user, log),
+  }
 }
 
 function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
@@ -145,10 +160,9 @@ function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: Ke
 }
 
 /** Which limit holds for a request: that of the matching rule, else the static one. */
-function createLimit(parts: StepParts, warnOfUsers: () => void): DecideSteps['limit'] {
+function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => void): DecideSteps['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
-  const options = keyOptions(parts)
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
 
   const staticLimit = createStaticLimits({
@@ -183,8 +197,7 @@ function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => voi
 }
 
 /** What an override holds a request to. */
-function createOverrideLimit(parts: StepParts): DecideSteps['overrideLimit'] {
-  const options = keyOptions(parts)
+function createOverrideLimit(options: KeyOptions): DecideSteps['overrideLimit'] {
   return rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
 }
 

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import Handlebars from 'handlebars'
-import { PACKAGE_ROOT } from '../package-root.js'
+import { packagePath } from '../package-root.js'
 import { type AlertMessage, listed, listedKeys, sentenceOf, titleOf } from './message.js'
 
 /** So many lines are read by somebody; whoever wants more looks at the report. */
@@ -43,7 +42,7 @@ export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
 async function readTemplates(): Promise<{ text: Render; html: Render }> {
   // An instance of its own: the helpers of a host must not reach the mails.
   const handlebars = Handlebars.create()
-  const read = (name: string) => readFile(join(PACKAGE_ROOT, 'templates', name), 'utf8')
+  const read = (name: string) => readFile(packagePath('templates', name), 'utf8')
   const [text, html] = await Promise.all([read('alert.txt.hbs'), read('alert.html.hbs')])
   return { text: handlebars.compile(text, { noEscape: true }), html: handlebars.compile(html) }
 }

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../package-root.js'
+import { packagePath } from '../package-root.js'
 import type { Dialect, Query, SqlConnection } from './dialect.js'
 
 interface LedgerRow {
@@ -42,7 +42,7 @@ export async function missingMigrations(dialect: Dialect, query: Query): Promise
 }
 
 function folderOf({ provider }: Dialect): string {
-  return join(PACKAGE_ROOT, 'prisma', provider, 'migrations')
+  return packagePath('prisma', provider, 'migrations')
 }
 
 async function shippedMigrations(dialect: Dialect): Promise<string[]> {

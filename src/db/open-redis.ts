@@ -1,6 +1,6 @@
 /** Opens the clients of Redis that are this package's own. ioredis, an optional peer, is loaded here alone. */
 import type { RedisOptions } from 'ioredis'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { InvalidSettingError, unloadablePeer } from '../errors.js'
 import type { RedisClient } from './redis.js'
 import { parseRedisUrl, type RedisAddress } from './redis-url.js'
 
@@ -62,14 +62,12 @@ function credentialsOf({ urls: [first] }: RedisAddress) {
 
 async function importRedis() {
   const { Redis, Cluster } = await import('ioredis').catch((error: unknown) => {
-    throw needsPackage(messageOf(error))
+    throw unloadablePeer({ user: 'Setting "redis" with a URL', name: 'ioredis', since: '5.3' }, error)
   })
-  if (typeof Redis !== 'function') throw needsPackage('an older one is installed')
+  if (typeof Redis !== 'function') {
+    throw new InvalidSettingError(
+      'Setting "redis" with a URL needs the package ioredis, 5.3 or later: run "npm install ioredis" (an older one is installed)',
+    )
+  }
   return { Redis, Cluster }
-}
-
-function needsPackage(why: string): Error {
-  return new InvalidSettingError(
-    `Setting "redis" is a URL, which needs the package ioredis, 5.3 or later: run "npm install ioredis" (${why})`,
-  )
 }

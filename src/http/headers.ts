@@ -7,7 +7,7 @@ export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
 /**
  * `legacy` are the `X-RateLimit-*` headers, `draft` the fields `RateLimit-Policy` and `RateLimit` of
- * draft-ietf-httpapi-ratelimit-headers-11.
+ * draft-ietf-httpapi-ratelimit-headers-11, `both` all of them, with the parameters of draft 7 in `RateLimit`.
  */
 export type HeaderVariant = (typeof HEADER_VARIANTS)[number]
 
@@ -18,7 +18,8 @@ const SETTERS: Readonly<Record<HeaderVariant, SetHeaders>> = {
   draft: setDraftFields,
   both(reply, outcome) {
     setLegacyHeaders(reply, outcome)
-    setDraftFields(reply, outcome)
+    setPolicyField(reply, outcome)
+    reply.header('ratelimit', `${limitField(outcome)}${commentsFor(outcome)}`)
   },
   none: () => undefined,
 }
@@ -44,9 +45,25 @@ function setLegacyHeaders(reply: FastifyReply, { decision }: Outcome): void {
   reply.header('x-ratelimit-reset', resetSeconds(decision.resetMs))
 }
 
-function setDraftFields(reply: FastifyReply, { decision, limit }: Outcome): void {
+function setDraftFields(reply: FastifyReply, outcome: Outcome): void {
+  setPolicyField(reply, outcome)
+  reply.header('ratelimit', limitField(outcome))
+}
+
+function setPolicyField(reply: FastifyReply, { limit }: Outcome): void {
   reply.header('ratelimit-policy', limit.policyField)
-  reply.header('ratelimit', `${limit.quotedName};r=${decision.remaining};t=${resetSeconds(decision.resetMs)}`)
+}
+
+function limitField({ decision, limit }: Outcome): string {
+  return `${limit.quotedName};r=${decision.remaining};t=${resetSeconds(decision.resetMs)}`
+}
+
+/**
+ * Parsers that know draft 7 look for `limit=`, `remaining=` and `reset=` wherever there is a `RateLimit` field, and do
+ * not look at the legacy headers then. The draft takes parameters behind a vendor's prefix as comments.
+ */
+function commentsFor({ decision }: Outcome): string {
+  return `;fsr-limit=${decision.limit};fsr-remaining=${decision.remaining};fsr-reset=${resetSeconds(decision.resetMs)}`
 }
 
 function resetSeconds(resetMs: number): number {

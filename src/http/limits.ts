@@ -20,7 +20,7 @@ import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import { type Asked, guard } from './guard.js'
 import { policyField, quotedName } from './headers.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
-import { type UserId, userText } from './request-user.js'
+import { type LateUserWarning, type UserId, userText } from './request-user.js'
 
 /** What one request is held to. */
 export interface Limit {
@@ -68,15 +68,22 @@ export interface KeyOptions {
   readonly log: FastifyBaseLogger
   /** Replaces header values that are secrets. */
   readonly hashHeader: ((value: string) => string) | undefined
+  /** Takes note of users where they are counted. */
+  readonly users: LateUserWarning
 }
 
 /** How to tell clients apart by the kinds that rules and `middleware.key` know. Nobody known falls back to the address. */
-export function keyOfKind(client: ClientKind, { hashHeader }: KeyOptions): KeyOf {
+export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions): KeyOf {
   if (client.kind === 'ip') return (_request, address) => addressKey(address)
   if (client.kind === 'user') {
-    return (_request, address, user) => {
+    return (request, address, user) => {
       const id = userText(user)
-      return id === null ? addressKey(address) : userKey(id)
+      if (id === null) {
+        users.noteNoUser(request)
+        return addressKey(address)
+      }
+      users.noteUser()
+      return userKey(id)
     }
   }
   const { name } = client

@@ -23,6 +23,7 @@ export function refuse(
   hasErrorHandler: (request: FastifyRequest) => boolean,
   done: HookHandlerDoneFunction,
 ): void {
+  if (isUpgrade(request)) closeWhenSent(request, reply)
   const error = refusal(reply, outcome)
   if (!acceptsProblem(request.headers.accept) || hasErrorHandler(request)) done(error)
   else
@@ -30,6 +31,19 @@ export function refuse(
       .code(error.statusCode ?? 500)
       .type(PROBLEM_TYPE)
       .send(JSON.stringify(problem(error, outcome)))
+}
+
+/** Node sets it where a listener of the server takes upgrades over. */
+function isUpgrade({ raw }: FastifyRequest): boolean {
+  return 'upgrade' in raw && raw.upgrade === true
+}
+
+/**
+ * The connection of a refused upgrade belongs to no HTTP server any more. `@fastify/websocket` ends it only if its own
+ * hook has run before, and a connection that is left open keeps the app from closing.
+ */
+function closeWhenSent({ raw: { socket } }: FastifyRequest, reply: FastifyReply): void {
+  reply.raw.once('finish', () => socket.destroySoon())
 }
 
 function acceptsProblem(accept = ''): boolean {

@@ -28,6 +28,58 @@ export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLo
   }
 }
 
+export type LateUserWarning = ReturnType<typeof createLateUserWarning>
+
+/** A request that signs a user in gets it late as well; so many of them do not come before a request that has its user in time. */
+const LATE_USERS = 3
+
+/**
+ * Warns once when requests get their users after their limit by user was counted by address, which nothing else shows.
+ * It looks at a request when the next one without a user comes, until the first one has its user in time.
+ */
+export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBaseLogger) {
+  const asked: Asked<unknown> = userOf ?? decoratedUser
+  let isWatching = true
+  let lateUsers = 0
+  let watched: FastifyRequest | undefined
+
+  function stop(): void {
+    isWatching = false
+    watched = undefined
+  }
+
+  function hasUser(request: FastifyRequest): boolean {
+    try {
+      const user = asked(request)
+      if (!isThenable(user)) return idOf(user) !== null
+      // It may be a query, which is not to be made twice for every request.
+      stop()
+      Promise.resolve(user).catch(() => undefined)
+    } catch {
+      // The request is over, and what the function needs may be gone.
+    }
+    return false
+  }
+
+  return {
+    /** A request has its user when its limit is checked. */
+    noteUser(): void {
+      if (isWatching) stop()
+    },
+    /** A request has no user when its limit is checked. */
+    noteNoUser(request: FastifyRequest): void {
+      if (!isWatching) return
+      const previous = watched
+      watched = request
+      if (previous === undefined || !hasUser(previous) || ++lateUsers < LATE_USERS) return
+      stop()
+      log.warn(
+        "Rate limits by user count users by IP address: requests get their users after their limit was checked. Register the plugin that authenticates before rateLimitPlugin, and set hook: 'preHandler' if it authenticates in a preHandler hook",
+      )
+    },
+  }
+}
+
 function decoratedUser(request: FastifyRequest): unknown {
   return 'user' in request ? request.user : null
 }

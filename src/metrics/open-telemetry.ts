@@ -1,5 +1,5 @@
 /** Exports to a meter of OpenTelemetry. @opentelemetry/api, an optional peer, is loaded here alone. */
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
 import { DECISIONS, DURATION, DURATION_BUCKETS, type Instrument, READINGS } from './instruments.js'
 import type { Metrics } from './metrics.js'
@@ -57,9 +57,7 @@ function options({ help, unit }: Instrument) {
 
 async function globalProvider(): Promise<OpenTelemetryMeterProvider> {
   const { metrics } = await import('@opentelemetry/api').catch((error: unknown) => {
-    throw new InvalidSettingError(
-      `Setting "metrics.openTelemetry" is true, which needs the package @opentelemetry/api: run "npm install @opentelemetry/api" (${messageOf(error)})`,
-    )
+    throw unloadablePeer({ user: 'Setting "metrics.openTelemetry"', name: '@opentelemetry/api' }, error)
   })
   return metrics.getMeterProvider()
 }

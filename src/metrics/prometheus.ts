@@ -1,5 +1,5 @@
 /** Exports to a registry of prom-client. prom-client, an optional peer, is loaded here alone. */
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { InvalidSettingError, unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
 import {
   DECISION_LABELS,
@@ -109,9 +109,7 @@ function register(registry: PrometheusRegistry, name: string, metric: object): v
 
 async function importPromClient() {
   const { Counter, Gauge, Histogram, register } = await import('prom-client').catch((error: unknown) => {
-    throw new InvalidSettingError(
-      `Setting "metrics.prometheus" needs the package prom-client, 15 or later: run "npm install prom-client" (${messageOf(error)})`,
-    )
+    throw unloadablePeer({ user: 'Setting "metrics.prometheus"', name: 'prom-client', since: '15' }, error)
   })
   return { Counter, Gauge, Histogram, register }
 }

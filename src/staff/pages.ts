@@ -6,7 +6,7 @@ import fastifyView from '@fastify/view'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import Handlebars from 'handlebars'
 import { InvalidSettingError } from '../errors.js'
-import { PACKAGE_ROOT } from '../package-root.js'
+import { packagePath } from '../package-root.js'
 
 /** Parts of pages, by the names of their templates. */
 const PARTIALS = [
@@ -31,7 +31,6 @@ export interface Pages {
   readonly contentSecurityPolicy: string
 }
 
-const OWN_TEMPLATES = join(PACKAGE_ROOT, 'templates')
 // Under a name of its own, since the host may have a @fastify/view as well.
 const DECORATOR = 'rateLimitView'
 
@@ -43,12 +42,13 @@ type RenderPage = (template: string, context: object) => Promise<string>
  * @param folder a folder whose files replace those of the package, each by its name
  */
 export async function registerPages(app: FastifyInstance, folder: string | undefined, canSignOut: boolean) {
-  const file = templateFinder(folder)
-  const css = await readFile(join(OWN_TEMPLATES, file('style.css')), 'utf8')
+  const ownTemplates = packagePath('templates')
+  const file = templateFinder(ownTemplates, folder)
+  const css = await readFile(join(ownTemplates, file('style.css')), 'utf8')
   await app.register(fastifyView, {
     // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
     engine: { handlebars: Handlebars.create() },
-    root: OWN_TEMPLATES,
+    root: ownTemplates,
     layout: file('layout.hbs'),
     propertyName: DECORATOR,
     // Compiled once, whatever NODE_ENV says: compiling them takes longer than reading the report.
@@ -58,7 +58,8 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     },
     defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
   })
-  const render = app.getDecorator<RenderPage>(DECORATOR)
+  // Fastify's `getDecorator` came with 5.3.
+  const render: RenderPage = Reflect.get(app, DECORATOR)
   const templates: Readonly<Record<PageName, string>> = {
     dashboard: file('dashboard.hbs'),
     offender: file('offender.hbs'),
@@ -76,7 +77,7 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
 }
 
 /** Answers paths relative to the package's templates, as the view plugin takes them. */
-function templateFinder(folder: string | undefined): (name: string) => string {
+function templateFinder(ownTemplates: string, folder: string | undefined): (name: string) => string {
   if (folder === undefined) return (name) => name
   const replacements = resolve(folder)
   if (!statSync(replacements, { throwIfNoEntry: false })?.isDirectory()) {
@@ -86,7 +87,7 @@ function templateFinder(folder: string | undefined): (name: string) => string {
   }
   return (name) => {
     const replacement = join(replacements, name)
-    return existsSync(replacement) ? relative(OWN_TEMPLATES, replacement) : name
+    return existsSync(replacement) ? relative(ownTemplates, replacement) : name
   }
 }
 

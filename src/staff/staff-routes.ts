@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyRequest, FastifySchema } from 'fastify'
 
 /** The staff routes by name. The first three are the ones that other programs may rely on. */
 export type StaffRouteName =
@@ -15,7 +15,12 @@ const PAGE_ROUTES: readonly unknown[] = ['dashboard', 'offender-page', 'sign-in'
 
 /** The options of a staff route: no rule applies to it, and HEAD works whatever the host's `exposeHeadRoutes` says. */
 export function staffRoute(name: StaffRouteName) {
-  return { exposeHeadRoute: true, config: { smartRateLimit: false, name } } as const
+  return { exposeHeadRoute: true, config: { smartRateLimit: false, name }, schema: hiddenSchema() } as const
+}
+
+/** Keeps a route out of the OpenAPI document that `@fastify/swagger` makes of the host. */
+export function hiddenSchema(): FastifySchema & { readonly hide: true } {
+  return { hide: true }
 }
 
 export function isPageRoute(request: FastifyRequest): boolean {

@@ -1,8 +1,10 @@
 /** The header variants, and refusals as `application/problem+json`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { parseRateLimit } from 'ratelimit-header-parser'
 import type { RateLimitOptions } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
+import { fakeClock } from '../support/clock.js'
 
 const PROBLEM = { headers: { accept: 'application/problem+json, application/json;q=0.9' } }
 
@@ -26,14 +28,31 @@ for (const [headers, legacy, draft] of VARIANTS) {
     assert.equal(seen['x-ratelimit-remaining'], legacy ? '1' : undefined)
     assert.equal(seen['x-ratelimit-reset'], legacy ? '45' : undefined)
     assert.equal(seen['ratelimit-policy'], draft ? '"default";q=2;w=60' : undefined)
-    assert.equal(seen.ratelimit, draft ? '"default";r=1;t=45' : undefined)
+    const comments = (remaining: number) => (legacy ? `;fsr-limit=2;fsr-remaining=${remaining};fsr-reset=45` : '')
+    assert.equal(seen.ratelimit, draft ? `"default";r=1;t=45${comments(1)}` : undefined)
     const ofPrefix = (await request('/auth/x')).headers
     assert.equal(ofPrefix['ratelimit-policy'], draft ? '"/auth/";q=5;w=30' : undefined)
 
     await request('/')
     const refused = await request('/')
     assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '45'])
-    assert.equal(refused.headers.ratelimit, draft ? '"default";r=0;t=45' : undefined)
+    assert.equal(refused.headers.ratelimit, draft ? `"default";r=0;t=45${comments(0)}` : undefined)
+  })
+}
+
+for (const headers of ['legacy', 'both'] as const) {
+  test(`ratelimit-header-parser, which reads draft 7 of the fields, reads headers: ${headers}`, async (t) => {
+    const { request } = await startApp(t, {
+      database: null,
+      clock: fakeClock(Date.UTC(2026, 0, 15, 12)),
+      plugin: { headers, middleware: { defaultRate: '20/30s' } },
+    })
+    await request('/')
+    const beforeMs = Date.now()
+    const read = parseRateLimit((await request('/')).headers)
+    assert.deepEqual([read?.limit, read?.used, read?.remaining], [20, 2, 18])
+    const resetMs = Number(read?.reset)
+    assert.ok(resetMs >= beforeMs + 30_000 && resetMs <= Date.now() + 30_000)
   })
 }
 
@@ -57,7 +76,8 @@ test('a client of the deny list is told of a limit of 0', async (t) => {
   const { request } = await startApp(t, { database: null, plugin })
   const { status, headers } = await request('/', { from: '192.0.2.1' })
   assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [429, '0', '0'])
-  assert.deepEqual([headers.ratelimit, headers['retry-after']], ['"deny-list";r=0;t=0', undefined])
+  assert.equal(headers.ratelimit, '"deny-list";r=0;t=0;fsr-limit=0;fsr-remaining=0;fsr-reset=0')
+  assert.equal(headers['retry-after'], undefined)
 })
 
 test('a client that accepts application/problem+json is refused with a problem', async (t) => {

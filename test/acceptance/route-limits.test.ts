@@ -106,7 +106,8 @@ test("the headers are the stricter limit's", async (t) => {
 
   const { headers: strict } = await request('/strict')
   assert.deepEqual([strict['x-ratelimit-limit'], strict['x-ratelimit-remaining']], ['10', '5'])
-  assert.deepEqual([strict['ratelimit-policy'], strict.ratelimit], ['"strict";q=10;w=60', '"strict";r=5;t=60'])
+  assert.equal(strict['ratelimit-policy'], '"strict";q=10;w=60')
+  assert.match(String(strict.ratelimit), /^"strict";r=5;t=60;/)
   const { headers: lax } = await request('/lax')
   assert.deepEqual([lax['x-ratelimit-limit'], lax['x-ratelimit-remaining']], ['100', '94'])
   assert.equal(lax['ratelimit-policy'], '"default";q=100;w=3600')

@@ -6,9 +6,10 @@ import fastifyCookie from '@fastify/cookie'
 import fastifyFormbody from '@fastify/formbody'
 import fastifyMultipart from '@fastify/multipart'
 import fastifySession from '@fastify/session'
+import fastifySwagger from '@fastify/swagger'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../../admin/index.js'
-import { rateLimitPlugin, staffAccounts } from '../../src/index.js'
+import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { captureLog, openDatabase } from '../support/build-app.js'
 import { FROM_PANEL, formOf } from '../support/panel-app.js'
@@ -281,4 +282,16 @@ test('in an AdminJS of the host, too, only POST switches, reverts, resets or del
     assert.equal(json().notice.type, 'success', path)
   }
   assert.ok(Object.hasOwn(componentLoader.getComponents(), 'RateLimitApiClient'))
+})
+
+test('neither the pages nor the panel appear in an OpenAPI document of the host', async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  await app.register(fastifySwagger, { openapi: {} })
+  await withLimits(t, app)
+  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+  await app.register(dashboardPlugin, { prefix: '/ops', accounts })
+  await app.register(adminPlugin, { staff: accounts })
+  hostRoutes(app)
+  await app.ready()
+  assert.deepEqual(Object.keys(app.swagger().paths ?? {}), ['/upload', '/form', '/sign-in-as/{user}'])
 })

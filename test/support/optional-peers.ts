@@ -13,10 +13,26 @@ const TIMEOUT_MS = 60_000
 
 /** A module that makes a package look as if it were not installed. */
 function without(name: string): string {
+  return replacing(
+    name,
+    `throw Object.assign(new Error("Cannot find package '" + specifier + "'"), { code: 'ERR_MODULE_NOT_FOUND' })`,
+  )
+}
+
+/** A module that makes a package fail to import, since a dependency of its own is not installed. */
+function broken(name: string): string {
+  return replacing(
+    name,
+    `throw Object.assign(new Error("Cannot find package 'some-dependency' imported from " + specifier), { code: 'ERR_MODULE_NOT_FOUND' })`,
+  )
+}
+
+/** @param instead what is done instead of finding the package */
+function replacing(name: string, instead: string): string {
   const hooks = `
     export async function resolve(specifier, context, next) {
       if (specifier !== ${JSON.stringify(name)}) return next(specifier, context)
-      throw Object.assign(new Error("Cannot find package '" + specifier + "'"), { code: 'ERR_MODULE_NOT_FOUND' })
+      ${instead}
     }
   `
   const register = `
@@ -52,14 +68,20 @@ export function runApp(t: TestContext, settings: object, missing?: string) {
 export interface ProgramOptions {
   /** The package that is not to be found. */
   readonly missing?: string | undefined
+  /** The package that is found and fails to import. */
+  readonly failing?: string | undefined
   readonly env?: NodeJS.ProcessEnv | undefined
 }
 
 /** @returns what it printed, and the files that it left in its working directory */
-export async function runProgram(t: TestContext, program: string, { missing, env = {} }: ProgramOptions = {}) {
+export async function runProgram(t: TestContext, program: string, { missing, failing, env = {} }: ProgramOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-peers-'))
   atEnd(t, () => rm(folder, { recursive: true, force: true }))
-  const args = [...LOADER, ...(missing === undefined ? [] : ['--import', without(missing)])]
+  const imports = [
+    ...(missing === undefined ? [] : [without(missing)]),
+    ...(failing === undefined ? [] : [broken(failing)]),
+  ]
+  const args = [...LOADER, ...imports.flatMap((url) => ['--import', url])]
   const { stdout } = await run(process.execPath, [...args, '--input-type=module', '--eval', program], {
     cwd: folder,
     env: { ...process.env, ...env },

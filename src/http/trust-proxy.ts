@@ -1,0 +1,32 @@
+import type { FastifyInstance } from 'fastify'
+
+/** The first release that ignores a number as `trustProxy`. */
+const IGNORES_A_NUMBER = [5, 12, 1] as const
+
+/**
+ * Warns of a `trustProxy` that is a number, where Fastify still trusts that many hops: a client that reaches the
+ * server directly then chooses the address it is counted by.
+ */
+export function warnOfTrustedHops(app: FastifyInstance): void {
+  if (!isBefore(app.version, IGNORES_A_NUMBER)) return
+  const trusted = trustProxyOf(app)
+  if (typeof trusted !== 'number') return
+  app.log.warn(
+    `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${trusted} hop(s), from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
+  )
+}
+
+function isBefore(version: string, than: readonly number[]): boolean {
+  const parts = version.split(/[.-]/).map(Number)
+  const differing = than.findIndex((part, place) => part !== parts[place])
+  return differing !== -1 && Number(parts[differing]) < Number(than[differing])
+}
+
+/** No release shows this option in `initialConfig`; those that matter here keep all options under this symbol. */
+function trustProxyOf(app: FastifyInstance): unknown {
+  for (let instance: object = app; instance !== Object.prototype; instance = Object.getPrototypeOf(instance)) {
+    const key = Object.getOwnPropertySymbols(instance).find(({ description }) => description === 'fastify.options')
+    if (key !== undefined) return Object(Reflect.get(instance, key)).trustProxy
+  }
+  return undefined
+}
