@@ -44,7 +44,7 @@ const CLOSE_TIMEOUT_MS = 5_000
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.1 <6', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin = fp(registerRateLimit, { fastify: '>=5.12.8 <6', name: 'fastify-smart-ratelimit' })
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
