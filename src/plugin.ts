@@ -12,6 +12,7 @@ import { warnOfScope } from './http/coverage.js'
 import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
+import { checkRouter } from './http/router-version.js'
 import { warnOfTrustedHops } from './http/trust-proxy.js'
 import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
@@ -73,6 +74,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const steps = createSteps({ app, settings, router, addresses, limiter, snapshot, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
+    checkRouter()
     warnOfTrustedHops(app)
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)

@@ -22,7 +22,7 @@ export async function prepareDatabase(database: Database, app: FastifyInstance):
     return
   }
   const report = createFaultReport(app.log)
-  if (await answers(database, report, app.log)) return
+  if (await isSettled(database, report, app.log)) return
   database.faultListeners.add(report)
   app.addHook('onClose', async () => {
     database.faultListeners.delete(report)
@@ -40,7 +40,7 @@ function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
 }
 
 /** Whether a database server answers in time that it can be used, or what an operator has to do first. */
-async function answers(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
+async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
   let isStarting = true
   const answered = database.checkMigrations().then(
     () => true,
@@ -65,5 +65,6 @@ function warnOfExposure(path: string, log: FastifyBaseLogger): void {
   const exposed = exposedFiles(path)
   if (exposed.length === 0) return
   const files = exposed.map((file) => `${file.path} (mode ${file.mode})`).join(', ')
-  log.warn(`Rate limit database: other users of this machine may read or change ${files}: run "chmod 600 ${path}*"`)
+  const paths = exposed.map((file) => `'${file.path}'`).join(' ')
+  log.warn(`Rate limit database: other users of this machine may read or change ${files}: run chmod 600 ${paths}`)
 }

@@ -148,7 +148,7 @@ function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: Middlewa
   }
 }
 
-/** What a wrong clock tells could be counted in no window, and stored in no row. */
+/** Checks one reading: a wrong time fits no window and no row. */
 function checkClock(clock: Clock): void {
   if (typeof clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')

@@ -12,7 +12,8 @@ const NEEDS_QUOTES = /["',;\t\r\n]/
  * Returns one line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: keys hold
  * what clients sent, and the file is opened by people with rights.
  *
- * @param cells at most the first is a text of a client: where the separator is `;` quotes count at the start of a line only
+ * @param cells only the first may be a client's text: a spreadsheet that separates cells by `;` honours quotes at the start of
+ * a line only
  */
 export function csvRow(cells: readonly (string | number)[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`

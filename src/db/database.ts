@@ -99,26 +99,20 @@ export class Database {
    * so that reports never take the connections away from the limiter.
    */
   report<T>(read: (query: Query) => Promise<T>): Promise<T> {
-    return this.#inTurn(async () => {
+    const report = this.#lastReport.then(async () => {
       await Promise.all([...this.beforeReport].map((flush) => flush()))
+      return this.snapshot(read)
+    })
+    this.#lastReport = report.catch(() => undefined)
+    return report
+  }
+
+  /** Runs queries that all see the database as it is at one moment. On SQLite they wait for a report that is read. */
+  snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
+    return this.explained(async () => {
+      await this.ready()
       return this.#connection.snapshot(read)
     })
-  }
-
-  /** Runs queries that all see the database as it is at one moment. They take turns with reports. */
-  snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
-    return this.#inTurn(() => this.#connection.snapshot(read))
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#lastReport.then(() =>
-      this.explained(async () => {
-        await this.ready()
-        return work()
-      }),
-    )
-    this.#lastReport = turn.catch(() => undefined)
-    return turn
   }
 
   /** Runs `work` in one transaction, during which nobody else writes to `tables`. */

@@ -94,7 +94,7 @@ function createForOwner(path: string): void {
     // Never one that exists: to close that would take its locks away from the connections of this process.
     closeSync(openSync(path, 'wx', 0o600))
   } catch {
-    // There is one; or there can be none, of which SQLite tells the reason.
+    // The file exists, or it cannot be created: SQLite reports the reason when it opens it.
   }
 }
 

@@ -18,6 +18,7 @@ export function createSqliteReports(path: string): Pick<SqlConnection, 'snapshot
   let thread: SqliteThread | undefined
   let read = 0
   let isAllowed = true
+  let lastRead: Promise<unknown> = Promise.resolve()
 
   function start(): SqliteThread | undefined {
     try {
@@ -34,12 +35,19 @@ export function createSqliteReports(path: string): Pick<SqlConnection, 'snapshot
     }
   }
 
+  async function readNow<T>(readReport: (query: Query) => Promise<T>): Promise<T> {
+    if (thread === undefined && isAllowed && read++ >= REPORTS_BEFORE_THREAD) thread = start()
+    if (thread?.isOnline()) return snapshotOf(thread, readReport)
+    here ??= await whileBusy(() => openSqlite(path))
+    return inTransaction(here, 'BEGIN', readReport)
+  }
+
   return {
-    async snapshot(readReport) {
-      if (thread === undefined && isAllowed && read++ >= REPORTS_BEFORE_THREAD) thread = start()
-      if (thread?.isOnline()) return snapshotOf(thread, readReport)
-      here ??= await whileBusy(() => openSqlite(path))
-      return inTransaction(here, 'BEGIN', readReport)
+    /** One after the other: the connection has one transaction. */
+    snapshot(readReport) {
+      const reading = lastRead.then(() => readNow(readReport))
+      lastRead = reading.catch(() => undefined)
+      return reading
     },
 
     async close() {

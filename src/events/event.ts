@@ -43,7 +43,7 @@ const MAX_LIMIT = 2_147_483_647
 
 /** A number as a column of whole numbers holds it: a store or a clock of the host's own may answer anything. */
 function storableNumber(value: number, max: number): number {
-  // What is no number is not above 0 either.
+  // NaN is not above 0 either.
   return value > 0 ? Math.min(Math.floor(value), max) : 0
 }
 

@@ -20,8 +20,8 @@ export interface AddressLists {
 
 const UNKNOWN: ClientAddress = { key: 'unknown', plain: null, listed: null }
 /**
- * A client whose connection was gone before its address was read. It is refused like one of the deny list: nothing tells
- * whether a list or an override names it, and it waits for no answer.
+ * A client whose connection was gone before its address was read. It is refused like one of the deny list: the
+ * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
 export const GONE: ClientAddress = { key: 'unknown', plain: null, listed: 'deny' }
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/

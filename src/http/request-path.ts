@@ -55,7 +55,7 @@ function takesWholeTarget({ routeOptions: { url = '*' } }: FastifyRequest): bool
 }
 
 /**
- * The path that Fastify's router (find-my-way 9) routes a request target by: absolute-form reduced to its path, no query
+ * The path that Fastify's router (find-my-way 9.9 and later) routes a request target by: absolute-form reduced to its path, no query
  * and no fragment, percent-encoding decoded except for reserved characters (`%2F` stays), duplicate slashes as its option
  * says, in lower case where it ignores case. Every spelling of a route's URL meets the route's limit.
  *

@@ -73,6 +73,7 @@ export function checkPatternSyntax(pattern: string): void {
  * as that does, but for `İ`: in lower case it is two characters, which a class cannot hold.
  */
 export function lowerCasedPattern(pattern: string): string {
+  if (!pattern.includes(DOTTED_I)) return pattern
   return pattern.replace(ESCAPE_CLASS_OR_DOTTED_I, (text) => (text === DOTTED_I ? DOTTED_I.toLowerCase() : text))
 }
 

@@ -83,16 +83,17 @@ export class SnapshotReader {
 
   /** Reads the rules, and what changed of the overrides, as they are at one moment. */
   async #read(onRows: () => void): Promise<readonly StoredRule[]> {
-    const { database, now } = this.#options
+    const { database } = this.#options
     for (let tries = 0; tries < TRIES; tries++) {
       const revision = await readRevision(database, 'rules')
       const rows = await this.#readOnce(database.query, onRows)
       if (rows !== undefined && (await readRevision(database, 'rules')) === revision) return rows
     }
     return database.snapshot(async (query) => {
-      this.#overrides.expire()
-      await this.#overrides.readTable(query, now(), onRows)
-      return readRuleRows({ query, dialect: database.dialect }, onRows)
+      for (;;) {
+        const rows = await this.#readOnce(query, onRows)
+        if (rows !== undefined) return rows
+      }
     })
   }
 

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { COUNTER_NUMBERS, type Entry, newEntry } from './memory-entry.js'
 
-/** In so many places a key's counter may be: enough that the table is nearly full before a counter finds no place. */
+/** A key's counter may be in one of so many places: enough that the table is nearly full before a counter finds no place. */
 const PLACES = 32
 /** A place has the mark of a key, the moment when its counter has run out, and the counter: 56 bytes. */
 const PLACE_LENGTH = 2 + COUNTER_NUMBERS

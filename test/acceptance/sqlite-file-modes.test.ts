@@ -118,7 +118,7 @@ describe('a SQLite file', { skip: process.platform === 'win32' && 'modes mean no
         [
           [
             WARN,
-            `Rate limit database: other users of this machine may read or change ${path} (mode ${mode.toString(8)}): run "chmod 600 ${path}*"`,
+            `Rate limit database: other users of this machine may read or change ${path} (mode ${mode.toString(8)}): run chmod 600 '${path}'`,
           ],
         ],
       )
