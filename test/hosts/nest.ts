@@ -50,7 +50,9 @@ export function nestHost(version: number): Host {
       assert.deepEqual(await server.statuses(1, '/fail'), [500])
       assert.deepEqual(await server.statuses(3, '/missing'), [404, 404, 429])
       const refused = await server.request('/orders')
-      assert.deepEqual([refused.status, Object(await refused.json()).code], [429, 'FST_RATE_LIMIT_EXCEEDED'])
+      assert.equal(refused.status, 429)
+      // Errors are in the form that NestJS gives them.
+      assert.match(await refused.text(), /Rate limit exceeded, retry in/)
       assert.equal((await server.request('/ops/dashboard/')).status, 200)
       const { output } = await server.stop()
       assert.doesNotMatch(output, /"level":[45]0/)

@@ -49,7 +49,9 @@ async function check(name: string, host: Host, tarball: string): Promise<void> {
 }
 
 function pack(): string {
-  execFileSync('npm', ['pack', '--silent', '--pack-destination', packed], { stdio: ['ignore', 'ignore', 'inherit'] })
+  execFileSync('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', packed], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const [file = ''] = readdirSync(packed)
   return join(packed, file)
 }

@@ -3,7 +3,11 @@ import assert from 'node:assert/strict'
 import type { Host } from '../host.js'
 
 const FORMATS = [
-  ['esm', 'mjs', 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);'],
+  [
+    'esm',
+    'mjs',
+    'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+  ],
   ['cjs', 'cjs', ''],
 ] as const
 
@@ -36,7 +40,8 @@ export const host: Host = {
         `--outfile=external.${ending}`,
       ])
       assert.equal(external.status, 0, external.output)
-      for (const env of [{ BACKEND: 'database', DASHBOARD: '1' }, { BACKEND: 'memory' }]) {
+      const file = { RATELIMIT_DATABASE_URL: `file:./${format}.db` }
+      for (const env of [{ BACKEND: 'database', DASHBOARD: '1', ...file }, { BACKEND: 'memory' }]) {
         const server = await start('node', [`external.${ending}`], { env })
         assert.deepEqual(await server.statuses(3, '/'), [200, 200, 429])
         await server.stop()
@@ -53,7 +58,10 @@ export const host: Host = {
       const server = await start('node', [`whole.${ending}`], { env: { BACKEND: 'memory' } })
       assert.deepEqual(await server.statuses(3, '/'), [200, 200, 429])
       await server.stop()
-      for (const env of [{ BACKEND: 'database' }, { BACKEND: 'memory', DASHBOARD: '1' }]) {
+      for (const env of [
+        { BACKEND: 'database', ...file },
+        { BACKEND: 'memory', DASHBOARD: '1' },
+      ]) {
         const { status, output } = await run('node', [`whole.${ending}`], { env })
         assert.equal(status, 1, output)
         assert.match(output, /was bundled: .*--external:fastify-smart-ratelimit/, format)

@@ -8,7 +8,7 @@ export const host: Host = {
     'app.js': `
       import { join } from 'node:path'
       import AutoLoad from '@fastify/autoload'
-      export default async function app(fastify) {
+      export default async function app(fastify, _options) {
         fastify.register(AutoLoad, { dir: join(import.meta.dirname, 'plugins') })
         fastify.register(AutoLoad, { dir: join(import.meta.dirname, 'routes') })
       }

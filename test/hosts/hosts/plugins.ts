@@ -50,6 +50,7 @@ export const host: Host = {
       const app = Fastify({ logger: { level: 'warn', stream: process.stderr } })
       const limits = () => app.register(rateLimitPlugin, {
         logEvents: true,
+        database: 'file:./' + process.argv[2] + '.db',
         middleware: { defaultRate: '1000/h', rateLimits: { '/strict/': '2/h', '/ws/none': '0/h' } },
       })
       if (process.argv[2] === 'after') await limits()
@@ -154,5 +155,6 @@ async function checkUpgrades(server: Server): Promise<void> {
   )
   let answer = ''
   for await (const chunk of client) answer += String(chunk)
+  client.destroy()
   assert.match(answer, /^HTTP\/1\.1 429 /)
 }
