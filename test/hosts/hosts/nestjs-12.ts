@@ -1,0 +1,4 @@
+import type { Host } from '../host.js'
+import { nestHost } from '../nest.js'
+
+export const host: Host = nestHost(12)

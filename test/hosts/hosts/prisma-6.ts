@@ -1,0 +1,8 @@
+import type { Host } from '../host.js'
+import { prismaHost } from '../prisma.js'
+
+export const host: Host = prismaHost({
+  version: 6,
+  provider: 'postgresql',
+  adapter: { name: 'PrismaPg', module: '@prisma/adapter-pg', options: '{ connectionString: url }' },
+})

@@ -1,0 +1,9 @@
+import type { Host } from '../host.js'
+import { typesHost } from '../types.js'
+
+export const host: Host = typesHost(7, {
+  nodenext: { module: 'nodenext' },
+  'nodenext-cjs': { module: 'nodenext' },
+  bundler: { module: 'esnext', moduleResolution: 'bundler' },
+  commonjs: { module: 'commonjs', moduleResolution: 'bundler' },
+})
