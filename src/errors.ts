@@ -31,6 +31,15 @@ export const RateLimitExceededError: MessageErrorConstructor = createError(
   false,
 )
 
+/** The thrown 414 of a path that is too long to be matched against the rules. It has no stack trace either. */
+export const PathTooLongError: FastifyErrorConstructor<{ code: string }, []> = createError(
+  'FST_RATE_LIMIT_PATH_TOO_LONG',
+  'The path is too long',
+  414,
+  Error,
+  false,
+)
+
 /** The thrown 503 of `onStoreError: 'deny'`. */
 export const StoreUnavailableError: FastifyErrorConstructor<{ code: string }, []> = createError(
   'FST_RATE_LIMIT_STORE_UNAVAILABLE',

@@ -19,6 +19,7 @@ export {
   InvalidRateError,
   InvalidSettingError,
   MissingTableError,
+  PathTooLongError,
   RateLimitExceededError,
   RevertError,
   RuleDocumentError,

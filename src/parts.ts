@@ -50,12 +50,14 @@ function createRefusalsPoll(settings: Settings, store: Store, changed: () => voi
 }
 
 /**
- * The limiter of the staff pages: whatever `onStoreError` says, nobody may guess passwords without limit, nor be kept
- * out, while the store fails. The other limiter tells about that.
+ * The limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` says: passwords are
+ * never guessed without limit, and staff are never kept out. The other limiter logs the failure. A store in memory is one
+ * of its own, since clients that make up keys could push its counters out of theirs.
  */
 export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   const silent = { error: () => undefined, info: () => undefined }
-  return createLimiter({ ...settings, onStoreError: 'local' }, store, silent)
+  const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
+  return createLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
 }
 
 export type Snapshots = SnapshotCache<Snapshot>

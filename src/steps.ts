@@ -17,6 +17,7 @@ import {
   type Limit,
   limitOfOverride,
   limitOfRule,
+  TOO_LONG_LIMIT,
 } from './http/limits.js'
 import { createOnRequest, type OnRequestSteps } from './http/on-request.js'
 import { createPreflights } from './http/preflight.js'
@@ -182,6 +183,7 @@ function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => v
   })
   return (request, path, { rules }) => {
     const rule = rules.match(path, request.method)
+    if (rule === null) return TOO_LONG_LIMIT
     return rule === undefined ? staticLimit(request, path) : ruleLimit(rule)
   }
 }

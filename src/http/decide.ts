@@ -6,7 +6,7 @@ import type { RuleSet } from '../rules/rule-set.js'
 import { after } from './after.js'
 import type { ClientAddress } from './client-address.js'
 import type { ClientKey } from './client-key.js'
-import { DENIED_LIMIT, type Limit } from './limits.js'
+import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
 
 /** What became of one request: all that headers, the event log and a refusal need. */
@@ -92,6 +92,7 @@ export function createDecide(steps: DecideSteps): Decide {
     user: UserId,
     nowMs: number,
   ): Outcome | Promise<Outcome> {
+    if (limit === TOO_LONG_LIMIT) return denied(limit, request, address, user, nowMs)
     const client = limit.clientKey(request, address, user)
     return client instanceof Promise
       ? client.then((known) => checkedClient(known, limit, cost, address, user, nowMs))
@@ -112,7 +113,7 @@ export function createDecide(steps: DecideSteps): Decide {
 
   /** For a client that is not exempt. */
   function limited(
-    override: ActiveOverride | undefined,
+    override: ActiveOverride | null | undefined,
     inForce: InForce,
     request: FastifyRequest,
     path: string,
@@ -122,6 +123,7 @@ export function createDecide(steps: DecideSteps): Decide {
     nowMs: number,
   ): Outcome | Promise<Outcome> {
     if (address.listed === 'deny') return denied(DENIED_LIMIT, request, address, user, nowMs)
+    if (override === null) return denied(TOO_LONG_LIMIT, request, address, user, nowMs)
     if (override === undefined) {
       const limit = steps.limit(request, path, inForce)
       return limit instanceof Promise
@@ -167,8 +169,8 @@ export function createDecide(steps: DecideSteps): Decide {
   }
 }
 
-/** Whoever refuses goes before whoever lets through: the deny list, then overrides, then the allow list. */
-function isExempt({ listed }: ClientAddress, override: ActiveOverride | undefined): boolean {
-  if (listed === 'deny' || override?.effect === 'deny') return false
+/** What refuses goes before what lets through: the deny list, then overrides, then the allow list. */
+function isExempt({ listed }: ClientAddress, override: ActiveOverride | null | undefined): boolean {
+  if (listed === 'deny' || override === null || override?.effect === 'deny') return false
   return listed === 'allow' || override?.effect === 'allow'
 }

@@ -48,13 +48,17 @@ function createLimit(policyName: string, limit: Pick<Limit, 'policy' | 'block' |
 
 const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
 
+/** A limit that lets nothing through. */
+function createDenial(policyName: string): Limit {
+  const clientKey: KeyOf = (_request, address) => addressKey(address)
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey })
+}
+
 /** What an address of the deny list is held to. */
-export const DENIED_LIMIT: Limit = createLimit('deny-list', {
-  policy: NOTHING,
-  block: true,
-  ruleName: '',
-  clientKey: (_request, address) => addressKey(address),
-})
+export const DENIED_LIMIT: Limit = createDenial('deny-list')
+
+/** What a request is held to whose path is too long to be searched for the patterns that may decide about it. */
+export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
 export type KeyFunction = Asked<string | number | bigint | null | undefined>
 export type RateFunction = Asked<string | null | undefined>
@@ -99,9 +103,8 @@ export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }
   const guarded = guard(keyFunction, setting, log)
   return (request, address) =>
     after(guarded(request), (key) => {
-      const text =
-        typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key).trim() : ''
-      return text === '' ? addressKey(address) : customKey(text)
+      const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
+      return text.trim() === '' ? addressKey(address) : customKey(text)
     })
 }
 

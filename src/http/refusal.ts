@@ -1,8 +1,10 @@
+import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { RateLimitExceededError, StoreUnavailableError } from '../errors.js'
+import { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from '../errors.js'
 import { retryAfterSeconds } from '../limiter/algorithm.js'
 import { routeName } from './counter-scopes.js'
 import type { Outcome } from './decide.js'
+import { TOO_LONG_LIMIT } from './limits.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
@@ -11,7 +13,8 @@ const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
 /**
- * Ends a refused request: 429 with `Retry-After` where waiting helps, or 503 where no store answered.
+ * Ends a refused request: 429 with `Retry-After` where waiting helps, 503 where no store answered, or 414 where the path
+ * is too long to be decided about.
  *
  * It is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
  * `application/problem+json` is answered in that form.
@@ -53,8 +56,9 @@ function acceptsProblem(accept = ''): boolean {
   })
 }
 
-function refusal(reply: FastifyReply, { decision }: Outcome) {
+function refusal(reply: FastifyReply, { decision, limit }: Outcome) {
   if (decision.unavailable) return new StoreUnavailableError()
+  if (limit === TOO_LONG_LIMIT) return new PathTooLongError()
   const seconds = retryAfterSeconds(decision)
   if (seconds === null) return new RateLimitExceededError('Rate limit exceeded')
   reply.header('retry-after', seconds)
@@ -75,9 +79,9 @@ export function createErrorHandlerCheck() {
   }
 }
 
-function problem(error: ReturnType<typeof refusal>, { decision, limit }: Outcome): object {
-  const { statusCode: status, code, message: detail } = error
-  if (decision.unavailable) return { type: 'about:blank', title: 'Service Unavailable', status, detail, code }
+function problem(error: ReturnType<typeof refusal>, { limit }: Outcome): object {
+  const { statusCode: status = 500, code, message: detail } = error
+  if (status !== 429) return { type: 'about:blank', title: STATUS_CODES[status], status, detail, code }
   return {
     type: QUOTA_EXCEEDED,
     title: 'Too Many Requests',

@@ -32,6 +32,9 @@ const DUPLICATE_SLASHES = /\/{2,}/g
 /** An escape that the router decodes: any but those of the reserved characters `# $ & + , / : ; = ? @`. */
 const DECODED_ESCAPE = /%(?!2[346BCF]|3[ABDF]|40)/i
 
+/** In a prefix, as in a route, it stands for itself: requests spell it `%25`. */
+const BARE_PERCENT = /%(?![0-9a-f]{2})/gi
+
 /** Answers the path that Fastify's router found the route of a request by. */
 export function createRequestPath(router: RouterOptions) {
   const routedPath = createRoutedPath(router)
@@ -139,7 +142,7 @@ export class PathPrefixes<Value> {
     this.#prefixes = [...entries]
       .sort(([a], [b]) => b.length - a.length)
       .map(([prefix, value]) => {
-        const path = decoded(prefix)
+        const path = decoded(prefix.replace(BARE_PERCENT, '%25'))
         const compared = caseSensitive ? path : path.toLowerCase()
         return [compared, compared.endsWith('/') ? compared : `${compared}/`, value] as const
       })

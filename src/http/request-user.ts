@@ -98,5 +98,7 @@ export function integerUserId(id: UserId): number | null {
 
 /** The id as keys and overrides spell it; null for nobody. */
 export function userText(id: UserId): string | null {
-  return id === null ? null : String(id).trim() || null
+  const text = id === null ? '' : String(id)
+  // Blanks are part of an id: without them it may be another user's.
+  return text.trim() === '' ? null : text
 }

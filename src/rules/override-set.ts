@@ -2,6 +2,7 @@ import { networksMeet } from './network-table.js'
 import type { OverrideClient } from './override.js'
 import { type ActiveOverride, OverrideTable } from './override-table.js'
 import { PathPatterns } from './path-patterns.js'
+import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
 import type { PathOptions } from './rule-set.js'
 import { Slices } from './slices.js'
 
@@ -87,14 +88,16 @@ export class OverrideSet {
 
   /**
    * The override that decides about a request: a refusal before a pass before a rate, then a user before a single
-   * address before a network, the longest prefix first, then one with a path pattern before one without.
+   * address before a network, the longest prefix first, then one with a path pattern before one without. Null where the
+   * path is too long to be searched for the patterns of the client's overrides.
    *
    * @param address the client's whole address in its usual spelling; null where there is none
    * @param user what tells the user apart; null for nobody
    * @param path as the router sees it
    */
-  find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | undefined {
+  find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | null | undefined {
     if (this.size === 0) return undefined
+    if (path.length > SHORT_PATH_LENGTH && this.#searchWork(address, user, path) > MAX_SEARCH_WORK) return null
     let first: ActiveOverride | undefined
     if (address !== null) {
       first = this.#first(this.#built.at(address), path, nowMs, first)
@@ -110,6 +113,16 @@ export class OverrideSet {
   /** All overrides with a rate that hold for a client, or for a part of a network. Looks at every one there is. */
   ratesOf(client: OverrideClient): ActiveOverride[] {
     return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
+  }
+
+  /** How much it takes at most to search a path for the patterns of a client's overrides. */
+  #searchWork(address: string | null, user: string | null, path: string): number {
+    let size = 0
+    for (const table of [this.#built, this.#changed]) {
+      const ofClient = [...(address === null ? [] : table.at(address)), ...(user === null ? [] : table.of(user))]
+      for (const { pathPattern } of ofClient) if (pathPattern !== '') size += patternSize(pathPattern)
+    }
+    return size * path.length
   }
 
   #first(

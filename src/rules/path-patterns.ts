@@ -1,10 +1,8 @@
-import { compiledPattern, lowerCasedPattern } from './pattern.js'
+import { compiledPattern, lowerCasedPattern, SHORT_PATH_LENGTH } from './pattern.js'
 import type { PathOptions } from './rule-set.js'
 
-/** Paths that repeat are not searched again; forgotten together when there are too many. */
+/** Short paths that repeat are not searched again; forgotten together when there are too many. */
 const REMEMBERED = 4_096
-/** A longer path is searched each time, so that hostile ones cannot fill the memory. */
-const REMEMBERED_PATH_LENGTH = 256
 
 /** Single patterns, compiled when a path first asks for them: of many thousands few are ever asked for. */
 export class PathPatterns {
@@ -22,20 +20,19 @@ export class PathPatterns {
    * @param path as the router sees it
    */
   matches(pattern: string, path: string): boolean {
+    if (path.length > SHORT_PATH_LENGTH) return this.#search(pattern, path)
     // No pattern has a NUL, so that the two cannot be taken for two others.
     const question = `${pattern}\0${path}`
     const known = this.#remembered.get(question)
     if (known !== undefined) return known
     const answer = this.#search(pattern, path)
-    if (path.length <= REMEMBERED_PATH_LENGTH) {
-      if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-      this.#remembered.set(question, answer)
-    }
+    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
+    this.#remembered.set(question, answer)
     return answer
   }
 
   #search(pattern: string, path: string): boolean {
-    const compiled = compiledPattern(this.#caseSensitive ? pattern : `(?i)${lowerCasedPattern(pattern)}`)
+    const compiled = compiledPattern(this.#caseSensitive ? pattern : lowerCasedPattern(pattern), this.#caseSensitive)
     if (compiled.test(path)) return true
     if (!this.#bothSlashForms || path.length < 2) return false
     return compiled.test(path.endsWith('/') ? path.slice(0, -1) : `${path}/`)

@@ -1,9 +1,11 @@
 /** Patterns that are searched for together. */
-import { RE2JS, RE2Set } from 're2js'
-import { compiledPattern } from './pattern.js'
+import type { RE2Set } from 're2js'
+import { compiledPattern, createAutomaton, SHORT_PATH_LENGTH } from './pattern.js'
 
 /** How many patterns one automaton has at most: its cost on a path that never came before grows with their number. */
 const GROUP_SIZE = 64
+/** Larger patterns, by their instructions, stay by themselves: an automaton of several would have too many states. */
+const MAX_GROUPED_SIZE = 64
 /** So few are compiled one by one, when a path asks for them; more beforehand, so that no request waits for it. */
 export const FEW = 4
 
@@ -11,6 +13,8 @@ export const FEW = 4
 export interface PlacedPattern {
   readonly place: number
   readonly pattern: string
+  /** How many instructions it compiles to. */
+  readonly size: number
   /** What comes after the literal beginning, where that can be matched without it. */
   readonly rest: string | null
 }
@@ -22,7 +26,9 @@ export interface Automaton {
 
 export interface Group {
   readonly patterns: PlacedPattern[]
-  /** Undefined as long as nobody has compiled it. */
+  /** How many instructions they have together. */
+  size: number
+  /** Undefined until it is compiled. */
   automaton: Automaton | undefined
 }
 
@@ -33,12 +39,19 @@ export interface Group {
 export function* grouped(patterns: readonly PlacedPattern[]): Generator<void, Group[]> {
   let count = 1
   while (patterns.length / count > GROUP_SIZE) count *= 2
-  const groups = Array.from({ length: count }, (): Group => ({ patterns: [], automaton: undefined }))
+  const groups = Array.from({ length: count }, emptyGroup)
   for (const placed of patterns) {
-    groups[hashOf(placed.pattern) % count]?.patterns.push(placed)
+    const place = placed.size > MAX_GROUPED_SIZE ? groups.push(emptyGroup()) - 1 : hashOf(placed.pattern) % count
+    const group = groups[place]
+    group?.patterns.push(placed)
+    if (group !== undefined) group.size += placed.size
     yield
   }
   return groups.filter((group) => group.patterns.length > 0)
+}
+
+function emptyGroup(): Group {
+  return { patterns: [], size: 0, automaton: undefined }
 }
 
 /** Groups with the same key have the same automaton. No pattern has a NUL. */
@@ -48,16 +61,25 @@ export function keyOf({ patterns }: Group): string {
 
 /** @param prefixLength how long the literal beginning of all of them is */
 export function compileGroup({ patterns }: Group, prefixLength: number, caseSensitive: boolean): Automaton {
-  if (patterns.length <= FEW) return oneByOne(patterns, prefixLength, caseSensitive)
-  const automaton = new RE2Set(RE2Set.UNANCHORED, flagsOf(caseSensitive))
-  for (const { pattern } of patterns) automaton.add(pattern)
-  automaton.compile()
-  return automaton
+  return patterns.length <= FEW ? oneByOne(patterns, prefixLength, caseSensitive) : together(patterns, caseSensitive)
+}
+
+function together(placed: readonly PlacedPattern[], caseSensitive: boolean): Automaton {
+  const patterns = placed.map(({ pattern }) => pattern)
+  const forShortPaths = createAutomaton(patterns, caseSensitive)
+  let forLongPaths: RE2Set | undefined
+  return {
+    match(path) {
+      if (path.length <= SHORT_PATH_LENGTH) return forShortPaths.match(path)
+      forLongPaths ??= createAutomaton(patterns, caseSensitive, 0)
+      return forLongPaths.match(path)
+    },
+  }
 }
 
 function oneByOne(patterns: readonly PlacedPattern[], prefixLength: number, caseSensitive: boolean): Automaton {
   const searches = patterns.map(({ pattern, rest }) => ({
-    compiled: compiledAlone(rest ?? pattern, caseSensitive),
+    compiled: compiledPattern(rest ?? pattern, caseSensitive),
     start: rest === null ? 0 : prefixLength,
   }))
   return {
@@ -69,14 +91,6 @@ function oneByOne(patterns: readonly PlacedPattern[], prefixLength: number, case
       return indices
     },
   }
-}
-
-function compiledAlone(pattern: string, caseSensitive: boolean): RE2JS {
-  return caseSensitive ? compiledPattern(pattern) : RE2JS.compile(pattern, flagsOf(caseSensitive))
-}
-
-function flagsOf(caseSensitive: boolean): number {
-  return caseSensitive ? 0 : RE2JS.CASE_INSENSITIVE
 }
 
 /** FNV-1a. */

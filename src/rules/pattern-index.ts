@@ -1,11 +1,9 @@
+import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
 import { type Automaton, compileGroup, FEW, type Group, grouped, keyOf, type PlacedPattern } from './pattern-group.js'
 import { PART_LENGTH, PatternParts } from './pattern-parts.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
 import { Slices } from './slices.js'
-
-/** In a longer path too many parts could be somebody's. */
-const MAX_PATH_IN_PARTS = 512
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {
@@ -14,14 +12,9 @@ interface Bucket {
   readonly wholes: number[]
   readonly length: number
   readonly others: PlacedPattern[]
-  /**
-   * All others. Where there are many they are for long paths alone, and compiled beforehand all the same: a long path
-   * would wait for thousands of them. What is in `parts` is seldom compiled twice, since few have the same part.
-   */
-  groups: readonly Group[]
-  /** Where there are many, for paths that are not too long: those with a part that a path must have, by that part … */
+  /** Where there are many others: those with a part that a path must have, by that part. */
   parts: ReadonlyMap<string, readonly Group[]>
-  /** … and those without. */
+  /** All others. */
   rest: readonly Group[]
 }
 
@@ -97,52 +90,66 @@ export class PatternIndex {
 
   #add(pattern: string): void {
     const place = this.#size++
+    const size = patternSize(pattern)
     const required = requiredPrefix(pattern, this.#caseSensitive)
     if (required === undefined) {
-      this.#anywhere.others.push({ place, pattern, rest: null })
+      this.#anywhere.others.push({ place, pattern, size, rest: null })
       return
     }
     const { prefix, folded, exactly, rest } = required
     const bucket = (folded ? this.#folded : this.#exact).at(prefix, () => this.#bucket(prefix.length))
     if (exactly === 'prefix') bucket.prefixes.push(place)
     else if (exactly === 'whole') bucket.wholes.push(place)
-    else bucket.others.push({ place, pattern, rest })
+    else bucket.others.push({ place, pattern, size, rest })
     this.#hasFolded ||= folded
   }
 
-  /** Tells the places of all patterns that match a path, in no order. */
-  match(path: string, found: (place: number) => void): void {
-    const search = (bucket: Bucket) => this.#search(bucket, path, found)
-    search(this.#anywhere)
-    this.#exact.visit(path, search)
-    if (this.#hasFolded) this.#folded.visit(foldedPath(path), search)
-  }
-
-  #search(bucket: Bucket, path: string, found: (place: number) => void): void {
-    for (const place of bucket.prefixes) found(place)
-    if (path.length === bucket.length) for (const place of bucket.wholes) found(place)
-    if (bucket.parts.size === 0 || path.length > MAX_PATH_IN_PARTS) {
-      this.#try(bucket, bucket.groups, path, found)
-      return
-    }
-    this.#try(bucket, bucket.rest, path, found)
-    const last = path.length - PART_LENGTH
-    for (let start = 0; start <= last; start++) {
-      const groups = bucket.parts.get(path.slice(start, start + PART_LENGTH))
-      if (groups !== undefined) this.#try(bucket, groups, path, found)
-    }
-  }
-
-  #try({ length }: Bucket, groups: readonly Group[], path: string, found: (place: number) => void): void {
-    for (const group of groups) {
+  /**
+   * Finds the patterns that match a path, unless that takes too much work.
+   *
+   * @param found called with the places of those that do, in no order
+   * @param matters whether it matters that the pattern of a place matches
+   * @returns false where patterns that matter were not searched for
+   */
+  match(path: string, found: (place: number) => void, matters: (place: number) => boolean): boolean {
+    const search = (group: Group, { length }: Bucket) => {
       group.automaton ??= compileGroup(group, length, this.#caseSensitive)
       for (const index of group.automaton.match(path)) found(group.patterns[index]?.place ?? Number.POSITIVE_INFINITY)
     }
+    if (path.length <= SHORT_PATH_LENGTH) {
+      this.#visit(path, found, search)
+      return true
+    }
+    const groups = new Map<Group, Bucket>()
+    this.#visit(path, found, (group, bucket) => groups.set(group, bucket))
+    let size = 0
+    for (const group of groups.keys()) {
+      if (group.patterns.some(({ place }) => matters(place))) size += group.size
+      else groups.delete(group)
+    }
+    if (size * path.length > MAX_SEARCH_WORK) return false
+    for (const [group, bucket] of groups) search(group, bucket)
+    return true
+  }
+
+  /** Finds what needs no search, and visits the groups of all other patterns that can match a path. */
+  #visit(path: string, found: (place: number) => void, visitor: (group: Group, bucket: Bucket) => void): void {
+    const visit = (bucket: Bucket) => {
+      for (const place of bucket.prefixes) found(place)
+      if (path.length === bucket.length) for (const place of bucket.wholes) found(place)
+      for (const group of bucket.rest) visitor(group, bucket)
+      if (bucket.parts.size > 0) visitParts(path, bucket.parts, (group) => visitor(group, bucket))
+    }
+    visit(this.#anywhere)
+    this.#exact.visit(path, visit)
+    if (this.#hasFolded) this.#folded.visit(foldedPath(path), visit)
   }
 
   *#group(bucket: Bucket, previous: PatternIndex | undefined): Generator<void> {
-    bucket.groups = yield* grouped(bucket.others)
-    if (bucket.others.length <= FEW) return
+    if (bucket.others.length <= FEW) {
+      bucket.rest = yield* grouped(bucket.others)
+      return
+    }
     const known = previous === undefined ? undefined : previous.#parts
     yield* this.#parts.choose(bucket.others, this.#caseSensitive, known)
     const byPart = new Map<string, PlacedPattern[]>()
@@ -161,7 +168,7 @@ export class PatternIndex {
   }
 
   #bucket(length: number): Bucket {
-    const bucket: Bucket = { prefixes: [], wholes: [], length, others: [], groups: [], parts: new Map(), rest: [] }
+    const bucket: Bucket = { prefixes: [], wholes: [], length, others: [], parts: new Map(), rest: [] }
     this.#buckets.push(bucket)
     return bucket
   }
@@ -176,8 +183,20 @@ export class PatternIndex {
   }
 }
 
-function* groupsOf({ groups, parts, rest }: Bucket): Generator<Group> {
-  yield* groups
+/** Visits the groups of each part that a path has, once. */
+function visitParts(path: string, parts: ReadonlyMap<string, readonly Group[]>, visitor: (group: Group) => void): void {
+  let visited: Set<readonly Group[]> | undefined
+  const last = path.length - PART_LENGTH
+  for (let start = 0; start <= last; start++) {
+    const groups = parts.get(path.slice(start, start + PART_LENGTH))
+    if (groups === undefined || visited?.has(groups)) continue
+    visited ??= new Set()
+    visited.add(groups)
+    for (const group of groups) visitor(group)
+  }
+}
+
+function* groupsOf({ parts, rest }: Bucket): Generator<Group> {
   for (const ofPart of parts.values()) yield* ofPart
   yield* rest
 }

@@ -1,11 +1,19 @@
-import { RE2JS } from 're2js'
+import { RE2JS, RE2Set } from 're2js'
 import { messageOf } from '../errors.js'
 
-/**
- * The most instructions a pattern may compile to. The longest path that Node.js takes has 16 kB, and the worst of such
- * paths costs about 1 ms for every instruction: more than this is a counted repetition that should be a star.
- */
+/** The most instructions a pattern may compile to: more than this is a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
+/**
+ * Patterns are searched for in any path up to this length, whatever that takes: a few milliseconds at worst for one of
+ * the largest, or for dozens of small ones.
+ */
+export const SHORT_PATH_LENGTH = 256
+/**
+ * In a longer path they are searched for only where its characters times their instructions are at most so many, which
+ * take about 5 ms at worst. A single pattern is searched for in 1,000 characters or more, one of the usual size in any
+ * path that Node.js takes.
+ */
+export const MAX_SEARCH_WORK = 300_000
 /** Patterns that were checked before are not checked again; forgotten together when there are too many. */
 const REMEMBERED_AS_VALID = 20_000
 /** The same for compiled ones, of some 10 kB each: what follows a rule's literal beginning is often the same. */
@@ -52,8 +60,9 @@ const DOTTED_I = '\u0130'
 const ESCAPE_CLASS_OR_DOTTED_I = /\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\u0130/gs
 const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 
-const valid = new Set<string>()
-const compiled = new Map<string, RE2JS>()
+/** The sizes of valid patterns. */
+const valid = new Map<string, number>()
+const compiled = new Map<string, CompiledPattern>()
 
 /** @throws Error for what RE2 does not understand, or would match slowly on a long path */
 export function checkPatternSyntax(pattern: string): void {
@@ -65,7 +74,44 @@ export function checkPatternSyntax(pattern: string): void {
     )
   }
   if (valid.size >= REMEMBERED_AS_VALID) valid.clear()
-  valid.add(pattern)
+  valid.set(pattern, size)
+}
+
+/** How many instructions a valid pattern compiles to. */
+export function patternSize(pattern: string): number {
+  return valid.get(pattern) ?? compile(pattern).programSize()
+}
+
+/**
+ * Compiles valid patterns into one automaton, which answers the places of those that match.
+ *
+ * @param memory for the states of a DFA, in bytes; 8 MB unless given. Without any the engine simulates an NFA, which
+ * takes at most some 15 ns for each instruction and character. A DFA is much faster where states come again; where every
+ * character leads to a new one it takes ten times as long as the NFA
+ */
+export function createAutomaton(patterns: readonly string[], caseSensitive: boolean, memory?: number): RE2Set {
+  const automaton = new RE2Set(RE2Set.UNANCHORED, caseSensitive ? 0 : RE2JS.CASE_INSENSITIVE, memory)
+  for (const pattern of patterns) automaton.add(pattern)
+  automaton.compile()
+  return automaton
+}
+
+/** A valid pattern, ready to be searched for. */
+export class CompiledPattern {
+  readonly #pattern: string
+  readonly #forShortTexts: RE2JS
+  #forLongTexts: RE2Set | undefined
+
+  constructor(pattern: string) {
+    this.#pattern = pattern
+    this.#forShortTexts = compile(pattern)
+  }
+
+  test(text: string): boolean {
+    if (text.length <= SHORT_PATH_LENGTH) return this.#forShortTexts.test(text)
+    this.#forLongTexts ??= createAutomaton([this.#pattern], true, 0)
+    return this.#forLongTexts.match(text).length > 0
+  }
 }
 
 /**
@@ -78,12 +124,13 @@ export function lowerCasedPattern(pattern: string): string {
 }
 
 /** A valid pattern, compiled once for all rules that have it. */
-export function compiledPattern(pattern: string): RE2JS {
-  const known = compiled.get(pattern)
+export function compiledPattern(pattern: string, caseSensitive = true): CompiledPattern {
+  const spelled = caseSensitive ? pattern : `(?i)${pattern}`
+  const known = compiled.get(spelled)
   if (known !== undefined) return known
-  const fresh = compile(pattern)
+  const fresh = new CompiledPattern(spelled)
   if (compiled.size >= REMEMBERED_COMPILED) compiled.clear()
-  compiled.set(pattern, fresh)
+  compiled.set(spelled, fresh)
   return fresh
 }
 

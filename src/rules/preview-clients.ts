@@ -13,7 +13,8 @@ export const UNCOVERED = {
     'were counted by a rule that was just edited, or is not known any more, and may have told clients apart otherwise',
   key_cut: 'have a key that was too long for the log',
   path_cut: 'have a path that was too long for the log',
-  deny_list: 'were refused by the deny list, by an override that is no more, or by a static limit of 0',
+  deny_list:
+    'were refused by the deny list, by an override that is no more, by a static limit of 0, or for a long path',
   override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const

@@ -49,6 +49,8 @@ export async function readOverrides(
       const address = isIP(first) === 0 ? null : first
       const user = loggedUser(event, kindAt)?.slice(USER.length) ?? null
       const override = set.find(address, user, path, nowMs)
+      // A server refuses the request: no rule decides it.
+      if (override === null) return 'decides'
       if (address !== null && length !== undefined) {
         const bits = Number(length)
         const isWhole = override !== undefined && (override.client.kind === 'user' || override.client.bits <= bits)

@@ -15,6 +15,7 @@ import { describePreview, type RulePreview } from './preview-report.js'
 import type { Rule } from './rule.js'
 import { loadActiveRules } from './rule-repository.js'
 import { type PathOptions, RuleSet } from './rule-set.js'
+import { Slices } from './slices.js'
 
 export interface PreviewOptions {
   /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
@@ -117,9 +118,13 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
     clientOf,
     override: (event, path) => overrides.verdict(event, path, kindAt),
   })
+  const slices = new Slices()
   let read = 0
   for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
-    for (const event of page) replayed.add(event)
+    for (const event of page) {
+      replayed.add(event)
+      if (slices.over()) await slices.pause()
+    }
     read += page.length
     run.onProgress?.(read)
   }
@@ -133,7 +138,8 @@ async function createDecides(router: PathOptions, rule: Rule, active: readonly R
   const before = await RuleSet.compile(others, router)
   const own = new RuleSet([rule], router)
   return function decides(path, method) {
-    return own.match(path, method) !== undefined && before.match(path, method) === undefined
+    // Where one of them is null a server refuses the request: no rule decides it.
+    return own.match(path, method)?.name === rule.name && before.match(path, method) === undefined
   }
 }
 

@@ -1,11 +1,9 @@
-import { lowerCasedPattern } from './pattern.js'
+import { lowerCasedPattern, SHORT_PATH_LENGTH } from './pattern.js'
 import { PatternIndex } from './pattern-index.js'
 import type { Rule } from './rule.js'
 
-/** Paths that repeat are not matched again; forgotten together when there are too many. */
+/** Short paths that repeat are not matched again; forgotten together when there are too many. */
 const REMEMBERED = 4_096
-/** A longer path is matched each time, so that hostile ones cannot fill the memory. */
-const REMEMBERED_PATH_LENGTH = 256
 
 /** What the router makes of paths, and patterns have to follow. */
 export interface PathOptions {
@@ -21,7 +19,7 @@ export class RuleSet {
   readonly rules: readonly Rule[]
   readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
-  readonly #remembered = new Map<string, Rule | undefined>()
+  readonly #remembered = new Map<string, Rule | null | undefined>()
 
   /** @param patterns the compiled patterns of these rules, which are in order then; made here where they are left out */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
@@ -43,28 +41,32 @@ export class RuleSet {
     return new RuleSet(ordered, options, patterns)
   }
 
-  /** The first rule for a path, as the router sees it, and a method, in upper case. */
-  match(path: string, method: string): Rule | undefined {
+  /**
+   * Returns the first rule for a path, as the router sees it, and a method, in upper case; null where the path is too
+   * long to be searched for all patterns that may be the first.
+   */
+  match(path: string, method: string): Rule | null | undefined {
     if (this.rules.length === 0) return undefined
+    if (path.length > SHORT_PATH_LENGTH) return this.#search(path, method)
     const question = `${method} ${path}`
     const known = this.#remembered.get(question)
     if (known !== undefined || this.#remembered.has(question)) return known
     const rule = this.#search(path, method)
-    if (path.length <= REMEMBERED_PATH_LENGTH) {
-      if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-      this.#remembered.set(question, rule)
-    }
+    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
+    this.#remembered.set(question, rule)
     return rule
   }
 
-  #search(path: string, method: string): Rule | undefined {
+  #search(path: string, method: string): Rule | null | undefined {
     let first = Number.POSITIVE_INFINITY
+    const precedes = (place: number) => place < first && coversMethod(this.rules[place], method)
     const consider = (place: number) => {
-      if (place < first && coversMethod(this.rules[place], method)) first = place
+      if (precedes(place)) first = place
     }
-    this.#patterns.match(path, consider)
+    if (!this.#patterns.match(path, consider, precedes)) return null
     if (this.#bothSlashForms && path.length > 1) {
-      this.#patterns.match(path.endsWith('/') ? path.slice(0, -1) : `${path}/`, consider)
+      const otherForm = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
+      if (!this.#patterns.match(otherForm, consider, precedes)) return null
     }
     return this.rules[first]
   }

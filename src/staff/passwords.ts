@@ -1,4 +1,4 @@
-import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { InvalidSettingError } from '../errors.js'
 
 /** A password as it is stored, parsed. `blockSize` and `parallelization` are scrypt's r and p. */
@@ -49,9 +49,25 @@ export async function verifyPassword(password: string, hash: PasswordHash): Prom
   return timingSafeEqual(await deriveKey(password, hash), hash.key)
 }
 
-/** A hash that no password has, and that takes as long to verify as `hash`: for accounts that do not exist. */
-export function decoyOf(hash: PasswordHash): PasswordHash {
-  return { ...hash, salt: randomBytes(hash.salt.length), key: randomBytes(hash.key.length) }
+/**
+ * Answers a hash that no password has, for the name of an account that does not exist. It takes as long to verify as one
+ * of `hashes`, always the same for a name, so that the time tells no more than for an account that does.
+ *
+ * @param hashes one or more
+ */
+export function createDecoys(
+  hashes: readonly PasswordHash[],
+  secret: string,
+): (name: string) => PasswordHash | undefined {
+  const decoys = hashes.map((hash) => ({
+    ...hash,
+    salt: randomBytes(hash.salt.length),
+    key: randomBytes(hash.key.length),
+  }))
+  return function decoyFor(name) {
+    const mark = createHmac('sha256', secret).update(`decoy ${name}`).digest().readUInt32BE()
+    return decoys[mark % decoys.length]
+  }
 }
 
 /** Reads what `hashPassword` made; undefined for anything else, a plain password above all. */

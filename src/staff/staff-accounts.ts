@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../internals.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
-import { decoyOf, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
+import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
 import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
 import { endSession, findSession, startSession } from './sessions.js'
 
@@ -64,9 +64,8 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   const hashes = parseAccounts(accounts)
   checkSecret(sessionSecret)
   checkCookiePath(cookiePath)
-  const [anyHash] = hashes.values()
-  if (anyHash === undefined) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
-  const decoy = decoyOf(anyHash)
+  if (hashes.size === 0) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
+  const decoyFor = createDecoys([...hashes.values()], sessionSecret)
 
   async function accountOf(request: FastifyRequest): Promise<string | undefined> {
     for (const cookie of readSessionCookies(request, sessionSecret)) {
@@ -95,9 +94,10 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       return (await accountOf(request)) !== undefined
     },
 
-    verify({ account, password }) {
+    async verify({ account, password }) {
       // An unknown name takes as long as a wrong password: the answer's time does not tell which names exist.
-      return verifyPassword(password, hashes.get(account) ?? decoy)
+      const hash = hashes.get(account) ?? decoyFor(account)
+      return hash !== undefined && verifyPassword(password, hash)
     },
 
     knownBrowser(request, account) {

@@ -43,6 +43,21 @@ forEachDatabase((provider) => {
     )
   })
 
+  test('a user whose id differs from another one by blanks alone has a counter of its own', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { statuses } = await startApp(t, {
+      database,
+      plugin: {
+        user: ({ headers }) => ({ id: decodeURIComponent(String(headers['x-user'])) }),
+        middleware: { defaultRate: '1/h', key: 'user' },
+      },
+    })
+
+    for (const id of ['bob', 'bob%20', '%EF%BB%BFbob', 'bob%C2%A0']) {
+      assert.deepEqual(await statuses(2, '/', { headers: { 'x-user': id } }), [200, 429], id)
+    }
+  })
+
   test('the user option may be async', async (t) => {
     const database = await openDatabase(t, provider)
     const { statuses } = await startApp(t, {

@@ -19,6 +19,9 @@ const BEYOND_ASCII = ['é', EMOJI, '\u202e', '日本語', '\ufeff', EMOJI.repeat
 const LONG = ['x'.repeat(255), 'x'.repeat(256), `${'x'.repeat(256)}y`, 'x'.repeat(8_000)]
 const HEADER_VALUES = [...WORDS.split(/\s+/), ...BLANKS, ...BEYOND_ASCII, ...LONG]
 
+/** As large as a pattern may be, and of those that take longest. */
+const LARGE_PATTERN = '(a|b)*a(a|b){94}$'
+
 forEachDatabase((provider) => {
   test(`${HEADER_VALUES.length} odd values of a header key are clients of their own, all of them in the log`, async (t) => {
     const { port, app, client, eventCount } = await startLogging(t, provider, {
@@ -46,6 +49,67 @@ forEachDatabase((provider) => {
     assert.equal((await request(path)).status, 429)
     await app.smartRateLimit.events.flush()
     for (const event of await client.rateLimitEvent.findMany()) assert.equal(event.path, path.slice(0, 500))
+  })
+
+  test('a path that is too long to be searched for a rule is refused with 414, and logged; shorter ones are decided', async (t) => {
+    const { request, app, client } = await startLogging(t, provider, { useDynamicRules: true })
+    await client.rateLimitRule.createMany({
+      data: [
+        { name: 'large', pathPattern: LARGE_PATTERN, rate: '7/m' },
+        { name: 'files', pathPattern: '^/files/', rate: '9/m', priority: 1 },
+      ],
+    })
+    const path = `/${'ab'.repeat(5_000)}`
+
+    const { status, headers, text } = await request(path)
+    assert.deepEqual(
+      [status, JSON.parse(text)],
+      [
+        414,
+        {
+          statusCode: 414,
+          code: 'FST_RATE_LIMIT_PATH_TOO_LONG',
+          error: 'URI Too Long',
+          message: 'The path is too long',
+        },
+      ],
+    )
+    assert.deepEqual([headers['x-ratelimit-limit'], headers['retry-after']], ['0', undefined])
+    const problem = await request(path, { headers: { accept: 'application/problem+json' } })
+    assert.deepEqual([problem.status, JSON.parse(problem.text).title], [414, 'URI Too Long'])
+    const limitOf = async (asked: string) => (await request(asked)).headers['x-ratelimit-limit']
+    assert.equal(await limitOf(`/${'ba'.repeat(400)}`), '7')
+    assert.equal(await limitOf(`/${'ac'.repeat(400)}`), '100')
+    assert.equal(await limitOf(`/files${path}`), '9')
+    assert.equal(await limitOf(`/?${path}`), '100')
+
+    await app.smartRateLimit.events.flush()
+    const [event] = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual(
+      [event?.key, event?.allowed, event?.count, event?.limit, event?.path],
+      ['ip:127.0.0.1', false, 1, 0, path.slice(0, 500)],
+    )
+  })
+
+  test('a path that is too long to be searched for an override is refused with 414 to its client alone', async (t) => {
+    const { request, client } = await startLogging(t, provider, {
+      useDynamicRules: true,
+      middleware: { allowList: ['203.0.113.7'] },
+    })
+    await client.rateLimitOverride.createMany({
+      data: ['203.0.113.7', '203.0.113.8'].map((ip) => ({
+        client: `ip:${ip}`,
+        effect: 'deny',
+        pathPattern: LARGE_PATTERN,
+      })),
+    })
+    const statusOf = async (from: string, path: string) => (await request(path, { from })).status
+    for (const from of ['203.0.113.7', '203.0.113.8']) {
+      assert.equal(await statusOf(from, `/${'ab'.repeat(5_000)}`), 414)
+      assert.equal(await statusOf(from, `/${'ba'.repeat(400)}`), 429)
+      assert.equal(await statusOf(from, `/${'ac'.repeat(400)}`), 200)
+    }
+    assert.equal(await statusOf('203.0.113.9', `/${'ab'.repeat(5_000)}`), 200)
   })
 
   test('paths with NUL, emoji, bad escapes and control characters are logged as received and never a 500', async (t) => {

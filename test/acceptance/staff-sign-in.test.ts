@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
-import { type Store, staffAccounts } from '../../src/index.js'
+import { MemoryStore, type Store, staffAccounts } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 
@@ -46,6 +46,16 @@ forEachDatabase((provider) => {
     assert.equal((await signIn(PASSWORD, { from: '203.0.113.8' })).status, 303)
     clock.advance(5 * MINUTE_MS)
     assert.equal((await signIn(PASSWORD, { from: BAD })).status, 303)
+  })
+
+  test('made-up keys do not push the attempts to sign in out of a full store in memory', async (t) => {
+    const middleware = { backend: new MemoryStore({ maxKeys: 10 }), key: 'header:X-Api-Key' }
+    const { signIn, statuses } = await startWithStaff(t, provider, undefined, { middleware })
+    for (let attempt = 1; attempt <= 10; attempt++) {
+      assert.equal((await signIn('wrong', { from: BAD })).status, 403)
+      for (let key = 1; key <= 11; key++) await statuses(1, '/', { headers: { 'x-api-key': `${attempt}-${key}` } })
+    }
+    assert.equal((await signIn(PASSWORD, { from: BAD })).status, 429)
   })
 
   test('strangers at the same address, as behind a proxy that is not trusted, do not lock out a browser that signed in before', async (t) => {

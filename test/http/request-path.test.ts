@@ -83,12 +83,14 @@ describe('path prefixes', () => {
       ['/auth', 'auth'],
       ['/auth/login/', 'login'],
       ['/files/', 'files'],
+      ['/100%', 'percent'],
     ],
     AS_FASTIFY_COMES,
   )
 
   for (const [path, found] of [
     ['/auth', 'auth'],
+    ['/100%25', 'percent'],
     ['/auth/', 'auth'],
     ['/auth/x', 'auth'],
     ['/authors', undefined],

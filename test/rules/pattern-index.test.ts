@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { RE2JS } from 're2js'
+import { RE2JS, RE2Set } from 're2js'
 import { PatternIndex } from '../../src/rules/pattern-index.js'
 import { requiredPrefix, requiredTexts } from '../../src/rules/required-text.js'
 import { parseRule } from '../../src/rules/rule.js'
@@ -99,6 +99,9 @@ const path = fc
     fc.array(text, { maxLength: 3 }),
   )
   .map((pieces) => `/${pieces.join('')}`) // prettier-ignore
+const longPath = fc
+  .tuple(path, fc.constantFrom('k', '/aks', '\u212a', 'b1/'), path)
+  .map(([start, middle, end]) => `${start}${middle.repeat(Math.ceil(257 / middle.length))}${end}`)
 const rules = fc
   .array(
     fc.record({ pattern, priority: fc.integer({ min: 0, max: 2 }), method: fc.constantFrom('ALL', 'GET', 'POST') }),
@@ -147,6 +150,41 @@ describe('a rule set', () => {
         },
       ),
       { numRuns: 150 },
+    )
+  })
+
+  test('matches in long paths what its rules match one by one', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        rules.map((drawn) => drawn.slice(0, 40)),
+        fc.array(longPath, { minLength: 1, maxLength: 4 }),
+        fc.record({ caseSensitive: fc.boolean(), ignoreTrailingSlash: fc.boolean() }),
+        async (drawn, paths, options) => {
+          const set = await RuleSet.compile(drawn, options)
+          for (const asked of paths) {
+            assert.equal(set.match(asked, 'GET')?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
+          }
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+
+  test('searches for the patterns that are found by a part of a path once, however often the path has that part', async (t) => {
+    const patterns = Array.from({ length: 100 }, (_, place) => `customers?/[a-f]${place % 10}.*${place}$`)
+    const index = await PatternIndex.compile(patterns, true, undefined)
+    const path = '/customers/b1'.repeat(15)
+    const match = t.mock.method(RE2Set.prototype, 'match')
+    const found: number[] = []
+    index.match(
+      path,
+      (place) => found.push(place),
+      () => true,
+    )
+    assert.ok(match.mock.callCount() <= 10, `${match.mock.callCount()} searches`)
+    assert.deepEqual(
+      found,
+      [1, 11].filter((place) => new RegExp(patterns[place] ?? '').test(path)),
     )
   })
 

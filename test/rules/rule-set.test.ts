@@ -83,8 +83,57 @@ describe('a rule set', () => {
 
   test('stays linear where a backtracking matcher would not', () => {
     const set = new RuleSet([rule('evil', '^/(a+)+$'), rule('evil2', '(x+x+)+y')], AS_WRITTEN)
-    assert.equal(set.match(`/${'a'.repeat(50_000)}!`, 'GET'), undefined)
-    assert.equal(set.match(`/${'x'.repeat(50_000)}`, 'GET'), undefined)
+    assert.equal(set.match(`/${'a'.repeat(10_000)}!`, 'GET'), undefined)
+    assert.equal(set.match(`/${'x'.repeat(10_000)}`, 'GET'), undefined)
+  })
+
+  /** As large as a pattern may be, and of those that take longest. */
+  const LARGE = '(a|b)*a(a|b){94}$'
+  const long = (length: number) => `/${'ab'.repeat(length / 2)}`.slice(0, length)
+
+  test('does not say which rule is the first where a path is too long to be searched for it', () => {
+    const set = new RuleSet([rule('large', LARGE)], AS_WRITTEN)
+    assert.notEqual(set.match(long(1_000), 'GET'), null)
+    for (const length of [1_200, 15_000]) assert.equal(set.match(long(length), 'GET'), null)
+    const both = new RuleSet([rule('large', LARGE)], { caseSensitive: false, ignoreTrailingSlash: true })
+    assert.equal(both.match(long(15_000), 'GET'), null)
+  })
+
+  test('searches a path of usual length for any number of patterns', () => {
+    const rules = Array.from({ length: 100 }, (_, place) => rule(`r${place}`, `[a-f]\\d{${place}}.{100}$`))
+    assert.notEqual(new RuleSet(rules, AS_WRITTEN).match(long(256), 'GET'), null)
+    assert.equal(new RuleSet(rules, AS_WRITTEN).match(long(257), 'GET'), null)
+  })
+
+  test('searches the longest path for one pattern of usual size', () => {
+    const set = new RuleSet([rule('a', '^/[a-z]+/v[0-9]+/(items|orders)/')], AS_WRITTEN)
+    assert.equal(set.match(`/shop/v1/orders/${'a'.repeat(8_000)}`, 'GET')?.name, 'a')
+    assert.equal(set.match(`/shop/v1/${'a'.repeat(8_000)}`, 'GET'), undefined)
+  })
+
+  test('needs no search where a rule with a literal pattern is the first', () => {
+    const rules = [rule('large', LARGE), rule('files', '^/files/', { priority: 1 })]
+    assert.equal(new RuleSet(rules, AS_WRITTEN).match(`/files${long(15_000)}`, 'GET')?.name, 'files')
+    assert.equal(new RuleSet(rules, AS_WRITTEN).match(long(15_000), 'GET'), null)
+    const posts = [rule('a', LARGE, { method: 'POST' }), rule('all', '^/')]
+    assert.equal(new RuleSet(posts, AS_WRITTEN).match(long(15_000), 'GET')?.name, 'all')
+    assert.equal(new RuleSet(posts, AS_WRITTEN).match(long(15_000), 'POST'), null)
+  })
+
+  test('takes a bounded time for any path', () => {
+    const patterns = [LARGE, 'a.{290}[xy]', '(?:a.{50}[xy]|b.{60}[xz]|c.{70}[yz])', 'a.{14}[xy]', '[ab]*a[ab]{30}[xy]']
+    for (const pattern of patterns) {
+      const set = new RuleSet([rule('slow', pattern)], AS_WRITTEN)
+      for (const length of [250, 1_000, 4_000, 16_000]) {
+        const times = Array.from({ length: 3 }, () => {
+          const path = `/${Array.from({ length }, () => 'abc'[Math.floor(Math.random() * 3)]).join('')}`
+          const before = process.cpuUsage()
+          set.match(path, 'GET')
+          return process.cpuUsage(before).user / 1_000
+        })
+        assert.ok(Math.min(...times) < 60, `${pattern} takes ${times} ms for ${length} characters`)
+      }
+    }
   })
 
   test('answers the same for a path it has seen, whatever it has seen between', () => {

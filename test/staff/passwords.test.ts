@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidSettingError } from '../../src/errors.js'
 import {
-  decoyOf,
+  createDecoys,
   hashPassword,
   type PasswordHash,
   parsePasswordHash,
@@ -43,17 +43,14 @@ test('a hash of another cost verifies too', async () => {
   assert.equal(await verifyPassword('secret', hash), true)
 })
 
-test('a decoy costs the same and has no password', async () => {
-  const hash = parsed(await hashPassword(PASSWORD))
-  const decoy = decoyOf(hash)
-  const cost = ({ costLog, blockSize, parallelization, key }: PasswordHash) => [
-    costLog,
-    blockSize,
-    parallelization,
-    key.length,
-  ]
-  assert.deepEqual(cost(decoy), cost(hash))
-  assert.equal(await verifyPassword(PASSWORD, decoy), false)
+test('names without an account cost what accounts cost, each always the same, and have no password', async () => {
+  const strong = parsed(await hashPassword(PASSWORD))
+  const decoyFor = createDecoys([{ ...strong, costLog: 12 }, strong], 'secret')
+  const names = Array.from({ length: 40 }, (_, place) => `name-${place}`)
+  assert.deepEqual(new Set(names.map((name) => decoyFor(name)?.costLog)), new Set([12, strong.costLog]))
+  for (const name of names) assert.equal(decoyFor(name), decoyFor(name))
+  const decoy = decoyFor('nobody')
+  assert.equal(decoy !== undefined && (await verifyPassword(PASSWORD, decoy)), false)
 })
 
 const SALT_AND_KEY = `${'A'.repeat(22)}$${'A'.repeat(43)}`
