@@ -17,13 +17,13 @@ import {
   createCaches,
   createCurrent,
   createEventLog,
-  createLimiter,
   createReports,
   createRevisionPoll,
   createRulePreview,
   createStaffLimiter,
   createStateSweep,
   createStore,
+  createStoreLimiter,
   logGapsOf,
   previewNotesOf,
 } from './parts.js'
@@ -56,7 +56,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
-  const limiter = createLimiter(settings, store, app.log)
+  const limiter = createStoreLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const { rules, overrides, reader } = createCaches(settings, opened, router, app.log)
