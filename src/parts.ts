@@ -8,7 +8,7 @@ import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
 import { createRoutedPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
-import { Limiter, type LimiterOptions } from './limiter/limiter.js'
+import { createLimiter, type Limiter, type LimiterOptions } from './limiter/limiter.js'
 import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
 import { emptySnapshot, type Snapshot, SnapshotReader } from './rules/snapshot.js'
 import { SnapshotCache } from './rules/snapshot-cache.js'
@@ -27,13 +27,13 @@ export function createStore({ middleware: { backend }, namespace, redis }: Setti
   return new DatabaseStore({ database: client, namespace })
 }
 
-export function createLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   const memory = new MemoryStore()
   const fallback = fallbackOf(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
-    reset: (key) => memory.reset([key]),
+    reset: (keys) => memory.reset(keys),
   })
-  const limiter: Limiter = new Limiter({
+  const limiter: Limiter = createLimiter({
     store,
     fallback,
     refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetRefusals()),
@@ -57,7 +57,7 @@ function createRefusalsPoll(settings: Settings, store: Store, changed: () => voi
 export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   const silent = { error: () => undefined, info: () => undefined }
   const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
-  return createLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
+  return createStoreLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
 }
 
 export type Snapshots = SnapshotCache<Snapshot>

@@ -20,7 +20,6 @@ import type { RateLimitOptions } from './options.js'
 import {
   createCurrent,
   createEventLog,
-  createLimiter,
   createReports,
   createRevisionPoll,
   createRulePreview,
@@ -28,6 +27,7 @@ import {
   createStaffLimiter,
   createStateSweep,
   createStore,
+  createStoreLimiter,
   logGapsOf,
   previewNotesOf,
 } from './parts.js'
@@ -62,7 +62,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
-  const limiter = createLimiter(settings, store, app.log)
+  const limiter = createStoreLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
   const { snapshots, reader } = createSnapshots(settings, opened, router, app.log)

@@ -8,7 +8,7 @@ export type StoreErrorAction = (typeof STORE_ERROR_ACTIONS)[number]
 /** Decides in place of the store. */
 export interface Fallback {
   decide(check: Check, nowMs: number): Decision
-  reset(key: string): void
+  reset(keys: readonly string[]): void
 }
 
 /** A decision that no store made; `count` is 0 where it lets through, and above the limit where it refuses. */

@@ -93,9 +93,9 @@ export class Refusals {
     return count === decision.count ? decision : { ...decision, count }
   }
 
-  forget(key: string): void {
+  forget(keys: readonly string[]): void {
     this.#generation++
-    this.#remembered.delete(key)
+    for (const key of keys) this.#remembered.delete(key)
   }
 
   forgetAll(): void {

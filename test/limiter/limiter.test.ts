@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore, fallbackOf } from '../../src/limiter/fallback.js'
-import { Limiter, type LimiterOptions } from '../../src/limiter/limiter.js'
+import { createLimiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const
@@ -45,7 +45,7 @@ function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
     info: (message: string) => lines.push(`info ${message}`),
   }
   const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
-  return { limiter: new Limiter({ store, fallback, timeoutMs, log }), lines }
+  return { limiter: createLimiter({ store, fallback, timeoutMs, log }), lines }
 }
 
 describe('the limiter', () => {
@@ -95,7 +95,7 @@ describe('the limiter', () => {
   })
 
   test('asks a store in memory at once, without a promise', () => {
-    const limiter = new Limiter({
+    const limiter = createLimiter({
       store: new MemoryStore(),
       fallback: { decide: (check) => decideWithoutStore(true, check), reset: () => undefined },
       timeoutMs: 1_000,
@@ -186,38 +186,10 @@ describe('the limiter', () => {
     assert.equal(lines.length, 2)
   })
 
-  test('sends no batch that has waited too long, although the store recovered at that moment', async (t) => {
-    const timers: (() => void)[] = []
-    t.mock.method(globalThis, 'setTimeout', (run: () => void) => {
-      timers.push(run)
-      return { refresh: () => undefined }
-    })
-    t.mock.method(globalThis, 'clearTimeout', () => undefined)
-    const store = controlledStore(1)
-    const { limiter, lines } = limiterOf(store)
-    store.failure = new Error('connection refused')
-    await limiter.check(checkOf('a'), NOW_MS)
-    store.failure = undefined
-    store.held = true
-    // A probe is under way, and another one waits behind it.
-    limiter.check(checkOf('a'), NOW_MS + 1_000)
-    await turn()
-    limiter.check(checkOf('a'), NOW_MS + 2_000)
-    store.letGo()
-    for (let microtask = 0; microtask < 20; microtask++) await undefined
-    assert.equal(limiter.storeIsDown, false)
-    for (let half = 0; half < 2; half++) timers.at(-1)?.()
-    await turn()
-
-    assert.equal((await limiter.check(checkOf('b'), NOW_MS + 4_000)).count, 1)
-    assert.deepEqual(store.batches, [['a'], ['a'], ['b']])
-    assert.equal(lines.length, 2)
-  })
-
   test('refuses whom the store had refused while it fails, also when nobody can look whether that still holds', async () => {
     const store = controlledStore(1)
     const poll = { canLook: true }
-    const limiter = new Limiter({
+    const limiter = createLimiter({
       store,
       fallback: fallbackOf('allow', { decide: () => assert.fail(), reset: () => undefined }),
       refusalsPoll: {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { ALGORITHMS, type Check, type Decision, type Policy } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
-import { Limiter } from '../../src/limiter/limiter.js'
+import { createLimiter } from '../../src/limiter/limiter.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -37,7 +37,7 @@ function setUp() {
     },
     close: () => undefined,
   }
-  const limiter = new Limiter({ store, fallback, refusalsPoll, timeoutMs: 10_000, log })
+  const limiter = createLimiter({ store, fallback, refusalsPoll, timeoutMs: 10_000, log })
   return {
     limiter,
     asked,

@@ -1,0 +1,117 @@
+import type { Check, Decision } from './algorithm.js'
+import type { Fallback } from './fallback.js'
+import type { BatchStore, WrappedStore } from './limiter.js'
+
+/** How often a store that failed is tried again. */
+const PROBE_INTERVAL_MS = 1_000
+
+export interface CircuitBreakerOptions {
+  /** Decides when the store does not. */
+  readonly fallback: Fallback
+  /** Called when the store answers again. */
+  readonly onRecovery: () => void
+  readonly log: { error(details: object, message: string): void; info(message: string): void }
+}
+
+/** Since when the store fails, and when it may be tried again; by the clock of the checks. */
+interface Outage {
+  readonly sinceMs: number
+  probeAtMs: number
+}
+
+/**
+ * Goes on without a store that fails: it is left alone but for one probe a second, and until a probe is answered the
+ * fallback decides at once. An outage is logged when it begins and when it ends.
+ */
+export class CircuitBreaker implements WrappedStore {
+  readonly concurrency: number
+  readonly #store: BatchStore
+  readonly #options: CircuitBreakerOptions
+  #outage: Outage | undefined
+  /**
+   * How many outages have begun or ended. A batch that was sent before the last of these tells nothing new: one that
+   * fails after a probe was answered begins no outage.
+   */
+  #turn = 0
+  /** How many batches have failed. */
+  errors = 0
+
+  constructor(store: BatchStore, options: CircuitBreakerOptions) {
+    this.concurrency = store.concurrency
+    this.#store = store
+    this.#options = options
+  }
+
+  /** Whether the fallback decides at the moment. */
+  get isOpen(): boolean {
+    return this.#outage !== undefined
+  }
+
+  known(check: Check, nowMs: number): Decision | undefined {
+    if (this.#outage === undefined) return undefined
+    // The request does not wait for it.
+    if (this.#isDue(this.#outage, nowMs)) void this.#probe(this.#outage, check, nowMs)
+    return this.#options.fallback.decide(check, nowMs)
+  }
+
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+    if (this.#outage !== undefined) return this.#decideInstead(checks, nowMs)
+    const turn = this.#turn
+    try {
+      const decisions = this.#store.check(checks, nowMs)
+      if (!(decisions instanceof Promise)) return decisions
+      return decisions.catch((error: unknown) => this.#failed(error, turn, checks, nowMs))
+    } catch (error) {
+      return this.#failed(error, turn, checks, nowMs)
+    }
+  }
+
+  /** The fallback forgets the counters also when the store fails. */
+  reset(keys: readonly string[]): void | Promise<void> {
+    this.#options.fallback.reset(keys)
+    return this.#store.reset(keys)
+  }
+
+  #isDue({ probeAtMs }: Outage, nowMs: number): boolean {
+    // The clock may have been set back.
+    return nowMs >= probeAtMs || nowMs < probeAtMs - PROBE_INTERVAL_MS
+  }
+
+  async #probe(outage: Outage, check: Check, nowMs: number): Promise<void> {
+    outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
+    const turn = this.#turn
+    try {
+      await this.#store.check([check], nowMs)
+      if (turn === this.#turn) this.#end(outage, nowMs)
+    } catch {
+      this.errors++
+    }
+  }
+
+  #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): readonly Decision[] {
+    this.errors++
+    if (turn === this.#turn) this.#begin(error, nowMs)
+    return this.#decideInstead(checks, nowMs)
+  }
+
+  #decideInstead(checks: readonly Check[], nowMs: number): readonly Decision[] {
+    return checks.map((check) => this.#options.fallback.decide(check, nowMs))
+  }
+
+  #begin(error: unknown, nowMs: number): void {
+    this.#turn++
+    this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
+    this.#options.log.error(
+      { err: error },
+      'Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
+    )
+  }
+
+  #end({ sinceMs }: Outage, nowMs: number): void {
+    this.#turn++
+    this.#outage = undefined
+    this.#options.onRecovery()
+    const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
+    this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
+  }
+}

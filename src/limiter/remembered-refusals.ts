@@ -1,0 +1,65 @@
+import type { Check, Decision } from './algorithm.js'
+import type { CircuitBreaker } from './circuit-breaker.js'
+import type { WrappedStore } from './limiter.js'
+import { Refusals } from './refusals.js'
+
+export interface RefusalsPoll {
+  /** Whether remembered refusals were confirmed lately; otherwise that is being asked for now. */
+  isFresh(nowMs: number): boolean
+  close(): void
+}
+
+/**
+ * Remembers refusals, so that a flood from a refused client costs no store call until its wait ends. While the store
+ * fails, a client that it has refused stays refused.
+ */
+export class RememberedRefusals implements WrappedStore {
+  readonly concurrency: number
+  readonly #store: CircuitBreaker
+  readonly #poll: RefusalsPoll | undefined
+  readonly #refusals = new Refusals()
+
+  constructor(store: CircuitBreaker, poll: RefusalsPoll | undefined) {
+    this.concurrency = store.concurrency
+    this.#store = store
+    this.#poll = poll
+  }
+
+  known(check: Check, nowMs: number): Decision | undefined {
+    return this.#remembered(check, nowMs) ?? this.#store.known(check, nowMs)
+  }
+
+  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+    const { generation } = this.#refusals
+    const decisions = await this.#store.check(checks, nowMs)
+    const isDown = this.#store.isOpen
+    return decisions.map((decision, index) => {
+      const check = checks[index]
+      if (check === undefined) return decision
+      return isDown
+        ? (this.#refusals.answer(check, nowMs) ?? decision)
+        : this.#refusals.note(check, decision, nowMs, generation)
+    })
+  }
+
+  async reset(keys: readonly string[]): Promise<void> {
+    this.#refusals.forget(keys)
+    try {
+      await this.#store.reset(keys)
+    } finally {
+      // Once more: a check from before may have been answered meanwhile.
+      this.#refusals.forget(keys)
+    }
+  }
+
+  forgetAll(): void {
+    this.#refusals.forgetAll()
+  }
+
+  #remembered(check: Check, nowMs: number): Decision | undefined {
+    if (this.#refusals.isEmpty) return undefined
+    // Until it is known whether refusals still hold, the store decides.
+    if (!this.#store.isOpen && this.#poll?.isFresh(nowMs) === false) return undefined
+    return this.#refusals.answer(check, nowMs)
+  }
+}

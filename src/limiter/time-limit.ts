@@ -1,0 +1,55 @@
+import type { Check, Decision } from './algorithm.js'
+import type { BatchStore } from './limiter.js'
+import { patientTimeout } from './patient-timeout.js'
+
+/** A store that never answers is asked no more while so many batches are without an answer. */
+const MAX_UNANSWERED = 8
+
+/** Fails a batch that the store does not answer in time, or not completely. What the store still says comes too late. */
+export class TimeLimit implements BatchStore {
+  readonly concurrency: number
+  readonly #store: BatchStore
+  readonly #timeoutMs: number
+  #unanswered = 0
+
+  /** @param timeoutMs how long the store may take for a batch that it does not answer at once, in milliseconds */
+  constructor(store: BatchStore, timeoutMs: number) {
+    this.concurrency = store.concurrency
+    this.#store = store
+    this.#timeoutMs = timeoutMs
+  }
+
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+    if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
+    const decisions = this.#store.check(checks, nowMs)
+    return decisions instanceof Promise ? this.#inTime(decisions, checks) : complete(decisions, checks)
+  }
+
+  reset(keys: readonly string[]): void | Promise<void> {
+    return this.#store.reset(keys)
+  }
+
+  #inTime(answer: Promise<readonly Decision[]>, checks: readonly Check[]): Promise<readonly Decision[]> {
+    return new Promise((resolve, reject) => {
+      let isLate = false
+      const timer = patientTimeout(() => {
+        isLate = true
+        this.#unanswered++
+        reject(new Error('no answer in time'))
+      }, this.#timeoutMs)
+      const settle = () => {
+        clearTimeout(timer)
+        if (isLate) this.#unanswered--
+      }
+      answer
+        .finally(settle)
+        .then((decisions) => resolve(complete(decisions, checks)))
+        .catch(reject)
+    })
+  }
+}
+
+function complete(decisions: readonly Decision[], checks: readonly Check[]): readonly Decision[] {
+  if (decisions.length !== checks.length) throw new RangeError('not one decision per check')
+  return decisions
+}
