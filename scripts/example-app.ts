@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
 import { messageOf } from '../src/errors.js'
 import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
-import { loadEnvironmentFile } from './commands/support/environment.js'
+import { withEnvironmentFile } from './commands/support/environment.js'
 import { apiRoutes } from './example/api-routes.js'
 import { HOME_PAGE } from './example/home-page.js'
 import { explainListenError, listenAddress } from './example/listen-address.js'
@@ -52,7 +52,7 @@ async function createExampleRule(app: FastifyInstance): Promise<void> {
 }
 
 async function start(): Promise<void> {
-  loadEnvironmentFile()
+  Object.assign(process.env, withEnvironmentFile(process.env))
   const listen = listenAddress(process.env)
   const { staff, newPassword } = await openStaffFile(STAFF_FILE)
   if (newPassword !== undefined) announcePassword(newPassword)

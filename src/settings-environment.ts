@@ -20,29 +20,38 @@ const text: Reader = (value) => value
 const list: Reader = (value) => value.split(',').flatMap((entry) => entry.trim() || [])
 const number: Reader = (value) => (/^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : value)
 
-/** Which variable an option is read from, and how; a text that cannot be read is left as it is and then refused. */
-const VARIABLES: readonly (readonly [variable: string, option: keyof RateLimitOptions, read: Reader])[] = [
-  ['RATELIMIT_ENABLE', 'enabled', flag],
-  ['RATELIMIT_LOG_EVENTS', 'logEvents', flag],
-  ['RATELIMIT_USE_DYNAMIC_RULES', 'useDynamicRules', flag],
-  ['RATELIMIT_RULE_CACHE_TIMEOUT', 'ruleCacheTimeout', number],
-  ['RATELIMIT_MIDDLEWARE', 'middleware', readMiddleware],
-  ['RATELIMIT_ON_STORE_ERROR', 'onStoreError', text],
-  ['RATELIMIT_ALERT_THRESHOLD', 'alertThreshold', number],
-  ['RATELIMIT_ALERT_EMAILS', 'alertEmails', list],
-  ['RATELIMIT_ALERT_WEBHOOK', 'alertWebhook', text],
-  ['RATELIMIT_ALERT_WEBHOOK_SECRET', 'alertWebhookSecret', list],
-  ['RATELIMIT_ALERT_WEBHOOK_FORMAT', 'alertWebhookFormat', text],
-  ['RATELIMIT_ALERT_ROUTING_KEY', 'alertRoutingKey', text],
-  ['RATELIMIT_ALERT_COOLDOWN', 'alertCooldown', number],
-  ['RATELIMIT_ALERT_RESOLVED', 'alertResolved', flag],
-  ['RATELIMIT_BLOCK_PRIVATE_NETWORKS', 'blockPrivateNetworks', flag],
-  ['DEFAULT_FROM_EMAIL', 'defaultFromEmail', text],
-  ['SMTP_URL', 'smtpUrl', text],
-  ['RATELIMIT_DATABASE_URL', 'database', text],
-  ['RATELIMIT_REDIS_URL', 'redis', text],
-  ['RATELIMIT_HASH_SECRET', 'hashSecret', text],
-]
+/**
+ * Which variable an option is read from, and how; a text that cannot be read is left as it is and then refused. The
+ * help of the commands that depend on a setting says what it means.
+ */
+const VARIABLES: readonly (readonly [variable: string, option: keyof RateLimitOptions, read: Reader, help?: string])[] =
+  [
+    ['RATELIMIT_ENABLE', 'enabled', flag],
+    ['RATELIMIT_LOG_EVENTS', 'logEvents', flag],
+    ['RATELIMIT_USE_DYNAMIC_RULES', 'useDynamicRules', flag],
+    ['RATELIMIT_RULE_CACHE_TIMEOUT', 'ruleCacheTimeout', number],
+    ['RATELIMIT_MIDDLEWARE', 'middleware', readMiddleware],
+    ['RATELIMIT_ON_STORE_ERROR', 'onStoreError', text],
+    ['RATELIMIT_ALERT_THRESHOLD', 'alertThreshold', number, 'refused requests that make an offender'],
+    ['RATELIMIT_ALERT_EMAILS', 'alertEmails', list, 'recipients of alerts, separated by commas'],
+    ['RATELIMIT_ALERT_WEBHOOK', 'alertWebhook', text, 'URL that alerts are posted to'],
+    ['RATELIMIT_ALERT_WEBHOOK_SECRET', 'alertWebhookSecret', list, 'signs what is posted; several separated by commas'],
+    [
+      'RATELIMIT_ALERT_WEBHOOK_FORMAT',
+      'alertWebhookFormat',
+      text,
+      'json (default), slack, teams, discord or pagerduty',
+    ],
+    ['RATELIMIT_ALERT_ROUTING_KEY', 'alertRoutingKey', text, 'integration key of PagerDuty'],
+    ['RATELIMIT_ALERT_COOLDOWN', 'alertCooldown', number, 'seconds before a client is reported again (default: 0)'],
+    ['RATELIMIT_ALERT_RESOLVED', 'alertResolved', flag, 'true reports clients that are below the threshold again'],
+    ['RATELIMIT_BLOCK_PRIVATE_NETWORKS', 'blockPrivateNetworks', flag, 'true refuses webhooks into private networks'],
+    ['DEFAULT_FROM_EMAIL', 'defaultFromEmail', text, 'sender of alerts by email'],
+    ['SMTP_URL', 'smtpUrl', text, 'mail server, such as smtps://user:password@mail.example.com'],
+    ['RATELIMIT_DATABASE_URL', 'database', text, 'database, file:… or postgresql://… (default: file:./ratelimit.db)'],
+    ['RATELIMIT_REDIS_URL', 'redis', text, 'Redis, such as redis://127.0.0.1:6379'],
+    ['RATELIMIT_HASH_SECRET', 'hashSecret', text],
+  ]
 
 /** The option that each key of `RATELIMIT_MIDDLEWARE` stands for. */
 const MIDDLEWARE_KEYS: Readonly<Record<string, keyof MiddlewareOptions>> = {
@@ -60,6 +69,11 @@ const MIDDLEWARE_KEYS: Readonly<Record<string, keyof MiddlewareOptions>> = {
 /** The variable that an option is read from. */
 export function variableOf(option: string): string {
   return VARIABLES.find(([, name]) => name === option)?.[0] ?? option
+}
+
+/** The variables that options are read from, and what they mean. */
+export function environmentHelp(options: readonly (keyof RateLimitOptions)[]): [variable: string, help: string][] {
+  return options.map((option) => [variableOf(option), VARIABLES.find(([, name]) => name === option)?.[3] ?? ''])
 }
 
 /** The key of `RATELIMIT_MIDDLEWARE` that an option is read from. */

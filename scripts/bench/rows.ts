@@ -1,5 +1,4 @@
-import { didYouMean } from '../commands/support/suggest.js'
-import { UsageError } from '../commands/support/usage-error.js'
+import { InvalidArgumentError } from '@commander-js/extra-typings'
 import { BARE_REFUSING_ROW, BARE_ROW } from './bare-rows.js'
 import { OTHER_ROWS } from './other-rows.js'
 import { OUR_REFUSING_ROWS, OUR_ROWS } from './our-rows.js'
@@ -19,10 +18,9 @@ export const ROWS: readonly Row[] = [
 /**
  * The rows that `--only` names, in the order of `ROWS`: each word is the id of a row or a part of ids (`redis`).
  *
- * @throws UsageError for a word that fits no row
+ * @throws InvalidArgumentError for a word that fits no row
  */
-export function chooseRows(only: string | undefined): readonly Row[] {
-  if (only === undefined) return ROWS
+export function chooseRows(only: string): readonly Row[] {
   const words = only.split(',').map((word) => word.trim())
   const chosen = new Set(words.flatMap(rowsNamed))
   return ROWS.filter((row) => chosen.has(row))
@@ -32,7 +30,6 @@ function rowsNamed(word: string): readonly Row[] {
   const named = ROWS.filter(({ id }) => id === word)
   const rows = named.length > 0 ? named : ROWS.filter(({ id }) => `-${id}-`.includes(`-${word}-`))
   if (rows.length > 0) return rows
-  const known = [...new Set(ROWS.flatMap(({ id }) => [id, ...id.split('-')]))]
-  const hint = didYouMean(word, known) || `: give ${ROWS.map(({ id }) => id).join(', ')}, or a part of them`
-  throw new UsageError(`--only is ${JSON.stringify(word)}${hint}`)
+  const known = ROWS.map(({ id }) => id).join(', ')
+  throw new InvalidArgumentError(`${JSON.stringify(word)} fits no row. Give ${known}, or a part of them.`)
 }

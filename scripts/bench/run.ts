@@ -4,10 +4,10 @@
  */
 
 import { writeFile } from 'node:fs/promises'
+import { Command, Option } from '@commander-js/extra-typings'
 import { lineOf } from '../../src/errors.js'
-import { type Options, parseOptions, withCommonOptions } from '../commands/support/options.js'
+import { integer } from '../commands/support/integer.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
-import { UsageError } from '../commands/support/usage-error.js'
 import { findLoadGenerator } from './load-generator.js'
 import { type MeasureOptions, measureRow } from './measure-row.js'
 import type { Measurement } from './measurement.js'
@@ -20,42 +20,37 @@ import type { Row } from './row.js'
 import { chooseRows, ROWS } from './rows.js'
 import { isPostgresReachable, isRedisReachable } from './servers.js'
 
-// With these all rows take about a quarter of an hour.
-const OPTIONS = {
-  rounds: { type: 'integer', of: 'rounds', min: 1, max: 100, default: 5, help: 'how often every row is measured' },
-  seconds: { type: 'integer', of: 'seconds', min: 1, max: 600, default: 4, help: 'how long one measurement lasts' },
-  only: { type: 'text', help: 'rows to run, or parts of their names, separated by commas' },
-  svg: { type: 'text', help: 'a file to draw the ratios to bare Fastify into' },
-  memory: { type: 'flag', help: 'measure what a million clients take in memory instead' },
-} as const satisfies Options
+// With the defaults all rows take about a quarter of an hour.
+const program = new Command('npm run bench --')
+  .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
+  .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
+  .addOption(
+    new Option('--only <rows>', 'rows to run, or parts of their names, separated by commas')
+      .argParser(chooseRows)
+      .default(ROWS, 'all'),
+  )
+  .option('--svg <file>', 'a file to draw the ratios to bare Fastify into')
+  .option('--memory', 'measure what a million clients take in memory instead')
+  .option('--json', 'print one JSON object instead of text')
+  .addHelpText('after', `\nRows: ${ROWS.map(({ id }) => id).join(', ')}`)
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
 
 const interruption = new AbortController()
 
-async function bench(args: readonly string[]): Promise<number> {
-  const { values, json, help } = parseOptions(OPTIONS, args)
-  if (help) return printHelp()
-  if (values.memory) return printMemory(json)
-  const rows = await availableRows(chooseRows(values.only))
-  const { rounds, seconds } = values
+async function bench({ rounds, seconds, only, svg, memory, json = false } = program.opts()): Promise<number> {
+  if (memory) return printMemory(json)
+  const rows = await availableRows(only)
   const load = findLoadGenerator()
   const measured = await measureRounds(rows, rounds, { load, seconds, signal: interruption.signal })
   const results = rows.map((row) => summarize(row, measured.get(row) ?? []))
   const conditions = { load: load.name, rounds, seconds }
   if (json) printLine(JSON.stringify(jsonReport(results, conditions)))
   else for (const line of markdownReport(results, conditions)) printLine(line)
-  if (values.svg !== undefined) await writeFile(values.svg, pictureOf(results))
+  if (svg !== undefined) await writeFile(svg, pictureOf(results))
   const failed = results.filter(({ failures }) => failures > 0)
   for (const { row, failures } of failed) warnLine(`${row.title}: ${failures} request(s) failed or were refused`)
   return failed.length === 0 ? 0 : 1
-}
-
-function printHelp(): number {
-  printLine('Usage: npm run bench -- [options]')
-  for (const [name, { help }] of Object.entries(withCommonOptions(OPTIONS))) {
-    printLine(`  --${name.padEnd(8)} ${help}`)
-  }
-  printLine(`Rows: ${ROWS.map(({ id }) => id).join(', ')}`)
-  return 0
 }
 
 async function printMemory(json: boolean): Promise<number> {
@@ -105,8 +100,8 @@ async function measureRounds(
 // Stops what is under way, which then cleans up; a second signal ends at once.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
 try {
-  process.exitCode = await bench(process.argv.slice(2))
+  process.exitCode = await bench()
 } catch (error) {
   warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
-  process.exitCode = interruption.signal.aborted ? 130 : error instanceof UsageError ? 2 : 1
+  process.exitCode = interruption.signal.aborted ? 130 : 1
 }

@@ -2,70 +2,33 @@ import type { Offender } from '../../src/alerts/offender.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
 import type { ChannelOutcome } from '../../src/alerts/tell.js'
 import { type Analytics, analyticsOf } from '../../src/analytics/analytics.js'
-import { type CommandResult, defineCommand } from './support/command.js'
-import {
-  commandSettings,
-  DATABASE_ENVIRONMENT,
-  DATABASE_OPTIONS,
-  withExistingDatabase,
-} from './support/open-database.js'
-import { MAX_DAYS, MAX_INTEGER } from './support/options.js'
+import type { CommandContext, CommandResult } from './support/command.js'
+import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+
+interface AlertsOptions extends DatabaseOptions {
+  readonly threshold?: number | undefined
+  readonly days: number
+  readonly dryRun?: true | undefined
+}
 
 /** So many are listed; with `--json` all. */
 const MAX_LINES = 100
 
-export const alerts = defineCommand({
-  name: 'alerts',
-  summary: 'Tell about the clients with the most refused requests',
-  description: [
-    'Finds the clients that were refused at least --threshold times within the last --days days, and tells about them by email and by webhook, as far as these are set. Run it from a scheduler. Without a threshold it does nothing.',
-    'Every run tells them all again, unless RATELIMIT_ALERT_COOLDOWN says for how long a client is not told about twice (or until it was refused twice as often).',
-    'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
-  ],
-  options: {
-    threshold: {
-      type: 'integer',
-      of: 'refused requests',
-      min: 1,
-      max: MAX_INTEGER,
-      help: 'refused requests that make an offender (RATELIMIT_ALERT_THRESHOLD)',
-    },
-    days: { type: 'integer', of: 'days', min: 1, max: MAX_DAYS, default: 1, help: 'how far back to look' },
-    'dry-run': { type: 'flag', help: 'list the offenders, send nothing' },
-    ...DATABASE_OPTIONS,
-  },
-  environment: {
-    ...DATABASE_ENVIRONMENT,
-    RATELIMIT_ALERT_THRESHOLD: 'the threshold where --threshold is absent',
-    RATELIMIT_ALERT_EMAILS: 'whom to tell by email, with commas between',
-    DEFAULT_FROM_EMAIL: 'the sender of these mails',
-    SMTP_URL: 'the mail server, smtps://user:password@mail.example.com',
-    RATELIMIT_ALERT_WEBHOOK: 'the URL to post to',
-    RATELIMIT_ALERT_WEBHOOK_SECRET: 'signs what is posted; several with commas between',
-    RATELIMIT_ALERT_WEBHOOK_FORMAT: 'json (the default), slack, teams, discord or pagerduty',
-    RATELIMIT_ALERT_ROUTING_KEY: 'the integration key of PagerDuty',
-    RATELIMIT_ALERT_COOLDOWN: 'seconds for which a client is not told about again (0)',
-    RATELIMIT_ALERT_RESOLVED: 'true tells when a client is below the threshold again',
-    RATELIMIT_BLOCK_PRIVATE_NETWORKS: 'true refuses webhooks into private networks',
-  },
-  example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
-
-  async run({ threshold: given, days, 'dry-run': dryRun, schema }) {
-    const settings = commandSettings(schema)
-    const threshold = given ?? settings.alerts.threshold
-    if (threshold === undefined) return disabled()
-    return withExistingDatabase(settings, ({ database }) => {
-      const { emails, webhook } = settings.alerts
-      const isConfigured = emails.length > 0 || webhook !== undefined
-      const failures: string[] = []
-      const log = { error: (_details: object, message: string) => failures.push(message) }
-      const analytics = analyticsOf(database, settings.clock, { settings: settings.alerts, log })
-      return dryRun
-        ? listOffenders(analytics, threshold, days)
-        : sendAlerts(analytics, threshold, days, isConfigured, failures)
-    })
-  },
-})
+export async function run(options: AlertsOptions, context: CommandContext): Promise<CommandResult> {
+  const settings = commandSettings(options, context)
+  const { days, dryRun, threshold = settings.alerts.threshold } = options
+  if (threshold === undefined) return disabled()
+  return withExistingDatabase(settings, context, ({ database }) => {
+    const { emails, webhook } = settings.alerts
+    const isConfigured = emails.length > 0 || webhook !== undefined
+    const failures: string[] = []
+    const log = { error: (_details: object, message: string) => failures.push(message) }
+    const analytics = analyticsOf(database, settings.clock, { settings: settings.alerts, log })
+    return dryRun
+      ? listOffenders(analytics, threshold, days)
+      : sendAlerts(analytics, threshold, days, isConfigured, failures)
+  })
+}
 
 function disabled(): CommandResult {
   return {

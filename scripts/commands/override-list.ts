@@ -1,35 +1,23 @@
 import type { Database } from '../../src/db/database.js'
-import { type CommandResult, defineCommand } from './support/command.js'
-import {
-  commandSettings,
-  DATABASE_ENVIRONMENT,
-  DATABASE_OPTIONS,
-  withExistingDatabase,
-} from './support/open-database.js'
+import type { CommandContext, CommandResult } from './support/command.js'
+import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { type OverrideRow, overrideJson, overrideLine } from './support/override-lines.js'
 
-export const overrideList = defineCommand({
-  name: 'override list',
-  summary: 'List the overrides of single clients',
-  description: [
-    'Lists the overrides that have not expired, by client. Servers leave out those that are marked as invalid: raw SQL wrote them.',
-  ],
-  options: { all: { type: 'flag', help: 'also those that have expired' }, ...DATABASE_OPTIONS },
-  environment: DATABASE_ENVIRONMENT,
-  example: 'ratelimit override list --all',
+interface OverrideListOptions extends DatabaseOptions {
+  readonly all?: true | undefined
+}
 
-  async run({ all, schema }) {
-    const settings = commandSettings(schema)
-    return withExistingDatabase(settings, async ({ database }): Promise<CommandResult> => {
-      const nowMs = settings.clock.now()
-      const rows = await readOverrides(database, all ? null : nowMs)
-      return {
-        json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
-        lines: [...rows.map((row) => overrideLine(row, nowMs)), `${rows.length} override(s).`],
-      }
-    })
-  },
-})
+export async function run(options: OverrideListOptions, context: CommandContext): Promise<CommandResult> {
+  const settings = commandSettings(options, context)
+  return withExistingDatabase(settings, context, async ({ database }) => {
+    const nowMs = settings.clock.now()
+    const rows = await readOverrides(database, options.all ? null : nowMs)
+    return {
+      json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
+      lines: [...rows.map((row) => overrideLine(row, nowMs)), `${rows.length} override(s).`],
+    }
+  })
+}
 
 type Moment = 'expiresAt' | 'createdAt' | 'updatedAt'
 type Row = Omit<OverrideRow, Moment> & Readonly<Record<Moment, number | string | null>>

@@ -93,7 +93,7 @@ describe('ratelimit alerts', () => {
       status: 2,
       stdout: '',
       stderr:
-        'ratelimit alerts: --threshold is "-3": give a whole number of refused requests, 1 to 2147483647 (see ratelimit alerts --help)\n',
+        "ratelimit alerts: option '--threshold <int>' argument '-3' is invalid. Give a whole number of refused requests, 1 to 2147483647 (see ratelimit alerts --help)\n",
     })
   })
 

@@ -20,10 +20,10 @@ describe('npm run bench:reports', () => {
   test('a wrong size or database is wrong usage', async () => {
     const size = await runScript('bench/reports/run', ['--sizes', 'many'])
     assert.deepEqual([size.status, size.stdout], [2, ''])
-    assert.match(size.stderr, /--sizes is "many": give whole numbers/)
+    assert.match(size.stderr, /--sizes <list>' argument 'many' is invalid\. Give whole numbers/)
     const database = await runScript('bench/reports/run', ['--databases', 'mysql'])
     assert.deepEqual([database.status, database.stdout], [2, ''])
-    assert.match(database.stderr, /--databases has "mysql": give sqlite, postgresql or both/)
+    assert.match(database.stderr, /--databases <list>' argument 'mysql' is invalid\. Give sqlite, postgresql or both/)
   })
 
   test('leaves nothing behind when it is interrupted', async () => {

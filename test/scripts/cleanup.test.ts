@@ -158,7 +158,12 @@ describe('ratelimit cleanup', () => {
     for (const size of ['0', '-1', '100001']) {
       const { status, stderr } = await cleanup('--batch-size', size)
       assert.equal(status, 2)
-      assert.match(stderr, new RegExp(`^ratelimit cleanup: --batch-size is "${size}": give a whole number of rows, `))
+      assert.match(
+        stderr,
+        new RegExp(
+          `^ratelimit cleanup: option '--batch-size <int>' argument '${size}' is invalid. Give a whole number of rows, `,
+        ),
+      )
     }
     assert.equal(await database.client.rateLimitCounter.count(), 1)
   })

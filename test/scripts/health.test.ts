@@ -58,8 +58,7 @@ describe('ratelimit health', () => {
     const folder = await mkdtemp(join(tmpdir(), 'ratelimit-health-'))
     t.after(() => rm(folder, { recursive: true, force: true }))
     const { status, stderr } = await ratelimit(['health'], {
-      cwd: folder,
-      env: { RATELIMIT_DATABASE_URL: 'file:./missing.db' },
+      env: { RATELIMIT_DATABASE_URL: `file:${join(folder, 'missing.db')}` },
     })
 
     assert.equal(status, 1)

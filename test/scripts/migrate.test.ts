@@ -10,13 +10,14 @@ describe('ratelimit migrate', () => {
   test('creates and migrates a SQLite file, and does nothing the second time', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'ratelimit-migrate-'))
     try {
-      const options = { cwd: folder, env: { RATELIMIT_DATABASE_URL: 'file:./app.db' } }
+      const url = `file:${join(folder, 'app.db')}`
+      const options = { env: { RATELIMIT_DATABASE_URL: url } }
       const first = await ratelimit(['migrate'], options)
       assert.equal(first.status, 0)
       assert.equal(first.stderr, '')
-      assert.match(first.stdout, /^(?:Applied \d{14}_\w+\n)+file:\.\/app\.db is up to date\.\n$/)
+      assert.match(first.stdout, /^(?:Applied \d{14}_\w+\n)+file:.*app\.db is up to date\.\n$/)
       const second = await ratelimit(['migrate'], options)
-      assert.deepEqual(second, { status: 0, stdout: 'Nothing to do: file:./app.db is up to date.\n', stderr: '' })
+      assert.deepEqual(second, { status: 0, stdout: `Nothing to do: ${url} is up to date.\n`, stderr: '' })
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

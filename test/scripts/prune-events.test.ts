@@ -60,7 +60,10 @@ describe('ratelimit prune-events', () => {
   test('a wrong number is wrong usage, and deletes nothing', async () => {
     const { status, stderr } = await prune('--older-than-days', 'all')
     assert.equal(status, 2)
-    assert.match(stderr, /^ratelimit prune-events: --older-than-days is "all": give a whole number of days, 0 to /)
+    assert.match(
+      stderr,
+      /^ratelimit prune-events: option '--older-than-days <int>' argument 'all' is invalid\. Give a whole number of days, /,
+    )
     assert.deepEqual(await keptKeys(), ['middle', 'new', 'old'])
   })
 })

@@ -23,9 +23,8 @@ describe('ratelimit rules', () => {
     await database.client.rateLimitOverride.deleteMany()
   })
 
-  function rules(args: readonly string[], input?: string) {
-    const env = { RATELIMIT_DATABASE_URL: database.url }
-    return ratelimit(['rules', ...args], input === undefined ? { env, cwd: folder } : { env, cwd: folder, input })
+  function rules(args: readonly string[], input = '') {
+    return ratelimit(['rules', ...args], { env: { RATELIMIT_DATABASE_URL: database.url }, input })
   }
 
   const fileOf = (document: object) => JSON.stringify({ version: 1, ...document })
@@ -51,7 +50,8 @@ describe('ratelimit rules', () => {
       rules: [API, { ...LOGIN, description: 'a "secret"' }],
       overrides: [DENIED, { client: 'user:7', effect: 'allow' }],
     })
-    await writeFile(join(folder, 'rules.json'), `\uFEFF${document}`)
+    const file = join(folder, 'rules.json')
+    await writeFile(file, `\uFEFF${document}`)
     const lines = [
       '+ rule api  20/m  ^/api/',
       '~ rule login: description "" → "a \\"secret\\"", rate 10/m → 5/m',
@@ -59,7 +59,7 @@ describe('ratelimit rules', () => {
       '+ override ip:203.0.113.7  deny  until 2099-01-01T00:00:00.000Z',
       '~ override user:7: effect 5/m → allow',
     ]
-    const dry = await rules(['import', '--dry-run', 'rules.json'])
+    const dry = await rules(['import', '--dry-run', file])
     assert.deepEqual(dry.stdout.split('\n'), [
       ...lines,
       'Would be imported: 2 created, 2 updated, 1 deleted, 0 unchanged.',
@@ -67,7 +67,7 @@ describe('ratelimit rules', () => {
       '',
     ])
     assert.deepEqual(await names(), ['login', 'old rule'])
-    const done = await rules(['import', 'rules.json'])
+    const done = await rules(['import', file])
     assert.deepEqual(done.stdout.split('\n'), [...lines, 'Imported: 2 created, 2 updated, 1 deleted, 0 unchanged.', ''])
     assert.deepEqual([done.status, done.stderr, await names()], [0, '', ['api', 'login']])
     const changes = await database.client.rateLimitChange.findMany({ where: { name: 'api', action: 'create' } })
@@ -106,7 +106,7 @@ describe('ratelimit rules', () => {
   })
 
   for (const [args, input, complaint] of [
-    [['import', 'missing.json'], undefined, /^ratelimit rules import: ENOENT: .*missing\.json.*\n$/],
+    [['import', '/nowhere/missing.json'], '', /^ratelimit rules import: ENOENT: .*missing\.json.*\n$/],
     [['import', '-'], '{"version": 1, ', /^ratelimit rules import: standard input is no JSON: .*\n$/],
     [['import', '-'], '', /^ratelimit rules import: standard input is no JSON: .*\n$/],
   ] as const) {
@@ -117,19 +117,9 @@ describe('ratelimit rules', () => {
     })
   }
 
-  for (const [args, complaint] of [
-    [['import'], 'ratelimit rules import: no file given (see ratelimit rules import --help)\n'],
-    [['imports'], 'ratelimit: unknown command "rules imports": did you mean "rules import"? (see ratelimit --help)\n'],
-    [[], 'ratelimit: unknown command "rules": give rules export or rules import (see ratelimit --help)\n'],
-  ] as const) {
-    test(`${['rules', ...args].join(' ')} is wrong usage`, async () => {
-      assert.deepEqual(await rules(args), { status: 2, stdout: '', stderr: complaint })
-    })
-  }
-
-  test('--help lists the two', async () => {
-    const { status, stdout } = await rules(['--help'])
-    assert.equal(status, 0)
-    assert.match(stdout, /^Commands:\n {2}rules export .*\n {2}rules import .*\n\n/m)
+  test('--help lists the two, and so does wrong usage without one of them', async () => {
+    const help = await rules(['--help'])
+    assert.match(help.stdout, /^Commands:\n {2}export .*\n {2}import .*\n/m)
+    assert.deepEqual(await rules([]), { status: 2, stdout: '', stderr: help.stdout })
   })
 })

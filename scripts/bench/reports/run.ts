@@ -3,6 +3,7 @@
  * events. Prints Markdown tables, or JSON.
  */
 
+import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import Fastify from 'fastify'
 import { dashboardReport } from '../../../src/analytics/dashboard-report.js'
 import type { ReportFilter } from '../../../src/analytics/filter.js'
@@ -14,10 +15,9 @@ import { type Report, reportsOf } from '../../../src/analytics/window.js'
 import { databaseOf } from '../../../src/db/database.js'
 import { lineOf } from '../../../src/errors.js'
 import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../../src/index.js'
-import { type Options, parseOptions, withCommonOptions } from '../../commands/support/options.js'
+import { integer } from '../../commands/support/integer.js'
 import { createProgress } from '../../commands/support/progress.js'
 import { printLine, warnLine } from '../../commands/support/terminal.js'
-import { UsageError } from '../../commands/support/usage-error.js'
 import { Places } from '../places.js'
 import { isPostgresReachable } from '../servers.js'
 import { compareInserting, dropRollups } from './inserting.js'
@@ -26,19 +26,37 @@ import { fillLog } from './synthetic-log.js'
 import { reportTables } from './tables.js'
 import { type Timing, timed } from './timing.js'
 
-const OPTIONS = {
-  sizes: { type: 'text', default: '100000,1000000,10000000', help: 'how many events, separated by commas' },
-  databases: { type: 'text', default: 'sqlite,postgresql', help: 'which databases, separated by commas' },
-  runs: { type: 'integer', of: 'runs', min: 1, max: 10_000, default: 40, help: 'how often each report is read' },
-  'plain-runs': {
-    type: 'integer',
-    of: 'runs',
-    min: 1,
-    max: 1_000,
-    default: 3,
-    help: 'how often each plain query is run',
-  },
-} as const satisfies Options
+type Provider = 'sqlite' | 'postgresql'
+
+const program = new Command('npm run bench:reports --')
+  .addOption(
+    new Option('--sizes <list>', 'how many events, separated by commas')
+      .argParser(parseSizes)
+      .default([100_000, 1_000_000, 10_000_000]),
+  )
+  .addOption(
+    new Option('--databases <list>', 'which databases, separated by commas')
+      .argParser(parseDatabases)
+      .default<Provider[]>(['sqlite', 'postgresql']),
+  )
+  .option('--runs <int>', 'how often each report is read', integer('runs', 1, 10_000), 40)
+  .option('--plain-runs <int>', 'how often each plain query is run', integer('runs', 1, 1_000), 3)
+  .option('--json', 'print one JSON object instead of text')
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+
+function parseSizes(text: string): number[] {
+  const sizes = text.split(',').map(Number)
+  if (sizes.every((size) => Number.isInteger(size) && size >= 1)) return sizes
+  throw new InvalidArgumentError('Give whole numbers, separated by commas')
+}
+
+function parseDatabases(text: string): Provider[] {
+  return text.split(',').map((name) => {
+    if (name === 'sqlite' || name === 'postgresql') return name
+    throw new InvalidArgumentError('Give sqlite, postgresql or both, separated by commas')
+  })
+}
 
 const interruption = new AbortController()
 
@@ -167,50 +185,29 @@ async function measureInserting(provider: 'sqlite' | 'postgresql', events: numbe
   }
 }
 
-async function bench(args: readonly string[]): Promise<number> {
-  const { values, json, help } = parseOptions(OPTIONS, args)
-  if (help) {
-    printLine('Usage: npm run bench:reports -- [options]')
-    for (const [name, option] of Object.entries(withCommonOptions(OPTIONS))) {
-      printLine(`  --${name.padEnd(10)} ${option.help}`)
-    }
-    return 0
-  }
-  const sizes = values.sizes.split(',').map(Number)
-  if (!sizes.every((size) => Number.isInteger(size) && size >= 1)) {
-    throw new UsageError(`--sizes is "${values.sizes}": give whole numbers, separated by commas`)
-  }
+async function bench({ sizes, databases, runs, plainRuns, json } = program.opts()): Promise<void> {
   const measured: Measured[] = []
   const inserting: Record<string, number> = {}
-  for (const provider of await chosenDatabases(values.databases)) {
-    for (const size of sizes) {
-      measured.push(await measure(provider, size, { runs: values.runs, plainRuns: values['plain-runs'] }))
-    }
+  for (const provider of await reachable(databases)) {
+    for (const size of sizes) measured.push(await measure(provider, size, { runs, plainRuns }))
     // At a size that takes a minute.
     inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
   }
   if (json) printLine(JSON.stringify({ measured, inserting }))
   else for (const line of reportTables(measured, inserting)) printLine(line)
-  return 0
 }
 
-async function chosenDatabases(names: string): Promise<('sqlite' | 'postgresql')[]> {
-  const chosen: ('sqlite' | 'postgresql')[] = []
-  for (const name of names.split(',')) {
-    if (name !== 'sqlite' && name !== 'postgresql') {
-      throw new UsageError(`--databases has "${name}": give sqlite, postgresql or both`)
-    }
-    if (name === 'sqlite' || (await isPostgresReachable())) chosen.push(name)
-    else warnLine('SKIPPED, since no PostgreSQL server answers at TEST_POSTGRES_URL: postgresql')
-  }
-  return chosen
+async function reachable(providers: readonly Provider[]): Promise<readonly Provider[]> {
+  if (!providers.includes('postgresql') || (await isPostgresReachable())) return providers
+  warnLine('SKIPPED, since no PostgreSQL server answers at TEST_POSTGRES_URL: postgresql')
+  return providers.filter((provider) => provider !== 'postgresql')
 }
 
 // Stops what is under way, which then cleans up; a second signal ends at once.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
 try {
-  process.exitCode = await bench(process.argv.slice(2))
+  await bench()
 } catch (error) {
   warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
-  process.exitCode = interruption.signal.aborted ? 130 : error instanceof UsageError ? 2 : 1
+  process.exitCode = interruption.signal.aborted ? 130 : 1
 }

@@ -3,14 +3,13 @@ import { parseEnv } from 'node:util'
 import { codeOf, messageOf } from '../../../src/errors.js'
 
 /**
- * Reads `.env` in the working directory, where there is one. What the environment already holds wins.
+ * Adds the variables of `.env` in the working directory, where there is one. What the environment already holds wins.
  *
  * @throws Error for one that cannot be read: without its settings a command would do nothing, and find nothing wrong
  */
-export function loadEnvironmentFile(): void {
+export function withEnvironmentFile(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   // Editors of some systems begin a file with a byte order mark.
-  const settings = parseEnv((readEnvironmentFile() ?? '').replace(/^\uFEFF/, ''))
-  for (const [name, value] of Object.entries(settings)) process.env[name] ??= value
+  return { ...parseEnv((readEnvironmentFile() ?? '').replace(/^\uFEFF/, '')), ...environment }
 }
 
 /** By hand, since Node says of a file that may not be read that there is none. */

@@ -1,21 +1,17 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type OpenDatabase, openDatabase } from '../../../src/client.js'
-import { type Database, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA } from '../../../src/db/database.js'
+import type { Database } from '../../../src/db/database.js'
 import { sqlitePath } from '../../../src/db/sqlite.js'
 import { messageOf } from '../../../src/errors.js'
 import { resolveSettings, type Settings } from '../../../src/settings.js'
-import type { Options } from './options.js'
+import { type CommandContext, UsageError } from './command.js'
+import { withEnvironmentFile } from './environment.js'
 import { warnLine } from './terminal.js'
-import { UsageError } from './usage-error.js'
 
 /** What every command takes that works on the database. */
-export const DATABASE_OPTIONS = {
-  schema: { type: 'text', help: `PostgreSQL schema of the tables (${DEFAULT_SCHEMA})` },
-} as const satisfies Options
-
-export const DATABASE_ENVIRONMENT = {
-  RATELIMIT_DATABASE_URL: `the database, file:… or postgresql://… (${DEFAULT_DATABASE_URL})`,
+export interface DatabaseOptions {
+  readonly schema?: string | undefined
 }
 
 /**
@@ -23,11 +19,12 @@ export const DATABASE_ENVIRONMENT = {
  *
  * @throws InvalidSettingError for a wrong variable, UsageError for a wrong option
  */
-export function commandSettings(schema: string | undefined): Settings {
-  const settings = resolveSettings({}, process.env)
+export function commandSettings({ schema }: DatabaseOptions, { env }: CommandContext): Settings {
+  const environment = withEnvironmentFile(env)
+  const settings = resolveSettings({}, environment)
   if (schema === undefined) return settings
   try {
-    return resolveSettings({ schema }, process.env)
+    return resolveSettings({ schema }, environment)
   } catch (error) {
     throw new UsageError(messageOf(error))
   }
@@ -47,10 +44,16 @@ export async function withDatabase<T>(settings: Settings, work: (opened: OpenDat
  * The same for work on what should be there already. A scheduled command that runs in the wrong folder would find
  * nothing wrong, for ever: so a new file is mentioned.
  */
-export function withExistingDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+export function withExistingDatabase<T>(
+  settings: Settings,
+  { stderr }: CommandContext,
+  work: (opened: OpenDatabase) => Promise<T>,
+): Promise<T> {
   return withDatabase(settings, (opened) => {
     const missing = missingFile(opened.database)
-    if (missing !== undefined) warnLine(`ratelimit: there is no database at ${missing} yet, creating an empty one`)
+    if (missing !== undefined) {
+      warnLine(`ratelimit: there is no database at ${missing} yet, creating an empty one`, stderr)
+    }
     return work(opened)
   })
 }

@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { messageOf } from '../../../src/errors.js'
+import type { CommandContext } from './command.js'
 
 /**
  * @param file `-` for standard input
  * @throws Error for a file that cannot be read, or is no JSON
  */
-export async function readJson(file: string): Promise<unknown> {
-  const json = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
+export async function readJson(file: string, { stdin }: CommandContext): Promise<unknown> {
+  const json = file === '-' ? await text(stdin) : await readFile(file, 'utf8')
   try {
     // Editors of some systems begin a file with a byte order mark.
     return JSON.parse(json.replace(/^\uFEFF/, ''))

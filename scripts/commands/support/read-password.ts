@@ -1,39 +1,40 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { UsageError } from './usage-error.js'
+import { type CommandContext, UsageError } from './command.js'
 
 /**
  * Reads a password: from a pipe all of it but the last line break, on a terminal twice and without an echo.
  *
  * @throws UsageError when there is none, when it has several lines, or when the two differ
  */
-export async function readPassword(): Promise<string> {
-  const password = process.stdin.isTTY ? await askTwice() : (await text(process.stdin)).replace(/\r?\n$/, '')
+export async function readPassword(context: CommandContext): Promise<string> {
+  const { stdin } = context
+  const password = stdin.isTTY ? await askTwice(context) : (await text(stdin)).replace(/\r?\n$/, '')
   if (password === '') throw new UsageError('no password on standard input: type or pipe one')
   if (/[\r\n]/.test(password)) throw new UsageError('the password has more than one line: pipe one line')
   return password
 }
 
-async function askTwice(): Promise<string> {
-  const password = await ask('Password: ')
-  if (password !== (await ask('Once more: '))) throw new UsageError('the two passwords differ: start again')
+async function askTwice(context: CommandContext): Promise<string> {
+  const password = await ask('Password: ', context)
+  if (password !== (await ask('Once more: ', context))) throw new UsageError('the two passwords differ: start again')
   return password
 }
 
 /** Asks on stderr, so that stdout holds nothing but the hash. */
-async function ask(question: string): Promise<string> {
+async function ask(question: string, { stdin, stderr }: CommandContext): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const terminal = createInterface({ input: process.stdin, output: silent, terminal: true })
+  const terminal = createInterface({ input: stdin, output: silent, terminal: true })
   const cancelled = new AbortController()
   terminal.once('SIGINT', () => cancelled.abort()).once('close', () => cancelled.abort())
-  process.stderr.write(question)
+  stderr.write(question)
   try {
     return await terminal.question('', { signal: cancelled.signal })
   } catch (error) {
     throw cancelled.signal.aborted ? new Error('cancelled') : error
   } finally {
     terminal.close()
-    process.stderr.write('\n')
+    stderr.write('\n')
   }
 }

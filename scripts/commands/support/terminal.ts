@@ -1,3 +1,5 @@
+import type { Writable } from 'node:stream'
+
 /** What a terminal would obey, or show as something else than it is: controls, format characters, half characters. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
@@ -14,11 +16,11 @@ export function printable(line: string): string {
   )
 }
 
-export function printLine(line: string): void {
-  process.stdout.write(`${printable(line)}\n`)
+export function printLine(line: string, stdout: Writable = process.stdout): void {
+  stdout.write(`${printable(line)}\n`)
 }
 
 /** Says something on stderr, where a scheduler finds it and a pipe does not. */
-export function warnLine(line: string): void {
-  process.stderr.write(`${printable(line)}\n`)
+export function warnLine(line: string, stderr: Writable = process.stderr): void {
+  stderr.write(`${printable(line)}\n`)
 }

@@ -1,9 +1,10 @@
-/** What happens to a command that is told to stop, or whose reader goes away, or whose output has no room. */
+/** `ratelimit` as a process: its exit status, signals, closed pipes, a full disk, and the terminal's width. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -13,9 +14,10 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
 import { LOADER, modulePath } from '../support/modules.js'
-import { startScript } from '../support/scripts.js'
+import { runScript, startScript } from '../support/scripts.js'
 
 const EVENTS = 4_000
+const HELP = [process.execPath, ...LOADER, modulePath('scripts/ratelimit'), 'alerts', '--help']
 
 async function startPruning(t: TestContext) {
   const { client, url } = await openDatabase(t, 'sqlite')
@@ -39,6 +41,26 @@ async function startPruning(t: TestContext) {
   await eventually('it has begun', async () => (await client.rateLimitEvent.count()) < EVENTS, 30_000)
   return { client, child, output }
 }
+
+test('wrong usage ends the process with status 2', async () => {
+  assert.equal((await runScript('ratelimit', ['alert'])).status, 2)
+})
+
+test('the first signal ends a command that does not work in batches', async (t) => {
+  const silent = createServer().listen(0, '127.0.0.1')
+  atEnd(t, () => silent.close())
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const child = startScript('ratelimit', ['health'], {
+    env: { RATELIMIT_DATABASE_URL: 'file:/nowhere/at/all.db', RATELIMIT_REDIS_URL: `redis://127.0.0.1:${port}` },
+  })
+  const [socket] = await once(silent, 'connection', { signal: AbortSignal.timeout(30_000) })
+  atEnd(t, () => socket.destroy())
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+
+  assert.equal(child.signalCode, 'SIGTERM')
+})
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   test(`prune-events stops after a batch on ${signal}, and tells what it did`, async (t) => {
@@ -76,10 +98,19 @@ test('a command whose warnings nobody can read does its work all the same', asyn
 test('what cannot be printed, the disk being full, is one line on stderr, and status 1', {
   skip: !existsSync('/dev/full'),
 }, async () => {
-  const command = [process.execPath, ...LOADER, modulePath('scripts/ratelimit'), '--help']
-  const child = spawn('/bin/sh', ['-c', 'exec "$@" > /dev/full', 'sh', ...command])
+  const child = spawn('/bin/sh', ['-c', 'exec "$@" > /dev/full', 'sh', ...HELP])
   const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')])
 
   assert.equal(child.exitCode, 1)
   assert.match(stderr, /^ratelimit: what was found or done could not be printed: ENOSPC.*\n$/)
+})
+
+test('help is as wide as the terminal', { skip: spawnSync('script', ['--version']).error?.message }, () => {
+  const command = `stty cols 100 && ${HELP.join(' ')}`
+  const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], { encoding: 'utf8' })
+  const lengths = stdout.split('\r\n').map((line) => line.length)
+
+  assert.equal(status, 0)
+  assert.ok(Math.max(...lengths) <= 100, stdout)
+  assert.ok(Math.max(...lengths) > 80, stdout)
 })

@@ -1,0 +1,281 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
+import { MAX_BATCH_SIZE } from '../../src/db/batches.js'
+import type { RateLimitOptions } from '../../src/options.js'
+import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { environmentHelp, variableOf } from '../../src/settings-environment.js'
+import type { CommandContext, CommandResult } from './support/command.js'
+import { integer } from './support/integer.js'
+
+/** The largest integer of the databases' `integer` columns: as good as no limit. */
+const MAX_INTEGER = 2_147_483_647
+/** A hundred years: dates stay within what the databases can hold. */
+const MAX_DAYS = 36_500
+
+const MAIL_SETTINGS = ['alertEmails', 'defaultFromEmail', 'smtpUrl'] as const
+
+interface Description {
+  /** One line, for the list of commands. */
+  readonly summary: string
+  /** What a reader has to know before running it, a paragraph each. */
+  readonly about: readonly string[]
+  readonly example: string
+  readonly settings?: readonly (keyof RateLimitOptions)[]
+}
+
+/** Runs a command with its arguments and options, prints its result, and keeps the exit status. */
+export type Perform = <Given extends unknown[]>(
+  command: CommandUnknownOpts,
+  module: Promise<{ run(...given: [...Given, CommandContext]): Promise<CommandResult> }>,
+  ...given: Given
+) => Promise<void>
+
+/**
+ * The command line: every command with its options and its help. A command's module, which imports what it works with,
+ * is loaded when the command runs: help and wrong usage are answered without.
+ *
+ * A program remembers what it parsed, so each call of `ratelimit` makes its own.
+ */
+export function createProgram(perform: Perform): Command {
+  const program = new Command('ratelimit')
+    .description('Works on the rules, events and counters of fastify-smart-ratelimit.')
+    .version(version(), '--version', 'print the version')
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand('help [command]', 'show the help of a command')
+    .configureHelp({ sortOptions: true, subcommandTerm: (command) => command.name() })
+    .addHelpText('after', '\nSettings come from the environment, and from .env in the working directory.')
+
+  defineOnDatabase(program, 'alerts', {
+    summary: 'Report the clients with the most refused requests',
+    about: [
+      'Finds the clients that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. Run it from a scheduler. Without a threshold it does nothing.',
+      `Every run reports them all again, unless ${variableOf('alertCooldown')} says for how long a client is not reported twice (or until it was refused twice as often).`,
+      'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
+    ],
+    example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
+    settings: [
+      'alertThreshold',
+      ...MAIL_SETTINGS,
+      'alertWebhook',
+      'alertWebhookSecret',
+      'alertWebhookFormat',
+      'alertRoutingKey',
+      'alertCooldown',
+      'alertResolved',
+      'blockPrivateNetworks',
+    ],
+  })
+    .option(
+      '--threshold <int>',
+      `refused requests that make an offender (default: ${variableOf('alertThreshold')})`,
+      integer('refused requests', 1, MAX_INTEGER),
+    )
+    .option('--days <int>', 'how far back to look', integer('days', 1, MAX_DAYS), 1)
+    .option('--dry-run', 'list the offenders, send nothing')
+    .action((options, command) => perform(command, import('./alerts.js'), options))
+
+  defineOnDatabase(program, 'cleanup', {
+    summary: 'Delete rate-limit counters that expired',
+    about: [
+      'Deletes the counters, sliding-window entries, token buckets and leaky buckets that expired more than --stale-days ago. They mean nothing any more, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
+    ],
+    example: 'ratelimit cleanup --dry-run --verbose',
+  })
+    .addOption(batchSize())
+    .option('--stale-days <int>', 'days to keep a counter after it expired', integer('days', 0, MAX_DAYS), 7)
+    .option('--dry-run', 'say what would be deleted, delete nothing')
+    .option('--verbose', 'also say how many were found')
+    .action((options, command) => perform(command, import('./cleanup.js'), options))
+
+  define(program, 'hash-password', {
+    summary: 'Hash a staff password',
+    about: [
+      'Reads a password from standard input, or asks for it on a terminal without showing it, and prints the hash that staffAccounts({ accounts }) takes.',
+      'The hash has dollar signs: put it into single quotes in a shell. There is no option for the password, since every user of the machine can see arguments, and the history of the shell keeps them.',
+    ],
+    example: 'ratelimit hash-password < password.txt',
+  }).action((_options, command) => perform(command, import('./hash-password.js')))
+
+  defineOnDatabase(program, 'health', {
+    summary: 'Check the database, Redis, the rules and the mail server',
+    about: [
+      'Asks whether the database answers, is migrated and takes writes, whether the rules can be read, how old the last event is, what became of the jobs of the scheduler, whether Redis takes writes where it is set, and whether the mail server takes a sign-in where mails are to be sent. Nothing is sent, and nothing written but counters called "health", and the migrations that a SQLite file lacks, as whenever it is opened.',
+      'The exit status is 1 where something fails. Every check takes five seconds at most.',
+    ],
+    example: 'ratelimit health',
+    settings: ['redis', ...MAIL_SETTINGS],
+  }).action((options, command) => perform(command, import('./health.js'), options))
+
+  defineOnDatabase(program, 'migrate', {
+    summary: "Bring the database's tables to this version",
+    about: [
+      'Applies the migrations that the database lacks; run it before a new version of the server starts. Several at once do no harm, and where nothing is missing nothing happens. A SQLite file migrates itself when it is opened.',
+      'On PostgreSQL everything lives in a schema of its own, which is created where there is none: the user of the URL needs the right to do that.',
+    ],
+    example: 'RATELIMIT_DATABASE_URL=postgresql://user@localhost/app ratelimit migrate',
+  }).action((options, command) => perform(command, import('./migrate.js'), options))
+
+  const override = program
+    .command('override')
+    .summary('Refuse a client, let it through, or give it a rate of its own: add, list, remove')
+    .description('Overrides of single clients, which go before every rule.')
+
+  defineOnDatabase(override, 'add', {
+    summary: 'Refuse a client, let it through, or give it a rate of its own',
+    about: [
+      `Servers that use rules (${variableOf('useDynamicRules')}) obey within two seconds. An override goes before every rule; an override of the same client and path is replaced.`,
+      'Several may hold for one request: a refusal goes before a pass before a rate, then a user before an address before a network.',
+    ],
+    example: 'ratelimit override add 203.0.113.7 deny --for 2h --note scraper',
+  })
+    .argument('<client>', 'an address, a network such as 10.0.0.0/8, or user:<id>')
+    .argument('<effect>', 'deny, allow, or a rate such as 20/m')
+    .option('--path <pattern>', 'regular expression (RE2): only for paths that it is found in')
+    .addOption(new Option('--for <time>', 'how long it holds: 30m, 2h, 7d; at most 366d').conflicts('until'))
+    .option('--until <moment>', 'until when it holds: 2027-01-31T12:00:00Z')
+    .option('--note <text>', 'why')
+    .option('--algorithm <name>', 'how a rate counts (default: fixed_window)')
+    .action((client, effect, options, command) =>
+      perform(command, import('./override-add.js'), client, effect, options),
+    )
+
+  defineOnDatabase(override, 'list', {
+    summary: 'List the overrides of single clients',
+    about: [
+      'Lists the overrides that have not expired, by client. Servers leave out those that are marked as invalid: raw SQL wrote them.',
+    ],
+    example: 'ratelimit override list --all',
+  })
+    .option('--all', 'also those that have expired')
+    .action((options, command) => perform(command, import('./override-list.js'), options))
+
+  defineOnDatabase(override, 'remove', {
+    summary: 'Remove the override of a client',
+    about: ['Removes one override: that for every path or, with --path, that with this very pattern.'],
+    example: 'ratelimit override remove 203.0.113.7',
+  })
+    .argument('<client>', 'the client, as override list shows it; also a bare address or network')
+    .option('--path <pattern>', 'the pattern of the override')
+    .action((client, options, command) => perform(command, import('./override-remove.js'), client, options))
+
+  defineOnDatabase(program, 'preview', {
+    summary: 'Show what a rule would have refused',
+    about: [
+      'Replays the event log of the last --hours through a rule that is not in force, as if it were active among the rules that are. Nothing is written.',
+      'The rule is a JSON file with the fields of a rule, { "name": "api", "pathPattern": "^/api/", "rate": "20/m" }, or one of the table, with another rate if one is given. It takes the place of the stored rule of its name.',
+      'Paths are read as by a router with the options that are its defaults. In an app, app.smartRateLimit.rules.preview() goes by the options of that app.',
+    ],
+    example: 'ratelimit preview --name api --rate 10/m --hours 48',
+  })
+    .addOption(new Option('--file <file>', 'file with the rule as JSON; - for standard input').conflicts('name'))
+    .option('--name <rule>', 'name of a rule in the table, instead of a file')
+    .option('--rate <rate>', 'rate to try in place of the one that the rule has')
+    .option('--hours <int>', 'how far back to look', integer('hours', 1, 720), 24)
+    .action((options, command) => perform(command, import('./preview.js'), options))
+
+  defineOnDatabase(program, 'prune-events', {
+    summary: 'Delete old events',
+    about: [
+      'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice. When it is interrupted, what was deleted stays deleted. The event log is pruned by this and by the option `schedule` of servers alone: run it every day, unless they do.',
+    ],
+    example: 'ratelimit prune-events --older-than-days 90',
+  })
+    .option('--older-than-days <int>', 'days to keep an event; 0 deletes all', integer('days', 0, MAX_DAYS), 30)
+    .addOption(batchSize())
+    .option('--dry-run', 'say what would be deleted, delete nothing')
+    .action((options, command) => perform(command, import('./prune-events.js'), options))
+
+  defineOnDatabase(program, 'reload-rules', {
+    summary: 'Read the rules afresh and count the active ones',
+    about: [
+      'Reads the rule table and checks every active rule. A rule that is not valid is named on stderr; servers leave it out.',
+      'All servers of this database read their rules afresh within two seconds. They do so by themselves after every change of a rule, also one by SQL.',
+    ],
+    example: 'ratelimit reload-rules',
+  }).action((options, command) => perform(command, import('./reload-rules.js'), options))
+
+  const rules = program
+    .command('rules')
+    .summary('Keep the rules and overrides as a JSON file: export, import')
+    .description('The rules and overrides as a JSON file.')
+
+  defineOnDatabase(rules, 'export', {
+    summary: 'Print all rules and overrides as a JSON file',
+    about: [
+      'Prints all rules, active or not, and all overrides that have not expired, for rules import. The same rules make the same file, so that it can be kept under version control. Its JSON Schema is fastify-smart-ratelimit/rules.schema.json.',
+      'With --json the document is one line.',
+    ],
+    example: 'ratelimit rules export > rules.json',
+  }).action((options, command) => perform(command, import('./rules-export.js'), options))
+
+  defineOnDatabase(rules, 'import', {
+    summary: 'Make the rules and overrides those of a JSON file',
+    about: [
+      'Creates, updates and deletes rules and overrides until they are those of the file, which rules export made; all of them or, when anything is wrong, none. Servers follow within two seconds. Look first with --dry-run: rules that the file does not name are deleted. With --keep they stay.',
+      'A file without "rules" leaves the rules alone, one without "overrides" the overrides. Overrides of the file that have expired are left out. Another name is another rule: a rename is a deletion and a creation.',
+      'Every wrong place of the file is named on stderr; the exit status is then 1, and nothing was written.',
+    ],
+    example: 'ratelimit rules import rules.json --dry-run',
+  })
+    .argument('<file>', 'the file; - reads it from standard input')
+    .option('--dry-run', 'say what would change, write nothing')
+    .option('--keep', 'delete nothing')
+    .action((file, options, command) => perform(command, import('./rules-import.js'), file, options))
+
+  defineOnDatabase(program, 'verify-rollups', {
+    summary: 'Recount the event log, and repair what the reports add up',
+    about: [
+      'Reports add up counts by hour and day, which database triggers keep. This compares them with the events, and makes those of days that differ anew; while it repairs a day, new events wait (and counters, on SQLite): those of a server give up after five seconds, which only a day of millions takes. Nothing has to be run for reports to be right: it is for after a restore, or after the triggers were disabled.',
+      'With --dry-run nothing is repaired, and the exit status is 1 where something differs.',
+    ],
+    example: 'ratelimit verify-rollups --dry-run',
+  })
+    .option('--dry-run', 'say what differs, repair nothing')
+    .action((options, command) => perform(command, import('./verify-rollups.js'), options))
+
+  return program
+}
+
+/** Makes a command with what all have in common. */
+function define(parent: CommandUnknownOpts, name: string, { summary, about, example, settings = [] }: Description) {
+  return parent
+    .command(name)
+    .summary(summary)
+    .description([`${summary}.`, ...about].join('\n\n'))
+    .option('--json', 'print one JSON object instead of text')
+    .addHelpText('after', ({ command }) => {
+      const help = command.createHelp()
+      help.prepareContext({ helpWidth: command.configureOutput().getOutHelpWidth?.() ?? 80 })
+      const rows = environmentHelp(settings)
+      const width = Math.max(...rows.map(([variable]) => variable.length))
+      const items = rows.map(([variable, meaning]) => help.formatItem(variable, width, meaning, help))
+      return [
+        '',
+        ...help.formatItemList('Environment (also read from .env in the working directory):', items, help),
+        `Example:\n  ${example}\n`,
+        'Exit status: 0 done, 1 something failed, 2 wrong usage.',
+        'DEBUG=1 adds the stack trace of a failure.',
+      ].join('\n')
+    })
+}
+
+/** A command that works on the database. */
+function defineOnDatabase(parent: CommandUnknownOpts, name: string, description: Description) {
+  const settings = ['database', ...(description.settings ?? [])] as const
+  return define(parent, name, { ...description, settings }).option(
+    '--schema <name>',
+    'PostgreSQL schema of the tables (default: fastify_smart_ratelimit)',
+  )
+}
+
+/** The option of commands that delete. */
+function batchSize() {
+  return new Option('--batch-size <int>', 'rows that one statement deletes')
+    .argParser(integer('rows', 1, MAX_BATCH_SIZE))
+    .default(1000)
+}
+
+function version(): string {
+  return JSON.parse(readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8')).version
+}

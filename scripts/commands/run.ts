@@ -1,0 +1,61 @@
+import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import { lineOf } from '../../src/errors.js'
+import { createProgram, type Perform } from './program.js'
+import { type CommandContext, UsageError } from './support/command.js'
+import { printLine, warnLine } from './support/terminal.js'
+
+/** Runs `ratelimit <args…>` and returns the exit status: 0 done, 1 something failed, 2 wrong usage. */
+export async function ratelimit(args: readonly string[], context: CommandContext): Promise<number> {
+  const { stdout, stderr, env } = context
+  let status = 0
+
+  const perform: Perform = async (command, module, ...given) => {
+    try {
+      const { run } = await module
+      const { json, lines, warnings = [], failures = [] } = await run(...given, context)
+      for (const line of command.opts().json ? [JSON.stringify(json)] : lines) printLine(line, stdout)
+      for (const line of [...warnings, ...failures]) warnLine(`${fullName(command)}: ${line}`, stderr)
+      if (failures.length > 0) status = 1
+    } catch (error) {
+      if (error instanceof UsageError) return wrongUsage(command, error.message)
+      status = 1
+      warnLine(`${fullName(command)}: ${lineOf(error)}`, stderr)
+      if (env.DEBUG && error instanceof Error) for (const line of error.stack?.split('\n') ?? []) warnLine(line, stderr)
+    }
+  }
+
+  function wrongUsage(command: CommandUnknownOpts, message: string): void {
+    status = 2
+    const name = fullName(command)
+    warnLine(`${name}: ${message} (see ${name} --help)`, stderr)
+  }
+
+  const program = createProgram(perform)
+  for (const command of withSubcommands(program)) {
+    command.configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      getOutHelpWidth: () => stdout.columns ?? 80,
+      getErrHelpWidth: () => stderr.columns ?? 80,
+      // In one line, which the log of a scheduler shows whole.
+      outputError: (text) => wrongUsage(command, lineOf(text).replace(/^error: /, '')),
+    })
+    command.exitOverride()
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return status
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    throw error
+  }
+}
+
+function withSubcommands(command: CommandUnknownOpts): CommandUnknownOpts[] {
+  return [command, ...command.commands.flatMap(withSubcommands)]
+}
+
+/** `ratelimit override add` */
+function fullName(command: CommandUnknownOpts): string {
+  return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`
+}
