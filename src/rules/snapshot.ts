@@ -85,7 +85,9 @@ export class SnapshotReader {
   async #read(onRows: () => void): Promise<readonly StoredRule[]> {
     const { database } = this.#options
     for (let tries = 0; tries < TRIES; tries++) {
-      const revision = await readRevision(database, 'rules')
+      // Without the table of revisions only a transaction shows one moment.
+      const revision = await readRevision(database, 'rules').catch(() => undefined)
+      if (revision === undefined) break
       const rows = await this.#readOnce(database.query, onRows)
       if (rows !== undefined && (await readRevision(database, 'rules')) === revision) return rows
     }

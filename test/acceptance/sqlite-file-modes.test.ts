@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
-import BetterSqlite3 from 'better-sqlite3'
+import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { createAnalytics, createRateLimitClient, DatabaseStore, migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
@@ -130,7 +130,7 @@ describe('a SQLite file', { skip: process.platform === 'win32' && 'modes mean no
     const folder = await openFolder(t)
     const path = join(folder, 'a.db')
     await migrate({ database: `file:${path}` })
-    const other = new BetterSqlite3(path)
+    const other = openSqliteFile(path)
     atEnd(t, () => other.close())
     other.exec('CREATE TABLE other (id)')
     chmodSync(`${path}-wal`, 0o640)

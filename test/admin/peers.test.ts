@@ -39,7 +39,7 @@ test('without one of its packages the panel is refused at start, with the remedy
 })
 
 test('of a package that is installed and fails to import, the panel gives the cause', async (t) => {
-  for (const failing of ['adminjs', '@adminjs/prisma']) {
+  for (const failing of ['adminjs', '@adminjs/fastify']) {
     const { stdout } = await runPanel(t, [], { failing })
     assert.match(
       stdout,
