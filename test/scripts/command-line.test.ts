@@ -198,6 +198,7 @@ describe('ratelimit', () => {
     const { stderr } = await ratelimit(['cleanup'], { env: { RATELIMIT_DATABASE_URL: `file:${path}`, DEBUG: '1' } })
     assert.match(stderr, /\n {4}at /)
     assert.ok(!stderr.includes('\u001b'), JSON.stringify(stderr))
+    await rm(path, { recursive: true })
   })
 
   test('help and wrong usage leave no file behind', async () => {
