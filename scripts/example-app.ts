@@ -16,7 +16,8 @@ const PANEL = '/ratelimit/admin'
 
 async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<FastifyInstance> {
   // Behind a proxy, give its addresses: trustProxy: ['10.0.0.0/8'].
-  const app = Fastify({ logger: { level: 'warn' } })
+  // AdminJS takes seconds to load on a slow machine.
+  const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
   // The database is RATELIMIT_DATABASE_URL, or else the file ratelimit.db.
   await app.register(rateLimitPlugin, {
     logEvents: true,

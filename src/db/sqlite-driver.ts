@@ -9,29 +9,36 @@ type Driver = typeof BetterSqlite3
 
 const require = createRequire(import.meta.url)
 
-/** The driver for Node 20, on which the other one ends the process when it is loaded. */
-const NODE_20_DRIVER = 'better-sqlite3-node20'
+/** The driver for versions of Node without Node-API 10, on which the other one ends the process when it is loaded. */
+const OLD_DRIVER = 'better-sqlite3-node20'
 
 let driver: Driver | undefined
 let hasWarned = false
 
 /** Says once in a process that its Node is past its end. */
 export function warnAboutNode20(): void {
-  if (!isNode20() || hasWarned) return
+  if (nodeVersion().major >= 22 || hasWarned) return
   hasWarned = true
   process.emitWarning('Node.js 20 has had no security fixes since April 2026: use Node.js 22 or later', {
     code: 'FST_RATE_LIMIT_NODE_20',
   })
 }
 
-function isNode20(): boolean {
-  return Number.parseInt(process.versions.node, 10) < 22
+function nodeVersion(): { major: number; minor: number } {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  return { major, minor }
+}
+
+/** By Node's version, since Deno and Bun, which have it too, name other versions of Node-API. */
+function hasNodeApi10(): boolean {
+  const { major, minor } = nodeVersion()
+  return major > 23 || (major === 23 && minor >= 6) || (major === 22 && minor >= 14)
 }
 
 /**
  * Opens a file. The first call loads the driver, so that an app without SQLite loads none.
  *
- * @throws InvalidSettingError on Node 20 when the driver for it is not installed
+ * @throws InvalidSettingError on Node 20, and 22 before 22.14, when the driver for them is not installed
  */
 export function openSqliteFile(path: string, options?: BetterSqlite3.Options): SqliteDatabase {
   driver ??= loadDriver()
@@ -39,13 +46,13 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 }
 
 function loadDriver(): Driver {
-  if (!isNode20()) return require('better-sqlite3')
+  if (hasNodeApi10()) return require('better-sqlite3')
   try {
-    return require(NODE_20_DRIVER)
+    return require(OLD_DRIVER)
   } catch (error) {
     if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error
     throw new InvalidSettingError(
-      `SQLite on Node.js 20 needs an older driver: run "npm install ${NODE_20_DRIVER}@npm:better-sqlite3@12", or use Node.js 22 or later`,
+      `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER}@npm:better-sqlite3@12", or use Node.js 22.14 or later`,
       { cause: error },
     )
   }
