@@ -2,12 +2,11 @@
 import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
 import { codeOf, InvalidSettingError } from '../errors.js'
+import { packagePath } from '../package-root.js'
 
 export type SqliteDatabase = BetterSqlite3.Database
 export type SqliteStatement = BetterSqlite3.Statement
 type Driver = typeof BetterSqlite3
-
-const require = createRequire(import.meta.url)
 
 /** The driver for versions of Node without Node-API 10, on which the other one ends the process when it is loaded. */
 const OLD_DRIVER = 'better-sqlite3-node20'
@@ -46,6 +45,7 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 }
 
 function loadDriver(): Driver {
+  const require = createRequire(packagePath('package.json'))
   if (hasNodeApi10()) return require('better-sqlite3')
   try {
     return require(OLD_DRIVER)
