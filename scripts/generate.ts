@@ -27,6 +27,17 @@ const ONE_SQLITE_DRIVER = replace(
 /** The adapter looks into the client of a host for enums, of which this package has none. */
 const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
 
+/** The runtime begins with names that it does not use: they need a URL, which CommonJS has not, and set a global. */
+const NO_BANNER: Plugin = {
+  name: 'no banner',
+  setup({ onLoad }) {
+    onLoad({ filter: /client\.mjs$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8')
+      return { contents: source.replace(/^(?:import|const|globalThis).*(?:__banner|__dirname).*\n/gm, '') }
+    })
+  },
+}
+
 /** Puts a module in the place of a package. What it imports is left to be imported from the bundle. */
 function replace(name: string, contents: string): Plugin {
   return {
@@ -119,7 +130,7 @@ async function writeLicenses(folder: string, packages: Iterable<string>): Promis
 async function bundlePrisma(): Promise<void> {
   await mkdir(PRISMA, { recursive: true })
   const packages = await Promise.all([
-    bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), []),
+    bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), [], [NO_BANNER]),
     bundle(`export { PrismaPg } from '@prisma/adapter-pg'`, join(PRISMA, 'adapter-pg.js'), ['pg']),
     bundle(
       `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'`,
