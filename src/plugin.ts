@@ -9,7 +9,6 @@ import type { EventLog } from './events/event-log.js'
 import { checkCost } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { warnOfScope } from './http/coverage.js'
-import { createOnRequest } from './http/on-request.js'
 import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { checkRouter } from './http/router-version.js'
@@ -80,7 +79,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
     if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(snapshots, settings.clock.now()))
     readPeers(app.server)
-    app.addHook(settings.hook, createOnRequest(steps.onRequest))
+    app.addHook(settings.hook, steps.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))
   }
   const analytics = createReports(settings, opened, app.log)

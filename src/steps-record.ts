@@ -1,19 +1,19 @@
 /** What is noted of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
-import type { OnRequestSteps } from './http/on-request.js'
+import type { HookDependencies } from './http/on-request.js'
 import { createReceivedPath } from './http/request-path.js'
 import { integerUserId } from './http/request-user.js'
 import type { StepParts } from './steps.js'
 
-type RecordStep = OnRequestSteps['record']
+type RecordStep = HookDependencies['record']
 
 /** Of the plugin's own check. */
 export function createRecord(parts: StepParts): RecordStep {
   const count = createCount(parts)
   const recordEvent = createEventRecord(parts)
   if (count === undefined || recordEvent === undefined) return count ?? recordEvent ?? recordNothing
-  return function record(request, outcome) {
-    count(request, outcome)
-    recordEvent(request, outcome)
+  return function record(checked) {
+    count(checked)
+    recordEvent(checked)
   }
 }
 
@@ -25,28 +25,28 @@ export function createRouteRecord(parts: StepParts): RecordStep {
 function recordNothing(): void {}
 
 function createCount({ metrics }: StepParts): RecordStep | undefined {
-  return metrics && ((_request, { limit, decision }) => metrics.count(limit, decision.allowed))
+  return metrics && (({ limit, decision }) => metrics.count(limit, decision.allowed))
 }
 
 function createEventRecord({ settings: { logEvents }, router, addresses, events }: StepParts): RecordStep | undefined {
   if (logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
   const receivedPath = createReceivedPath(router)
-  return function recordEvent(request, outcome) {
-    const { decision, client } = outcome
+  return function recordEvent(checked) {
+    const { request, address, limit, client, decision } = checked
     if (blockedOnly && decision.allowed) return
     events.record({
-      timestampMs: outcome.nowMs,
+      timestampMs: checked.nowMs,
       key: client.name,
-      ruleName: outcome.limit.ruleName,
+      ruleName: limit.ruleName,
       path: receivedPath(request.originalUrl),
       method: request.method,
-      allowed: !outcome.refused,
+      allowed: !checked.isRefused,
       count: decision.count,
       limit: decision.limit,
       ipAddress: addresses.peer(request),
-      userId: integerUserId(outcome.user),
-      clientIp: client.byAddress && outcome.address.plain !== null ? outcome.address.key : null,
+      userId: integerUserId(checked.user),
+      clientIp: client.byAddress && address.plain !== null ? address.key : null,
     })
   }
 }

@@ -5,7 +5,7 @@ import { createAsk } from './http/ask.js'
 import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
-import { createDecide, type DecideSteps, NOTHING_IN_FORCE } from './http/decide.js'
+import { NOTHING_IN_FORCE } from './http/decide.js'
 import { createHeaders, createStricterHeaders } from './http/headers.js'
 import {
   createStaticLimits,
@@ -19,7 +19,7 @@ import {
   limitOfRule,
   TOO_LONG_LIMIT,
 } from './http/limits.js'
-import { createOnRequest, type OnRequestSteps } from './http/on-request.js'
+import { createOnRequest, type HookDependencies } from './http/on-request.js'
 import { createPreflights } from './http/preflight.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
 import type { RequestAddresses } from './http/request-address.js'
@@ -65,37 +65,30 @@ export function createSteps(parts: StepParts) {
   const keys = keyOptions(parts)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const path = createRequestPath(router)
-  const decideSteps = {
+  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const common = {
     // Whole milliseconds, whatever the host's clock answers.
     now: () => Math.floor(settings.clock.now()),
     address: parts.addresses.client,
-    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
     check: createCheck(parts),
+    hasErrorHandler: errorHandlers.hasErrorHandler,
+    failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
-  const decide = createDecide({
-    ...decideSteps,
-    snapshot: createInForce(parts, warnOfUsers),
+  const dependencies: HookDependencies = {
+    ...common,
+    path: createRequestPath(router),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
+    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
+    inForce: createInForce(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
     limit: createLimit(parts, keys, warnOfUsers),
-  })
-  const failed = (error: unknown) =>
-    log.error({ err: error }, 'Rate limit check failed: the request goes on without it')
-  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
-  const onRequest: OnRequestSteps = {
-    path,
-    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
-    decide,
     // Before it, a route's own limit may have told of itself.
     headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
     record: createRecord(parts),
-    hasErrorHandler: errorHandlers.hasErrorHandler,
-    failed,
   }
-
   const preflights = createPreflights(
     createOnRequest({
-      ...onRequest,
+      ...dependencies,
       cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
     }),
   )
@@ -105,16 +98,14 @@ export function createSteps(parts: StepParts) {
     const isByUser = typeof key === 'object' && key.kind === 'user'
     if (isByUser) warnOfUsers()
     const hook = createRouteLimit(resolved, {
-      ...decideSteps,
+      ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
-      headers: settings.headers,
+      variant: settings.headers,
       keyOf: createKeyOf(key, 'limit.key', keys),
       scopes,
       router,
       log,
       record: createRouteRecord(parts),
-      hasErrorHandler: errorHandlers.hasErrorHandler,
-      failed,
     })
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
@@ -131,8 +122,8 @@ export function createSteps(parts: StepParts) {
   }
 
   return {
-    onRequest,
-    ask: createAsk({ path, isSkipped, decide }),
+    onRequest: createOnRequest(dependencies),
+    ask: createAsk(dependencies, isSkipped),
     routeLimit,
     noteRoute,
     /** How many routes have a cost of their own. */
@@ -161,7 +152,7 @@ function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: Ke
 }
 
 /** Which limit holds for a request: that of the matching rule, else the static one. */
-function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => void): DecideSteps['limit'] {
+function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
@@ -181,15 +172,15 @@ function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => v
     if (rule.client.kind === 'user') warnOfUsers()
     return limitOfRule(rule, options)
   })
-  return (request, path, { rules }) => {
-    const rule = rules.match(path, request.method)
+  return (checked) => {
+    const rule = checked.inForce.rules.match(checked.path, checked.request.method)
     if (rule === null) return TOO_LONG_LIMIT
-    return rule === undefined ? staticLimit(request, path) : ruleLimit(rule)
+    return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
   }
 }
 
 /** What is in force for a request. */
-function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => void): DecideSteps['snapshot'] {
+function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()
@@ -199,7 +190,7 @@ function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => voi
 }
 
 /** What an override holds a request to. */
-function createOverrideLimit(options: KeyOptions): DecideSteps['overrideLimit'] {
+function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
   return rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
 }
 
@@ -229,7 +220,7 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
 }
 
 /** Asks the limiter, and tells how long that took where somebody wants to know. */
-function createCheck({ limiter, metrics }: StepParts): DecideSteps['check'] {
+function createCheck({ limiter, metrics }: StepParts): HookDependencies['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)
 }

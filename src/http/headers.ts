@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { SECOND_MS } from '../clock.js'
 import type { Policy } from '../limiter/algorithm.js'
-import type { Outcome } from './decide.js'
+import type { CheckedRequest } from './decide.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
@@ -11,15 +11,15 @@ export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
  */
 export type HeaderVariant = (typeof HEADER_VARIANTS)[number]
 
-type SetHeaders = (reply: FastifyReply, outcome: Outcome) => void
+type SetHeaders = (reply: FastifyReply, checked: CheckedRequest) => void
 
 const SETTERS: Readonly<Record<HeaderVariant, SetHeaders>> = {
   legacy: setLegacyHeaders,
   draft: setDraftFields,
-  both(reply, outcome) {
-    setLegacyHeaders(reply, outcome)
-    setPolicyField(reply, outcome)
-    reply.header('ratelimit', `${limitField(outcome)}${commentsFor(outcome)}`)
+  both(reply, checked) {
+    setLegacyHeaders(reply, checked)
+    setPolicyField(reply, checked)
+    reply.header('ratelimit', `${limitField(checked)}${commentsFor(checked)}`)
   },
   none: () => undefined,
 }
@@ -32,29 +32,29 @@ export function createHeaders(variant: HeaderVariant): SetHeaders {
 /** The same for the limit of a route, where the headers may tell of another limit already: the stricter one's stay. */
 export function createStricterHeaders(variant: HeaderVariant): SetHeaders {
   const set = createHeaders(variant)
-  return function setStricterHeaders(reply, outcome) {
+  return function setStricterHeaders(reply, checked) {
     const told = remainingIn(reply)
-    if (told === undefined || outcome.decision.remaining <= told) set(reply, outcome)
+    if (told === undefined || checked.decision.remaining <= told) set(reply, checked)
   }
 }
 
 /** `X-RateLimit-Limit`, `-Remaining` and `-Reset` (whole seconds, rounded up). */
-function setLegacyHeaders(reply: FastifyReply, { decision }: Outcome): void {
+function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): void {
   reply.header('x-ratelimit-limit', decision.limit)
   reply.header('x-ratelimit-remaining', decision.remaining)
   reply.header('x-ratelimit-reset', resetSeconds(decision.resetMs))
 }
 
-function setDraftFields(reply: FastifyReply, outcome: Outcome): void {
-  setPolicyField(reply, outcome)
-  reply.header('ratelimit', limitField(outcome))
+function setDraftFields(reply: FastifyReply, checked: CheckedRequest): void {
+  setPolicyField(reply, checked)
+  reply.header('ratelimit', limitField(checked))
 }
 
-function setPolicyField(reply: FastifyReply, { limit }: Outcome): void {
+function setPolicyField(reply: FastifyReply, { limit }: CheckedRequest): void {
   reply.header('ratelimit-policy', limit.policyField)
 }
 
-function limitField({ decision, limit }: Outcome): string {
+function limitField({ decision, limit }: CheckedRequest): string {
   return `${limit.quotedName};r=${decision.remaining};t=${resetSeconds(decision.resetMs)}`
 }
 
@@ -62,7 +62,7 @@ function limitField({ decision, limit }: Outcome): string {
  * Parsers that know draft 7 look for `limit=`, `remaining=` and `reset=` wherever there is a `RateLimit` field, and do
  * not look at the legacy headers then. The draft takes parameters behind a vendor's prefix as comments.
  */
-function commentsFor({ decision }: Outcome): string {
+function commentsFor({ decision }: CheckedRequest): string {
   return `;fsr-limit=${decision.limit};fsr-remaining=${decision.remaining};fsr-reset=${resetSeconds(decision.resetMs)}`
 }
 

@@ -1,11 +1,10 @@
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { SECOND_MS } from '../clock.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../rules/override-table.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { after } from './after.js'
-import type { ClientAddress } from './client-address.js'
 import {
   addressKey,
   type ClientKey,
@@ -17,10 +16,11 @@ import {
   userKey,
 } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
+import type { CheckedRequest } from './decide.js'
 import { type Asked, guard } from './guard.js'
 import { policyField, quotedName } from './headers.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
-import { type LateUserWarning, type UserId, userText } from './request-user.js'
+import { type LateUserWarning, userText } from './request-user.js'
 
 /** What one request is held to. */
 export interface Limit {
@@ -34,12 +34,22 @@ export interface Limit {
   /** That name and the whole policy, as the draft's header fields spell them. */
   readonly quotedName: string
   readonly policyField: string
-  clientKey(request: FastifyRequest, address: ClientAddress, user: UserId): ClientKey | Promise<ClientKey>
+  /** Refuses every request, without a counter. */
+  readonly isDenial: boolean
+  clientKey(checked: Countable): ClientKey | Promise<ClientKey>
 }
 
-function createLimit(policyName: string, limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>): Limit {
+/** What of a request tells its client apart. */
+export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
+
+function createLimit(
+  policyName: string,
+  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
+  isDenial = false,
+): Limit {
   return {
     ...limit,
+    isDenial,
     policyName,
     quotedName: quotedName(policyName),
     policyField: policyField(policyName, limit.policy),
@@ -50,8 +60,7 @@ const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_
 
 /** A limit that lets nothing through. */
 function createDenial(policyName: string): Limit {
-  const clientKey: KeyOf = (_request, address) => addressKey(address)
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey })
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: keyOfAddress }, true)
 }
 
 /** What an address of the deny list is held to. */
@@ -76,11 +85,15 @@ export interface KeyOptions {
   readonly users: LateUserWarning
 }
 
+function keyOfAddress({ address }: Countable): ClientKey {
+  return addressKey(address)
+}
+
 /** How to tell clients apart by the kinds that rules and `middleware.key` know. Nobody known falls back to the address. */
 export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions): KeyOf {
-  if (client.kind === 'ip') return (_request, address) => addressKey(address)
+  if (client.kind === 'ip') return keyOfAddress
   if (client.kind === 'user') {
-    return (request, address, user) => {
+    return ({ request, address, user }) => {
       const id = userText(user)
       if (id === null) {
         users.noteNoUser(request)
@@ -91,7 +104,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
     }
   }
   const { name } = client
-  return (request, address) => {
+  return ({ request, address }) => {
     const value = headerValue(request, name)
     if (value === '') return addressKey(address)
     return headerKey(hashHeader === undefined ? value : hashHeader(value))
@@ -101,7 +114,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
 /** How the host's own function tells clients apart. One that fails is logged and falls back to the address. */
 export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): KeyOf {
   const guarded = guard(keyFunction, setting, log)
-  return (request, address) =>
+  return ({ request, address }) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
       return text.trim() === '' ? addressKey(address) : customKey(text)
@@ -115,8 +128,7 @@ export function limitOfRule({ name, policy, block, client }: Rule, options: KeyO
     policy,
     block,
     ruleName: name,
-    clientKey: (request, address, user) =>
-      after(keyOf(request, address, user), (key) => ruleKey(name, client.kind, key)),
+    clientKey: (checked) => after(keyOf(checked), (key) => ruleKey(name, client.kind, key)),
   })
 }
 
@@ -124,12 +136,9 @@ export function limitOfRule({ name, policy, block, client }: Rule, options: KeyO
 export function limitOfOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
   const keyOf = keyOfKind({ kind: client.kind }, options)
   const scope = overrideScope(id)
-  return createLimit('override', {
-    policy: typeof effect === 'object' ? effect : NOTHING,
-    block: true,
-    ruleName: '',
-    clientKey: (request, address, user) => after(keyOf(request, address, user), (key) => inScope(scope, key)),
-  })
+  const clientKey = countedApart(scope, keyOf)
+  const policy = typeof effect === 'object' ? effect : NOTHING
+  return createLimit('override', { policy, block: true, ruleName: '', clientKey }, effect === 'deny')
 }
 
 export interface StaticLimitOptions {
@@ -163,7 +172,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
   )
   if (typeof defaultRate === 'string') {
     const fallback = limitOf(policyName, parseRate(defaultRate), keyOf)
-    return (_request: FastifyRequest, path: string): Limit => prefixes.find(path) ?? fallback
+    return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
   const rateOf = guard(defaultRate, setting, options.log)
   const limitOfRate = remember((text: string) => {
@@ -172,7 +181,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return limitOf(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
   })
   const limitOfAnswer = guard(limitOfRate, setting, options.log)
-  return (request: FastifyRequest, path: string): Limit | Promise<Limit> =>
+  return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
     prefixes.find(path) ??
     after(rateOf(request), (rate) =>
       after(rate ? limitOfAnswer(rate) : undefined, (limit) => limit ?? limitOfRate(DEFAULT_RATE)),
@@ -181,7 +190,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
 
 /** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
 function countedApart(scope: string, keyOf: KeyOf): KeyOf {
-  return (request, address, user) => after(keyOf(request, address, user), (key) => inScope(scope, key))
+  return (checked) => after(keyOf(checked), (key) => inScope(scope, key))
 }
 
 /** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */

@@ -1,71 +1,64 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import type { Decide, Outcome } from './decide.js'
+import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
 import { refuse } from './refusal.js'
 
-/** The hook's steps around a decision, resolved when the plugin is registered. */
-export interface OnRequestSteps {
+/** What the hook does with requests, resolved when the plugin is registered. */
+export interface HookDependencies extends DecideDependencies {
   /** The path as the router sees it. */
   path(request: FastifyRequest): string
   /** What the request costs; 0 where it is left alone. */
   cost(request: FastifyRequest, path: string): number
-  decide: Decide
-  /** Tells the client. */
-  headers(reply: FastifyReply, outcome: Outcome): void
+  /** Tells the client where it stands. */
+  headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Notes the event. */
-  record(request: FastifyRequest, outcome: Outcome): void
+  record(checked: CheckedRequest): void
   /** Whether the host handles the errors of a request itself. */
   hasErrorHandler(request: FastifyRequest): boolean
   /** Something that cannot happen did: the request goes on, unlimited. */
   failed(error: unknown): void
 }
 
-/** The hook. Nothing in it waits unless a step does. */
-export function createOnRequest(steps: OnRequestSteps) {
-  function decide(request: FastifyRequest): ReturnType<Decide> {
-    const path = steps.path(request)
-    const cost = steps.cost(request, path)
-    return cost === 0 ? null : steps.decide(request, path, cost)
-  }
-
-  function settle(
-    outcome: Outcome | null,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    done: HookHandlerDoneFunction,
-  ) {
-    try {
-      if (outcome !== null) {
-        steps.headers(reply, outcome)
-        steps.record(request, outcome)
-      }
-    } catch (error) {
-      steps.failed(error)
-    }
-    // Outside: a refusal holds whatever noting it does, and what the rest of the request throws is not this hook's.
-    if (outcome?.refused) refuse(request, reply, outcome, steps.hasErrorHandler, done)
-    else done()
-  }
-
-  function failed(error: unknown, done: HookHandlerDoneFunction) {
-    steps.failed(error)
-    done()
-  }
-
+/** The hook: decides about a request, tells the client where it stands, notes the event, and refuses. */
+export function createOnRequest(dependencies: HookDependencies) {
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    let outcome: ReturnType<Decide>
+    let checked: ReturnType<typeof decide> | undefined
     try {
-      outcome = decide(request)
+      const path = dependencies.path(request)
+      const cost = dependencies.cost(request, path)
+      if (cost > 0) checked = decide(new CheckedRequest(dependencies, request, path, cost))
     } catch (error) {
-      failed(error, done)
-      return
+      dependencies.failed(error)
     }
-    if (outcome instanceof Promise) {
-      outcome.then(
-        (decided) => settle(decided, request, reply, done),
-        (error: unknown) => failed(error, done),
+    if (checked instanceof Promise) {
+      checked.then(
+        (decided) => finish(dependencies, decided, reply, done),
+        (error: unknown) => {
+          dependencies.failed(error)
+          done()
+        },
       )
-    } else {
-      settle(outcome, request, reply, done)
-    }
+    } else if (checked === undefined) done()
+    else finish(dependencies, checked, reply, done)
   }
+}
+
+function finish(
+  dependencies: HookDependencies,
+  checked: CheckedRequest,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+): void {
+  if (checked.isExempt) {
+    done()
+    return
+  }
+  try {
+    dependencies.headers(reply, checked)
+    dependencies.record(checked)
+  } catch (error) {
+    dependencies.failed(error)
+  }
+  // Outside: a refusal holds whatever noting it does, and what the rest of the request throws is not this hook's.
+  if (checked.isRefused) refuse(checked, reply, dependencies.hasErrorHandler, done)
+  else done()
 }

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOption
 import { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from '../errors.js'
 import { retryAfterSeconds } from '../limiter/algorithm.js'
 import { routeName } from './counter-scopes.js'
-import type { Outcome } from './decide.js'
+import type { CheckedRequest } from './decide.js'
 import { TOO_LONG_LIMIT } from './limits.js'
 
 /** RFC 9457. */
@@ -20,20 +20,20 @@ const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-ex
  * `application/problem+json` is answered in that form.
  */
 export function refuse(
-  request: FastifyRequest,
+  checked: CheckedRequest,
   reply: FastifyReply,
-  outcome: Outcome,
   hasErrorHandler: (request: FastifyRequest) => boolean,
   done: HookHandlerDoneFunction,
 ): void {
+  const { request } = checked
   if (isUpgrade(request)) closeWhenSent(request, reply)
-  const error = refusal(reply, outcome)
+  const error = refusal(reply, checked)
   if (!acceptsProblem(request.headers.accept) || hasErrorHandler(request)) done(error)
   else
     void reply
       .code(error.statusCode ?? 500)
       .type(PROBLEM_TYPE)
-      .send(JSON.stringify(problem(error, outcome)))
+      .send(JSON.stringify(problem(error, checked)))
 }
 
 /** Node sets it where a listener of the server takes upgrades over. */
@@ -56,7 +56,7 @@ function acceptsProblem(accept = ''): boolean {
   })
 }
 
-function refusal(reply: FastifyReply, { decision, limit }: Outcome) {
+function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
   if (decision.unavailable) return new StoreUnavailableError()
   if (limit === TOO_LONG_LIMIT) return new PathTooLongError()
   const seconds = retryAfterSeconds(decision)
@@ -79,7 +79,7 @@ export function createErrorHandlerCheck() {
   }
 }
 
-function problem(error: ReturnType<typeof refusal>, { limit }: Outcome): object {
+function problem(error: ReturnType<typeof refusal>, { limit }: CheckedRequest): object {
   const { statusCode: status = 500, code, message: detail } = error
   if (status !== 429) return { type: 'about:blank', title: STATUS_CODES[status], status, detail, code }
   return {

@@ -5,10 +5,17 @@ import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
-import { createDecide, type DecideSteps, NOTHING_IN_FORCE } from './decide.js'
+import { NOTHING_IN_FORCE } from './decide.js'
 import { createStricterHeaders, type HeaderVariant } from './headers.js'
-import { createStaticLimits, DENIED_LIMIT, type KeyFunction, type KeyOf, type RateFunction } from './limits.js'
-import { createOnRequest, type OnRequestSteps } from './on-request.js'
+import {
+  type Countable,
+  createStaticLimits,
+  DENIED_LIMIT,
+  type KeyFunction,
+  type KeyOf,
+  type RateFunction,
+} from './limits.js'
+import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
 /** What `app.smartRateLimit.limit()` takes. */
@@ -37,9 +44,8 @@ interface RouteLimit {
 }
 
 export interface RouteLimitParts
-  extends Pick<DecideSteps, 'now' | 'address' | 'user' | 'check'>,
-    Pick<OnRequestSteps, 'record' | 'hasErrorHandler' | 'failed'> {
-  readonly headers: HeaderVariant
+  extends Pick<HookDependencies, 'now' | 'address' | 'user' | 'check' | 'record' | 'hasErrorHandler' | 'failed'> {
+  readonly variant: HeaderVariant
   readonly keyOf: KeyOf
   readonly scopes: CounterScopes
   readonly router: RouterOptions
@@ -49,11 +55,11 @@ export interface RouteLimitParts
 /** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
-  { keyOf, scopes, router, log, headers, record, hasErrorHandler, failed, ...steps }: RouteLimitParts,
+  { keyOf, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
 ) {
   const scopeOf = createRouteScope(name)
-  function keyOfRoute(...[request, address, user]: Parameters<KeyOf>): ReturnType<KeyOf> {
-    return after(keyOf(request, address, user), (client) => inScope(scopeOf(request), client))
+  function keyOfRoute(checked: Countable): ReturnType<KeyOf> {
+    return after(keyOf(checked), (client) => inScope(scopeOf(checked.request), client))
   }
   scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
@@ -72,13 +78,13 @@ export function createRouteLimit(
   })
   const costOf = createCost('limit.cost', cost, log)
   return createOnRequest({
+    ...dependencies,
     path: () => '/',
-    cost: (request: FastifyRequest) => costOf(request),
-    decide: createDecide({ ...steps, limit, snapshot: () => NOTHING_IN_FORCE, overrideLimit: () => DENIED_LIMIT }),
-    headers: createStricterHeaders(headers),
-    record,
-    hasErrorHandler,
-    failed,
+    cost: costOf,
+    inForce: () => NOTHING_IN_FORCE,
+    overrideLimit: () => DENIED_LIMIT,
+    limit,
+    headers: createStricterHeaders(variant),
   })
 }
 
