@@ -14,11 +14,11 @@ import {
   type KeyOptions,
   keyOfFunction,
   keyOfKind,
-  type Limit,
   limitOfOverride,
   limitOfRule,
   TOO_LONG_LIMIT,
 } from './http/limits.js'
+import { memoize } from './http/memoize.js'
 import { createOnRequest, type HookDependencies } from './http/on-request.js'
 import { createPreflights } from './http/preflight.js'
 import { createErrorHandlerCheck } from './http/refusal.js'
@@ -168,7 +168,7 @@ function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => v
   })
   if (!settings.useDynamicRules) return staticLimit
 
-  const ruleLimit = rememberLimits((rule: Rule) => {
+  const ruleLimit = memoize((rule: Rule) => {
     if (rule.client.kind === 'user') warnOfUsers()
     return limitOfRule(rule, options)
   })
@@ -191,20 +191,7 @@ function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => voi
 
 /** What an override holds a request to. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
-  return rememberLimits((override: ActiveOverride) => limitOfOverride(override, options))
-}
-
-/** The limit of each rule or override, made when it is first needed. */
-function rememberLimits<Source extends object>(make: (source: Source) => Limit): (source: Source) => Limit {
-  const limits = new WeakMap<Source, Limit>()
-  return function limitOf(source) {
-    let limit = limits.get(source)
-    if (limit === undefined) {
-      limit = make(source)
-      limits.set(source, limit)
-    }
-    return limit
-  }
+  return memoize((override: ActiveOverride) => limitOfOverride(override, options))
 }
 
 /** Says once that limits by user have nobody to tell them who that is. */

@@ -2,11 +2,14 @@ import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { InvalidSettingError, messageOf } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../rules/network.js'
+import { addressKey, type ClientKey } from './client-key.js'
 
 /** Where a request comes from, as limits see it. */
 export interface ClientAddress {
   /** The client's address, an IPv6 one by its network; `unknown` where there is none. */
   readonly key: string
+  /** How limits by address count the client: kept here, since making it would cost every request a new text. */
+  readonly clientKey: ClientKey
   /** The whole address, IPv6 too; null where there is none. */
   readonly plain: string | null
   /** Whether the allow or the deny list names it. */
@@ -18,12 +21,12 @@ export interface AddressLists {
   readonly deny: BlockList
 }
 
-const UNKNOWN: ClientAddress = { key: 'unknown', plain: null, listed: null }
+const UNKNOWN = createAddress('unknown', null, null)
 /**
  * A client whose connection was gone before its address was read. It is refused like one of the deny list: the
  * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
-export const GONE: ClientAddress = { key: 'unknown', plain: null, listed: 'deny' }
+export const GONE = createAddress('unknown', null, 'deny')
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 /** Addresses seen before are not parsed again; forgotten together when there are too many. */
 const REMEMBERED = 10_000
@@ -55,7 +58,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     const key = grouped(ip, ipv6Subnet)
     const family = ip.includes(':') ? 'ipv6' : 'ipv4'
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
-    const address = { key, plain: ip, listed } as const
+    const address = createAddress(key, ip, listed)
     if (text.length <= REMEMBERED_LENGTH) {
       if (remembered.size >= REMEMBERED) remembered.clear()
       remembered.set(text, address)
@@ -67,6 +70,10 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
   return function clientAddress(ip: string | undefined, peer: string | undefined): ClientAddress {
     return resolve(ip) ?? resolve(peer) ?? UNKNOWN
   }
+}
+
+function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
+  return { key, clientKey: addressKey(key), plain, listed }
 }
 
 function grouped(ip: string, ipv6Subnet: number): string {

@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { boundedText, HASH_LENGTH } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
-import type { ClientAddress } from './client-address.js'
 
 /** Longer than any key that is not made up; short enough for the counter's column, with the rule's name before it. */
 const MAX_COUNTED_LENGTH = 128
@@ -21,8 +20,8 @@ export interface ClientKey {
 }
 
 /** Spells a client the way keys without a rule do: `ip:203.0.113.7`, `user:7`. */
-export function addressKey({ key }: ClientAddress): ClientKey {
-  const name = `ip:${key}`
+export function addressKey(address: string): ClientKey {
+  const name = `ip:${address}`
   return { name, counter: name, byAddress: true }
 }
 
@@ -60,8 +59,8 @@ export function scopeFor(...names: readonly string[]): string {
  * The same client, counted apart from its other counters. A scope has no bare bar but between its names, and none of
  * these begins like a client: so whatever a client spells, its counter is in no other scope.
  */
-export function inScope(scope: string, client: ClientKey): ClientKey {
-  return { ...client, counter: `${scope}|${client.counter}` }
+export function inScope(scope: string, { name, counter, byAddress }: ClientKey): ClientKey {
+  return { name, counter: `${scope}|${counter}`, byAddress }
 }
 
 /** The counters, outside of any scope, that the log's key of a client may stand for. */

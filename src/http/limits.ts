@@ -5,20 +5,12 @@ import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../rules/override-table.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { after } from './after.js'
-import {
-  addressKey,
-  type ClientKey,
-  customKey,
-  headerKey,
-  headerValue,
-  inScope,
-  ruleKey,
-  userKey,
-} from './client-key.js'
+import { type ClientKey, customKey, headerKey, headerValue, inScope, ruleKey, userKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { type Asked, guard } from './guard.js'
 import { policyField, quotedName } from './headers.js'
+import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 import { type LateUserWarning, userText } from './request-user.js'
 
@@ -86,7 +78,7 @@ export interface KeyOptions {
 }
 
 function keyOfAddress({ address }: Countable): ClientKey {
-  return addressKey(address)
+  return address.clientKey
 }
 
 /** How to tell clients apart by the kinds that rules and `middleware.key` know. Nobody known falls back to the address. */
@@ -97,7 +89,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
       const id = userText(user)
       if (id === null) {
         users.noteNoUser(request)
-        return addressKey(address)
+        return address.clientKey
       }
       users.noteUser()
       return userKey(id)
@@ -106,7 +98,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
   const { name } = client
   return ({ request, address }) => {
     const value = headerValue(request, name)
-    if (value === '') return addressKey(address)
+    if (value === '') return address.clientKey
     return headerKey(hashHeader === undefined ? value : hashHeader(value))
   }
 }
@@ -117,7 +109,7 @@ export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }
   return ({ request, address }) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
-      return text.trim() === '' ? addressKey(address) : customKey(text)
+      return text.trim() === '' ? address.clientKey : customKey(text)
     })
 }
 
@@ -128,7 +120,7 @@ export function limitOfRule({ name, policy, block, client }: Rule, options: KeyO
     policy,
     block,
     ruleName: name,
-    clientKey: (checked) => after(keyOf(checked), (key) => ruleKey(name, client.kind, key)),
+    clientKey: deriveKey(keyOf, (key) => ruleKey(name, client.kind, key)),
   })
 }
 
@@ -190,7 +182,14 @@ export function createStaticLimits(options: StaticLimitOptions) {
 
 /** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
 function countedApart(scope: string, keyOf: KeyOf): KeyOf {
-  return (checked) => after(keyOf(checked), (key) => inScope(scope, key))
+  return deriveKey(keyOf, (key) => inScope(scope, key))
+}
+
+/** Keys that are made from those of another limit. Those of addresses are kept as long as these: they repeat. */
+function deriveKey(keyOf: KeyOf, derive: (key: ClientKey) => ClientKey): KeyOf {
+  const deriveOnce = memoize(derive)
+  const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
+  return (checked) => after(keyOf(checked), derived)
 }
 
 /** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */

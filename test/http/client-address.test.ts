@@ -40,7 +40,9 @@ describe('a client', () => {
   test('whose address is garbage is its peer, and without one unknown', () => {
     const resolve = createAddressResolver(64, NO_LISTS)
     assert.equal(resolve('garbage', '203.0.113.7').key, '203.0.113.7')
-    assert.deepEqual(resolve(undefined, undefined), { key: 'unknown', plain: null, listed: null })
+    const { clientKey, ...unknown } = resolve(undefined, undefined)
+    assert.deepEqual(unknown, { key: 'unknown', plain: null, listed: null })
+    assert.equal(clientKey.name, 'ip:unknown')
   })
 
   test('is listed by its whole address, the deny list going first', () => {

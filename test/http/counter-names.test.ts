@@ -40,7 +40,7 @@ function spelled(kind: keyof typeof KINDS, value: string): Counted {
 }
 
 function ofAddress(key: string): Counted {
-  return { of: JSON.stringify(['ip', key]), key: addressKey({ key, plain: null, listed: null }) }
+  return { of: JSON.stringify(['ip', key]), key: addressKey(key) }
 }
 
 function scoped(scope: string, parts: readonly (string | number)[], { of, key }: Counted): Counted {
