@@ -1,7 +1,7 @@
 import type { ActionRequest } from 'adminjs'
 import { RuleValidationError } from '../../src/errors.js'
-import type { RuleCandidate } from '../../src/rules/preview-candidate.js'
 import type { RulePreview } from '../../src/rules/preview-report.js'
+import type { RuleCandidate } from '../../src/rules/rule.js'
 import { formatCount, visible } from '../../src/staff/format.js'
 import type { PanelAction } from './actions.js'
 import type { Parts } from './resource.js'

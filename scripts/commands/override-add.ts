@@ -1,7 +1,8 @@
 import { RuleValidationError } from '../../src/errors.js'
 import { parseRate } from '../../src/limiter/rate.js'
 import { asActor } from '../../src/rules/actor.js'
-import { normalOverride, overrideErrors } from '../../src/rules/override.js'
+import { spelled } from '../../src/rules/description.js'
+import { OVERRIDES, overrideErrors } from '../../src/rules/override.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
@@ -37,7 +38,7 @@ export async function run(
   }
   const errors = overrideErrors(fields, 'new', settings.clock.now())
   if (Object.keys(errors).length > 0) throw new UsageError(new RuleValidationError(errors, [], 'override').message)
-  const data = { ...fields, ...normalOverride(fields) }
+  const data = { ...fields, ...spelled(OVERRIDES.fields, fields) }
   return withExistingDatabase(settings, context, async ({ client }) => {
     const where = { client_pathPattern: { client: data.client, pathPattern } }
     const before = await client.rateLimitOverride.findUnique({ where, select: { id: true } })

@@ -1,5 +1,5 @@
 import { asActor } from '../../src/rules/actor.js'
-import { normalOverride } from '../../src/rules/override.js'
+import { clientText, parseOverrideClient } from '../../src/rules/override.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
@@ -33,7 +33,7 @@ export async function run(
 function spellings(given: string): string[] {
   const name = overrideClient(given)
   try {
-    return [...new Set([given, name, normalOverride({ client: name }).client ?? name])]
+    return [...new Set([given, name, clientText(parseOverrideClient(name))])]
   } catch {
     return [...new Set([given, name])]
   }

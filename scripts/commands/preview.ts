@@ -1,5 +1,5 @@
 import { createRulePreview, logGapsOf } from '../../src/parts.js'
-import type { RuleCandidate } from '../../src/rules/preview-candidate.js'
+import type { RuleCandidate } from '../../src/rules/rule.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { previewLines } from './support/preview-lines.js'

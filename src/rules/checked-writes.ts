@@ -2,23 +2,21 @@ import type { GeneratedClient } from '../db/client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
 import { changeToken, currentActor } from './actor.js'
 import { clientBeside } from './client-beside.js'
-import type { Extent, Fields } from './field-checks.js'
+import { type Description, type Extent, spelled, type Values } from './description.js'
 import { Slices } from './slices.js'
 import { fieldsOf, merge, plainFields, type StoredRow, whereOf } from './write-args.js'
 
 /** A model whose every write is checked. */
 export interface CheckedModel {
-  readonly entity: 'rule' | 'override'
-  /** One message for every wrong field. */
-  errors(fields: Fields, extent: Extent): FieldErrors
-  /** What has to be written otherwise than given. */
-  normal(fields: Fields): Fields
-  /** How a message names a row. */
-  nameOf(fields: Fields): unknown
-  find(client: GeneratedClient, where: object): Promise<StoredRow | null>
-  findMany(client: GeneratedClient, where: object): Promise<StoredRow[]>
-  /** Also of rows that raw SQL filled with what Prisma cannot read. */
-  findIds(client: GeneratedClient, where: object): Promise<Pick<StoredRow, 'id'>[]>
+  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors'>
+  /** The model of a client. */
+  rows(client: GeneratedClient): ModelRows
+}
+
+/** The arguments of a model's own type say more than what is the same for all. */
+interface ModelRows {
+  findUnique(query: { where: never }): PromiseLike<StoredRow | null>
+  findMany(query: { where: never; select?: { id: true } }): PromiseLike<StoredRow[]>
 }
 
 /** A call of a query extension, as far as it is the same for all operations. */
@@ -49,10 +47,45 @@ const ASCRIBED = 500
  * Raw SQL does not come this way: rows it writes are checked when they are read.
  */
 export function checkedWrites(
-  model: CheckedModel,
+  { description, rows: rowsOf }: CheckedModel,
   client: GeneratedClient,
-  { changed, underWay }: Omit<WriteOptions, 'now'>,
+  { changed, underWay, now }: WriteOptions,
 ) {
+  const { entity, fields, identity } = description
+
+  function errorsOf(values: Values, extent: Extent): FieldErrors {
+    return description.errors(values, extent, now())
+  }
+
+  function stamped(data: Values, changedBy = changeToken()): Values {
+    return { ...data, ...spelled(fields, plainFields(data)), changedBy }
+  }
+
+  /** What is wrong with an update, and with what it leaves as it was. */
+  function updateErrors(data: Values, row: StoredRow | null): FieldErrors {
+    return row === null ? errorsOf(plainFields(data), 'part') : errorsOf(merge(row, data), 'stored')
+  }
+
+  async function wrongRows(rows: readonly Values[], extent: Extent): Promise<WrongRow[]> {
+    const wrong: WrongRow[] = []
+    const slices = new Slices()
+    for (const [index, values] of rows.entries()) {
+      const errors = errorsOf(values, extent)
+      if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })
+      if (slices.over()) await slices.pause()
+    }
+    return wrong
+  }
+
+  /** @throws RuleValidationError when anything is wrong */
+  function refuse(errors: FieldErrors, rows: readonly WrongRow[] = []): void {
+    if (hasAny(errors) || rows.length > 0) throw new RuleValidationError(errors, rows, entity)
+  }
+
+  function find(beside: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
+    return rowsOf(beside).findUnique({ where: whereOf(args) as never })
+  }
+
   async function written(call: Write, args: object): Promise<unknown> {
     try {
       // What an extension is called with is what it may call on; the types cannot say so for all models at once.
@@ -64,59 +97,58 @@ export function checkedWrites(
 
   function create(call: Write) {
     const data = fieldsOf(Reflect.get(call.args, 'data'))
-    refuse(model, model.errors(plainFields(data), 'new'), [])
-    return written(call, { ...call.args, data: stamped(model, data) })
+    refuse(errorsOf(plainFields(data), 'new'))
+    return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function createMany(call: Write) {
     const given: unknown = Reflect.get(call.args, 'data') ?? []
     const rows = (Array.isArray(given) ? given : [given]).map(fieldsOf)
-    const wrong = await wrongRows(model, rows.map(plainFields), 'new')
-    if (Array.isArray(given)) refuse(model, {}, wrong)
-    else refuse(model, wrong[0]?.errors ?? {}, [])
+    const wrong = await wrongRows(rows.map(plainFields), 'new')
+    if (Array.isArray(given)) refuse({}, wrong)
+    else refuse(wrong[0]?.errors ?? {})
     const token = changeToken()
-    return written(call, { ...call.args, data: rows.map((row) => stamped(model, row, token)) })
+    return written(call, { ...call.args, data: rows.map((row) => stamped(row, token)) })
   }
 
   async function update(call: Write) {
-    const row = await model.find(clientBeside(client, call), whereOf(call.args))
+    const row = await find(clientBeside(client, call), call.args)
     const data = fieldsOf(Reflect.get(call.args, 'data'))
-    refuse(model, updateErrors(model, data, row), [])
-    return written(call, { ...call.args, data: stamped(model, data) })
+    refuse(updateErrors(data, row))
+    return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function updateMany(call: Write) {
     const data = fieldsOf(Reflect.get(call.args, 'data'))
-    const rows = await model.findMany(clientBeside(client, call), whereOf(call.args))
-    const own = updateErrors(model, data, null)
+    const rows = await rowsOf(clientBeside(client, call)).findMany({ where: whereOf(call.args) as never })
+    const own = updateErrors(data, null)
     const merged = rows.map((row) => merge(row, data))
-    const wrong = await wrongRows(model, merged, 'stored')
+    const wrong = await wrongRows(merged, 'stored')
     // What is wrong with the update itself is told once, not for every row.
     const others = wrong.map((row) => ({ ...row, errors: without(row.errors, own) }))
     refuse(
-      model,
       own,
       others.filter(({ errors }) => hasAny(errors)),
     )
-    return written(call, { ...call.args, data: stamped(model, data) })
+    return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function upsert(call: Write) {
-    const row = await model.find(clientBeside(client, call), whereOf(call.args))
+    const row = await find(clientBeside(client, call), call.args)
     const created = fieldsOf(Reflect.get(call.args, 'create'))
     const updated = fieldsOf(Reflect.get(call.args, 'update'))
-    refuse(model, { ...model.errors(plainFields(created), 'new'), ...updateErrors(model, updated, row) }, [])
+    refuse({ ...errorsOf(plainFields(created), 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     return written(call, {
       ...call.args,
-      create: stamped(model, created, token),
-      update: stamped(model, updated, token),
+      create: stamped(created, token),
+      update: stamped(updated, token),
     })
   }
 
   async function deleteOne(call: Write) {
     const beside = clientBeside(client, call)
-    const row = await model.find(beside, whereOf(call.args))
+    const row = await find(beside, call.args)
     const answer = await written(call, call.args)
     if (row !== null) await ascribe(beside, [row])
     return answer
@@ -124,7 +156,8 @@ export function checkedWrites(
 
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
-    const rows = await model.findIds(beside, whereOf(call.args))
+    // The ids alone: raw SQL may have filled rows with what Prisma cannot read.
+    const rows = await rowsOf(beside).findMany({ where: whereOf(call.args) as never, select: { id: true } })
     const answer = await written(call, call.args)
     await ascribe(beside, rows)
     return answer
@@ -141,7 +174,7 @@ export function checkedWrites(
     for (let start = 0; start < rows.length; start += ASCRIBED) {
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await beside.rateLimitChange.updateMany({
-        where: { entity: model.entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
+        where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
         data: { source: 'client', actor: currentActor() },
       })
     }
@@ -158,31 +191,6 @@ export function checkedWrites(
     delete: deleteOne,
     deleteMany,
   }
-}
-
-/** @throws RuleValidationError when anything is wrong */
-function refuse(model: CheckedModel, errors: FieldErrors, rows: readonly WrongRow[]): void {
-  if (hasAny(errors) || rows.length > 0) throw new RuleValidationError(errors, rows, model.entity)
-}
-
-async function wrongRows(model: CheckedModel, rows: readonly Fields[], extent: Extent): Promise<WrongRow[]> {
-  const wrong: WrongRow[] = []
-  const slices = new Slices()
-  for (const [index, fields] of rows.entries()) {
-    const errors = model.errors(fields, extent)
-    if (hasAny(errors)) wrong.push({ index, name: String(model.nameOf(fields) ?? ''), errors })
-    if (slices.over()) await slices.pause()
-  }
-  return wrong
-}
-
-/** What is wrong with an update, and with what it leaves as it was. */
-function updateErrors(model: CheckedModel, data: Fields, row: StoredRow | null): FieldErrors {
-  return row === null ? model.errors(plainFields(data), 'part') : model.errors(merge(row, data), 'stored')
-}
-
-function stamped(model: CheckedModel, data: Fields, changedBy = changeToken()): Fields {
-  return { ...data, ...model.normal(plainFields(data)), changedBy }
 }
 
 function without(errors: FieldErrors, others: FieldErrors): FieldErrors {

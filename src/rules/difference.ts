@@ -1,24 +1,24 @@
 /** What an import changes. Pure. */
-import { identityOf, type Section } from './sections.js'
+import { type Description, type Entry, type FieldTable, fieldNames, identityOf } from './description.js'
 
 /** Fields that differ, as `[before, after]`. */
-export type FieldChanges<Entry> = {
-  readonly [Field in keyof Entry]?: readonly [before: Entry[Field], after: Entry[Field]]
+export type FieldChanges<Compared> = {
+  readonly [Field in keyof Compared]?: readonly [before: Compared[Field], after: Compared[Field]]
 }
 
 /** How the rules, or the overrides, of the database differ from those of a document. */
-export interface Difference<Entry, Identity extends keyof Entry> {
-  readonly created: readonly Entry[]
-  readonly updated: readonly (Readonly<Pick<Entry, Identity>> & { readonly changes: FieldChanges<Entry> })[]
-  readonly deleted: readonly Entry[]
+export interface Difference<Compared, Identity extends keyof Compared> {
+  readonly created: readonly Compared[]
+  readonly updated: readonly (Readonly<Pick<Compared, Identity>> & { readonly changes: FieldChanges<Compared> })[]
+  readonly deleted: readonly Compared[]
   /** How many entries of the document are in the database as they should be. */
   readonly unchanged: number
 }
 
-export interface Comparison<Entry, Identity extends keyof Entry> {
-  readonly difference: Difference<Entry, Identity>
+export interface Comparison<Compared, Identity extends keyof Compared> {
+  readonly difference: Difference<Compared, Identity>
   /** The entries to write: those created and those updated. */
-  readonly written: readonly Entry[]
+  readonly written: readonly Compared[]
 }
 
 export interface CompareOptions {
@@ -28,21 +28,21 @@ export interface CompareOptions {
 }
 
 /** @param wanted `undefined` leaves everything as it is */
-export function compareEntries<Entry extends object, Identity extends keyof Entry>(
-  section: Section<Entry, Identity>,
-  present: readonly Entry[],
-  wanted: readonly Entry[] | undefined,
+export function compareEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  present: readonly Entry<Table>[],
+  wanted: readonly Entry<Table>[] | undefined,
   { keep, nowMs }: CompareOptions,
-): Comparison<Entry, Identity> {
-  const missing = new Map(present.map((entry) => [identityOf(section, entry), entry]))
+): Comparison<Entry<Table>, Identity> {
+  const missing = new Map(present.map((entry) => [identityOf(description, entry), entry]))
   if (wanted === undefined) {
     return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
   }
-  const created: Entry[] = []
-  const updated: Difference<Entry, Identity>['updated'][number][] = []
-  const written: Entry[] = []
+  const created: Entry<Table>[] = []
+  const updated: Difference<Entry<Table>, Identity>['updated'][number][] = []
+  const written: Entry<Table>[] = []
   for (const entry of wanted) {
-    const identity = identityOf(section, entry)
+    const identity = identityOf(description, entry)
     const before = missing.get(identity)
     missing.delete(identity)
     if (before === undefined) {
@@ -50,23 +50,19 @@ export function compareEntries<Entry extends object, Identity extends keyof Entr
       written.push(entry)
       continue
     }
-    const changes = changesBetween(section, before, entry)
+    const changes = changesBetween(before, entry)
     if (Object.keys(changes).length === 0) continue
-    updated.push({ ...section.identify(entry), changes })
+    updated.push({ ...description.identify(entry), changes })
     written.push(entry)
   }
   // What has expired means nothing any more: it is not for an import to clear it away.
-  const deleted = keep ? [] : [...missing.values()].filter((entry) => !section.hasExpired(entry, nowMs))
+  const deleted = keep ? [] : [...missing.values()].filter((entry) => !description.hasExpired(entry, nowMs))
   return { difference: { created, updated, deleted, unchanged: wanted.length - written.length }, written }
 }
 
-function changesBetween<Entry extends object, Identity extends keyof Entry>(
-  { columns }: Section<Entry, Identity>,
-  before: Entry,
-  after: Entry,
-): FieldChanges<Entry> {
-  const changes: { [Field in keyof Entry]?: readonly [Entry[Field], Entry[Field]] } = {}
-  for (const [field] of columns) {
+function changesBetween<Compared extends object>(before: Compared, after: Compared): FieldChanges<Compared> {
+  const changes: { [Field in keyof Compared]?: readonly [Compared[Field], Compared[Field]] } = {}
+  for (const field of fieldNames(after)) {
     if (before[field] !== after[field]) changes[field] = [before[field], after[field]]
   }
   return changes

@@ -1,8 +1,17 @@
 import Value from 'typebox/value'
 import { RuleDocumentError } from '../errors.js'
-import type { Fields } from './field-checks.js'
-import { DOCUMENT_FIELDS, DOCUMENT_VERSION, defaultsOf, type OverrideEntry, type RuleEntry } from './rule-document.js'
-import { identityOf, OVERRIDES, RULES, type Section } from './sections.js'
+import {
+  type Description,
+  defaultsOf,
+  type Entry,
+  type FieldTable,
+  identityOf,
+  spelled,
+  type Values,
+} from './description.js'
+import { OVERRIDES, type OverrideEntry } from './override.js'
+import { RULES, type RuleEntry } from './rule.js'
+import { DOCUMENT_VERSION, fieldSchema } from './rule-document.js'
 import { Slices } from './slices.js'
 
 /** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
@@ -16,6 +25,7 @@ type Complain = (place: string, message: string) => void
 
 /** Wrong places after which no more entries are looked at: a file of something else may have millions. */
 const ENOUGH = 10_000
+const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
 
 /**
  * Checks a document, and lets other work of the process run in between.
@@ -31,10 +41,9 @@ export async function checkDocument(document: unknown): Promise<CheckedDocument>
   // Nothing can be said about what another version means.
   if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
   for (const field of Object.keys(given)) {
-    const isKnown = Object.hasOwn(DOCUMENT_FIELDS, field) || field === RULES.place || field === OVERRIDES.place
-    if (!isKnown) complain(field, 'does not exist: known are $schema, version, rules, overrides')
+    if (!KNOWN.includes(field)) complain(field, `does not exist: known are ${KNOWN.join(', ')}`)
   }
-  if (!Value.Check(DOCUMENT_FIELDS.$schema, given.$schema ?? '')) complain('$schema', 'must be a text')
+  if (typeof (given.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
   if (given.rules === undefined && given.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
@@ -50,33 +59,37 @@ function versionComplaint(version: unknown): string {
   return `is ${JSON.stringify(version)}: this version of the package reads ${DOCUMENT_VERSION}`
 }
 
-async function checkEntries<Entry, Identity extends keyof Entry>(
-  section: Section<Entry, Identity>,
+async function checkEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
   given: unknown,
   complain: Complain,
   isEnough: () => boolean,
-): Promise<Entry[] | undefined> {
+): Promise<Entry<Table>[] | undefined> {
   if (given === undefined) return undefined
   if (!Array.isArray(given)) {
-    complain(section.place, 'must be a list')
+    complain(description.place, 'must be a list')
     return undefined
   }
-  const defaults = defaultsOf(section.schema)
-  const entries: Entry[] = []
+  const { fields } = description
+  const shape = {
+    defaults: defaultsOf(fields),
+    schemas: Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
+  }
+  const entries: Entry<Table>[] = []
   const places = new Map<string, string>()
   const slices = new Slices()
   for (const [index, value] of given.entries()) {
-    const place = `${section.place}[${index}]`
+    const place = `${description.place}[${index}]`
     if (isEnough()) {
-      complain(section.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
+      complain(description.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
       break
     }
-    const entry = checkEntry(section, place, value, defaults, complain)
+    const entry = checkEntry(description, place, value, shape, complain)
     if (entry !== undefined) {
-      const identity = identityOf(section, entry)
+      const identity = identityOf(description, entry)
       const twin = places.get(identity)
       if (twin === undefined) places.set(identity, place)
-      else complain(place, `is the same ${section.entity} as ${twin}: ${identity}`)
+      else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)
       entries.push(entry)
     }
     if (slices.over()) await slices.pause()
@@ -84,41 +97,46 @@ async function checkEntries<Entry, Identity extends keyof Entry>(
   return entries
 }
 
+/** What the fields of a list may be, and what they are where they are left out. */
+interface Shape {
+  readonly defaults: Values
+  readonly schemas: Readonly<Record<string, object>>
+}
+
 /** The entry as it is to be stored, or undefined when something is wrong with it. */
-function checkEntry<Entry, Identity extends keyof Entry>(
-  section: Section<Entry, Identity>,
+function checkEntry<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
   place: string,
   value: unknown,
-  defaults: Fields,
+  { defaults, schemas }: Shape,
   complain: Complain,
-): Entry | undefined {
+): Entry<Table> | undefined {
   const given = fieldsOf(value)
   if (given === undefined) {
     complain(place, 'must be an object')
     return undefined
   }
-  const fields = { ...defaults, ...given }
-  const { properties } = section.schema
-  const errors = new Map(Object.entries(section.errors(fields)))
+  const values = { ...defaults, ...given }
+  // An expiry that is past is no mistake here: the file has grown old, and the entry is left out.
+  const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
   for (const field of Object.keys(given)) {
-    const isKnown = Object.hasOwn(properties, field)
-    if (!isKnown) errors.set(field, `does not exist: known are ${Object.keys(properties).join(', ')}`)
+    if (!Object.hasOwn(schemas, field)) {
+      errors.set(field, `does not exist: known are ${Object.keys(schemas).join(', ')}`)
+    }
   }
-  for (const [field, schema] of Object.entries(properties)) {
-    const isAllowed = errors.has(field) || Value.Check(schema, fields[field])
-    if (!isAllowed) errors.set(field, `${JSON.stringify(fields[field])} is not what rules.schema.json allows`)
+  for (const [field, schema] of Object.entries(schemas)) {
+    const isAllowed = errors.has(field) || Value.Check(schema, values[field])
+    if (!isAllowed) errors.set(field, `${JSON.stringify(values[field])} is not what rules.schema.json allows`)
   }
   for (const [field, message] of errors) complain(`${place}.${field}`, message)
   if (errors.size > 0) return undefined
-  const stored = { ...fields, ...section.normal(fields) }
-  const entry = Object.fromEntries(section.columns.map(([field]) => [field, stored[field]]))
-  if (section.isEntry(entry)) return entry
-  complain(place, 'is not what rules.schema.json allows')
-  return undefined
+  const stored = { ...values, ...spelled(description.fields, values) }
+  // Each field was checked above, which no type can follow.
+  return Object.fromEntries(Object.keys(schemas).map((field) => [field, stored[field]])) as Entry<Table>
 }
 
 /** The fields of a plain object; one that is `undefined` counts as left out. */
-function fieldsOf(value: unknown): Fields | undefined {
+function fieldsOf(value: unknown): Values | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined))
 }

@@ -2,17 +2,13 @@ import type { Clock } from '../clock.js'
 import type { Database } from '../db/database.js'
 import { type Dialect, type Steps, takeSteps } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
+import type { Description, Entry, FieldTable } from './description.js'
 import { type Comparison, compareEntries, type Difference } from './difference.js'
 import { checkDocument } from './document-check.js'
 import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
-import {
-  DOCUMENT_VERSION,
-  type OverrideEntry,
-  type RuleDocument,
-  type RuleEntry,
-  SCHEMA_PATH,
-} from './rule-document.js'
-import { OVERRIDES, RULES, type Section } from './sections.js'
+import { OVERRIDES, type OverrideEntry } from './override.js'
+import { RULES, type RuleEntry } from './rule.js'
+import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
 
 export interface ImportOptions {
   /** Only tells the difference: false unless given. */
@@ -103,14 +99,14 @@ interface Comparisons {
   readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
 }
 
-function* writeComparison<Entry, Identity extends keyof Entry>(
-  section: Section<Entry, Identity>,
+function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
   dialect: Dialect,
-  { difference, written }: Comparison<Entry, Identity>,
+  { difference, written }: Comparison<Entry<Table>, Identity>,
   nowMs: number,
 ): Steps<void> {
-  yield* deleteEntries(section, dialect, difference.deleted)
-  yield* writeEntries(section, dialect, written, nowMs)
+  yield* deleteEntries(description, dialect, difference.deleted)
+  yield* writeEntries(description, dialect, written, nowMs)
 }
 
 function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {

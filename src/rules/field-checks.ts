@@ -1,47 +1,10 @@
-import { type FieldErrors, messageOf } from '../errors.js'
+/** Reads the values of single fields. An error's message goes beside the field. */
+import Format from 'typebox/format'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import type { Field } from './description.js'
 import { checkPatternSyntax } from './pattern.js'
 
-/** Of a row, as somebody gives them: nothing is known about their values. */
-export type Fields = Readonly<Record<string, unknown>>
-
-/** Checks one field; throws an error whose message goes beside it. */
-export type FieldCheck = (value: unknown) => unknown
-
-/**
- * How much of a row there is to check: a new one; a stored one as an update leaves it; or only the fields that an
- * update writes.
- */
-export type Extent = 'new' | 'stored' | 'part'
-
 export const MAX_PATTERN_LENGTH = 255
-
-/**
- * @param fields one that is undefined stays as it is, or takes its default
- * @param required the fields that are no default's
- * @returns one message for every wrong field
- */
-export function fieldErrors(
-  checks: Readonly<Record<string, FieldCheck>>,
-  required: readonly string[],
-  fields: Fields,
-  extent: Extent,
-): FieldErrors {
-  const errors: Record<string, string> = {}
-  for (const [field, check] of Object.entries(checks)) {
-    const value = fields[field]
-    if (value === undefined) {
-      if (extent !== 'part' && required.includes(field)) errors[field] = 'is required'
-      continue
-    }
-    try {
-      check(value)
-    } catch (error) {
-      errors[field] = messageOf(error)
-    }
-  }
-  return errors
-}
 
 export function asText(value: unknown): string {
   if (typeof value !== 'string') throw new Error('must be a text')
@@ -49,23 +12,43 @@ export function asText(value: unknown): string {
 }
 
 /** A text of any length that databases take. */
-export function checkStorable(value: unknown): void {
+export function checkStorable(value: unknown): string {
   const text = asText(value)
   if (text.includes('\0')) throw new Error('must not contain NUL')
   if (!text.isWellFormed()) throw new Error('must not contain half a surrogate pair')
+  return text
 }
 
-export function checkBoolean(value: unknown): void {
+/** Makes a check of what another one takes, up to a length. */
+export function upTo<Parsed>(maxLength: number, parse: (text: string) => Parsed): (value: unknown) => Parsed {
+  return function parseUpTo(value) {
+    const parsed = parse(asText(value))
+    if (asText(value).length > maxLength) throw new Error(`must be at most ${maxLength} characters long`)
+    return parsed
+  }
+}
+
+export function checkBoolean(value: unknown): boolean {
   if (typeof value !== 'boolean') throw new Error('must be true or false')
+  return value
 }
 
-export function checkPattern(value: unknown): void {
+/** Makes a check of integers. */
+export function integerWithin(minimum: number, maximum: number): (value: unknown) => number {
+  return function checkInteger(value) {
+    if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value
+    throw new Error(`must be an integer between ${minimum} and ${maximum}`)
+  }
+}
+
+export function checkPattern(value: unknown): string {
   const pattern = asText(value)
   if (pattern.length === 0 || pattern.length > MAX_PATTERN_LENGTH) {
     throw new Error(`must be 1 to ${MAX_PATTERN_LENGTH} characters long`)
   }
   checkStorable(pattern)
   checkPatternSyntax(pattern)
+  return pattern
 }
 
 /** @throws Error for an algorithm that does not exist */
@@ -74,3 +57,45 @@ export function checkAlgorithm(value: unknown): Algorithm {
   if (algorithm !== undefined) return algorithm
   throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
 }
+
+/**
+ * Reads a moment as it is given, in milliseconds. Not every text that JavaScript reads: it makes March of the 31st of
+ * February, and this machine's time of no zone.
+ */
+export function parseMoment(value: unknown): number | null {
+  if (value === null) return null
+  const isGiven = value instanceof Date || (typeof value === 'string' && Format.IsDateTime(value))
+  const moment = new Date(isGiven ? value : Number.NaN)
+  const year = moment.getUTCFullYear()
+  if (year >= 1 && year <= 9_999) return moment.getTime()
+  throw new Error(
+    `${JSON.stringify(value)} is no moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
+  )
+}
+
+/** Reads a moment of a row. SQLite keeps whatever raw SQL gives it, in a column of moments too. */
+export function checkStoredMoment(value: unknown): number | null {
+  if (value === null || (typeof value === 'number' && !Number.isNaN(new Date(value).getTime()))) return value
+  throw new Error('is no moment: give milliseconds since the epoch, or null for never')
+}
+
+const ALGORITHM_TEXTS: Readonly<Record<Algorithm, string>> = {
+  fixed_window: 'Fixed window: periods by the clock',
+  sliding_window: 'Sliding window: the period before now',
+  token_bucket: 'Token bucket: a burst, then evenly',
+  leaky_bucket: 'Leaky bucket: a burst, then evenly',
+}
+
+/** The field that rules and overrides have in common. */
+export const ALGORITHM = {
+  kind: 'text',
+  default: 'fixed_window',
+  parse: checkAlgorithm,
+  schema: { enum: ALGORITHMS },
+  about: 'How requests are counted.',
+  panel: {
+    title: 'Algorithm',
+    input: 'select',
+    options: ALGORITHMS.map((value) => ({ value, label: ALGORITHM_TEXTS[value] })),
+  },
+} as const satisfies Field

@@ -1,6 +1,8 @@
 import type { Database } from '../db/database.js'
 import { codeOf, RevertError } from '../errors.js'
-import { OVERRIDES, RULES } from './sections.js'
+import type { Description } from './description.js'
+import { OVERRIDES } from './override.js'
+import { RULES } from './rule.js'
 
 /** One change of a rule or an override. */
 export interface Change {
@@ -54,8 +56,7 @@ interface ChangeRow {
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
-/** What there is only one row of. */
-const UNIQUE = { rule: RULES.identity, override: OVERRIDES.identity }
+const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
 
 /**
  * What was changed, the newest first.
@@ -99,16 +100,18 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
   const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
   const { before, after } = change
   if (after === null) {
-    await unlessTaken(change, () => table.create({ data: stored(before ?? {}) as never }))
+    await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
     return
   }
   const found = await identityOf(table, row.rowId, change.entity, after)
   // One statement finds what the change wrote and undoes it, so that nothing comes in between.
-  const where = { ...found, ...stored(before === null ? after : changedOf(after, before)) } as never
+  const where = { ...found, ...stored(change.entity, before === null ? after : changedOf(after, before)) } as never
   const { count } =
     before === null
       ? await table.deleteMany({ where })
-      : await unlessTaken(change, () => table.updateMany({ where, data: stored(changedOf(before, after)) as never }))
+      : await unlessTaken(change, () =>
+          table.updateMany({ where, data: stored(change.entity, changedOf(before, after)) as never }),
+        )
   if (count === 0) {
     throw new RevertError(
       `Change ${changeId} of ${change.entity} ${JSON.stringify(change.name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
@@ -122,7 +125,7 @@ async function unlessTaken<T>({ id, entity, name, before }: Change, write: () =>
     return await write()
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
-    const taken = before?.[UNIQUE[entity][0] ?? ''] ?? name
+    const taken = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
     throw new RevertError(
       `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
     )
@@ -137,7 +140,8 @@ async function identityOf(
   after: ChangedFields,
 ): Promise<object> {
   const row = await table.findFirst({ where: { id: rowId } as never })
-  return row === null ? Object.fromEntries(UNIQUE[entity].map((field) => [field, after[field]])) : { id: row.id }
+  if (row !== null) return { id: row.id }
+  return Object.fromEntries(DESCRIPTIONS[entity].identity.map((field) => [field, after[field]]))
 }
 
 /** The fields of one state that are others in the other. */
@@ -146,9 +150,17 @@ function changedOf(state: ChangedFields, other: ChangedFields): ChangedFields {
 }
 
 /** The fields as the client takes them. */
-function stored(fields: ChangedFields): object {
-  const { expiresAt } = fields
-  return typeof expiresAt === 'number' ? { ...fields, expiresAt: new Date(expiresAt) } : fields
+function stored(entity: Change['entity'], changed: ChangedFields): object {
+  return Object.fromEntries(
+    Object.entries(changed).map(([name, value]) => {
+      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value) : value]
+    }),
+  )
+}
+
+/** Whether the history has a field in milliseconds since the epoch. */
+export function isMoment(entity: Change['entity'], name: string): boolean {
+  return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
 function readChanges(database: Database, where: string, parameters: (string | number)[]): Promise<ChangeRow[]> {

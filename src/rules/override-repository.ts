@@ -2,8 +2,9 @@ import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
 import { Freshness } from '../db/freshness.js'
 import { messageOf } from '../errors.js'
+import { enforcedColumns, enforcedFields } from './description.js'
 import type { RejectedRow } from './load-reports.js'
-import { type Override, type OverrideRow, parseOverride } from './override.js'
+import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
 import { OverrideSet } from './override-set.js'
 import type { ActiveOverride } from './override-table.js'
 import type { PathOptions } from './rule-set.js'
@@ -27,9 +28,7 @@ const COUNTED = 1_000
 /** Counting more every time takes longer than reading the whole table now and then. */
 const MAX_COUNTED = 3_000
 
-interface StoredRow extends OverrideRow {
-  readonly id: number
-}
+type StoredRow = OverrideRow & { readonly id: number }
 
 /** Recorded changes that are not read again: those with ids in a range, and how many they were. */
 interface PassedChanges {
@@ -38,8 +37,8 @@ interface PassedChanges {
   readonly count: number
 }
 
-const SELECTED = `entry.id, entry.client, entry.effect, entry.algorithm, entry.path_pattern AS "pathPattern",
-  entry.expires_at AS "expiresAt"`
+const FIELDS = enforcedFields(OVERRIDES.fields)
+const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
 
 /**
  * Follows the override table. All of it is read once, a page at a time, and again when it has become old; in between
@@ -117,7 +116,7 @@ export class OverrideReader {
     const { table } = this.#options.dialect
     const { afterId, untilId, count } = this.#passed
     const changes = await query<StoredRow & { changeId: number; entity: string; rowId: number }>(
-      `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${SELECTED}
+      `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${COLUMNS}
        FROM (
          SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES}
        ) AS change
@@ -174,15 +173,15 @@ export class OverrideReader {
   #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredRow[]> {
     const { table, fromMs } = this.#options.dialect
     return query<StoredRow>(
-      `SELECT ${SELECTED} FROM ${table('rate_limit_override')} AS entry
+      `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry
        WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})
        ORDER BY entry.id LIMIT ${PAGE_SIZE}`,
       [lastId, nowMs],
     )
   }
 
-  #put({ id, client, effect, algorithm, pathPattern, expiresAt }: StoredRow, changes: Changes): void {
-    const row = { id, client, effect, algorithm, pathPattern, expiresAt }
+  #put(row: StoredRow, changes: Changes): void {
+    const { id } = row
     const override = this.#parsed(row)
     if (override !== undefined) this.#removeReplaced(row, override, changes)
     this.#rows.set(id, row)
@@ -217,12 +216,5 @@ export class OverrideReader {
 type Changes = Map<number, ActiveOverride | null>
 
 function isSameRow(known: StoredRow | undefined, row: StoredRow): boolean {
-  return (
-    known !== undefined &&
-    known.client === row.client &&
-    known.effect === row.effect &&
-    known.algorithm === row.algorithm &&
-    known.pathPattern === row.pathPattern &&
-    known.expiresAt === row.expiresAt
-  )
+  return known !== undefined && FIELDS.every((field) => known[field] === row[field])
 }

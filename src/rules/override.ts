@@ -1,75 +1,145 @@
 import ipaddr from 'ipaddr.js'
-import Format from 'typebox/format'
-import { type FieldErrors, RuleValidationError } from '../errors.js'
+import type { FieldErrors } from '../errors.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
+  compareTexts,
+  createParser,
+  type Description,
+  type Entry,
+  type Extent,
+  type FieldTable,
+  fieldErrors,
+  type Parsed,
+  type Row,
+  type Values,
+} from './description.js'
+import {
+  ALGORITHM,
   asText,
-  checkAlgorithm,
   checkPattern,
   checkStorable,
-  type Extent,
-  type Fields,
-  fieldErrors,
+  MAX_PATTERN_LENGTH,
+  parseMoment,
+  upTo,
 } from './field-checks.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** Whom an override is for. */
 export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
 
-/** A row of the override table, as the matching needs it. */
-export interface OverrideRow {
-  readonly client: string
-  readonly effect: string
-  readonly algorithm: string
-  /** Empty: every path. */
-  readonly pathPattern: string
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number | null
-}
+const MAX_CLIENT_LENGTH = 255
+const MAX_EFFECT_LENGTH = 50
+const MAX_NOTE_LENGTH = 1_000
+
+/** The fields of an override, in the order of documents. */
+const OVERRIDE_FIELDS = {
+  client: {
+    kind: 'text',
+    parse: parseOverrideClient,
+    spell: (value) => clientText(parseOverrideClient(value)),
+    schema: { maxLength: MAX_CLIENT_LENGTH },
+    about: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.',
+    panel: {
+      title: 'Client',
+      input: 'code',
+      help: 'An address, a network or a user: ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32, user:42.',
+      example: 'ip:203.0.113.7',
+      listed: true,
+      sortable: true,
+      searched: true,
+    },
+  },
+  effect: {
+    kind: 'text',
+    parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
+    schema: { maxLength: MAX_EFFECT_LENGTH },
+    about: 'deny, allow, or a rate.',
+    panel: {
+      title: 'Effect',
+      input: 'code',
+      help: 'deny refuses, allow lets through without counting, and a rate such as 20/m holds to that.',
+      example: 'deny',
+      listed: true,
+      sortable: true,
+    },
+  },
+  algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, help: 'How a rate is counted.' } },
+  pathPattern: {
+    kind: 'text',
+    default: '',
+    parse: (value) => (value === '' ? '' : checkPattern(value)),
+    schema: { maxLength: MAX_PATTERN_LENGTH },
+    about: 'A regular expression (RE2) that is searched for in the path. Empty: every path.',
+    panel: { title: 'Path pattern', input: 'code', example: '^/api/', listed: true, searched: true },
+  },
+  expiresAt: {
+    kind: 'moment',
+    default: null,
+    parse: parseMoment,
+    about: 'Until when it holds, such as 2030-01-31T12:00:00Z; null: for good. Expired ones are left out.',
+    panel: {
+      title: 'Expires',
+      input: 'moment',
+      help: 'Until when it holds, in UTC. Empty: for good.',
+      listed: true,
+      sortable: true,
+    },
+  },
+  note: {
+    kind: 'text',
+    default: '',
+    parse: upTo(MAX_NOTE_LENGTH, checkStorable),
+    enforced: false,
+    schema: { maxLength: MAX_NOTE_LENGTH },
+    about: 'A note.',
+    panel: {
+      title: 'Note',
+      input: 'lines',
+      help: 'Why, for whoever finds it later.',
+      listed: true,
+      searched: true,
+    },
+  },
+} as const satisfies FieldTable
+
+/** One override of a document, complete. */
+export type OverrideEntry = Entry<typeof OVERRIDE_FIELDS>
+/** A row of the override table, as the matching needs it; `expiresAt` in milliseconds since the epoch. */
+export type OverrideRow = Row<typeof OVERRIDE_FIELDS>
 
 /** A row that was understood. */
-export interface Override {
-  readonly client: OverrideClient
+export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' | 'algorithm' | 'expiresAt'> {
   /** A policy where the client has a rate of its own. */
   readonly effect: 'deny' | 'allow' | Policy
-  readonly pathPattern: string
   readonly expiresAtMs: number | null
 }
 
-export const MAX_CLIENT_LENGTH = 255
-export const MAX_EFFECT_LENGTH = 50
-export const MAX_NOTE_LENGTH = 1_000
-
-const CHECKS = {
-  client: canonicalClient,
-  effect: parseEffect,
-  algorithm: checkAlgorithm,
-  pathPattern: (value: unknown) => value === '' || checkPattern(value),
-  expiresAt: parseExpiry,
-  note: checkNote,
+export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPattern'> = {
+  entity: 'override',
+  place: 'overrides',
+  table: 'rate_limit_override',
+  fields: OVERRIDE_FIELDS,
+  identity: ['client', 'pathPattern'],
+  identify: ({ client, pathPattern }) => ({ client, pathPattern }),
+  errors: overrideErrors,
+  hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
+  order: (a, b) => compareTexts(a.client, b.client) || compareTexts(a.pathPattern, b.pathPattern),
 }
-const REQUIRED = ['client', 'effect']
-const NO_MOMENT = 'is no moment: give milliseconds since the epoch, or null for never'
 
 /**
- * Checks the fields of an override: the only validation there is, whichever door an override comes through.
- *
  * @param nowMs a new override that has expired by then is refused
  * @returns one message for every wrong field
  */
-export function overrideErrors(fields: Fields, extent: Extent, nowMs: number): FieldErrors {
-  const errors = fieldErrors(CHECKS, REQUIRED, fields, extent)
-  if (extent !== 'new' || 'expiresAt' in errors || fields.expiresAt === undefined) return errors
-  const expiresAt = parseExpiry(fields.expiresAt)
-  const isPast = expiresAt !== null && expiresAt.getTime() <= nowMs
+export function overrideErrors(values: Values, extent: Extent, nowMs: number): FieldErrors {
+  const errors = fieldErrors(OVERRIDE_FIELDS, values, extent)
+  if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
+  const expiresAtMs = parseMoment(values.expiresAt)
+  const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
   return isPast ? { ...errors, expiresAt: 'is past: give a moment to come, or none' } : errors
 }
 
-/** What has to be written otherwise than given: the client in its one spelling. */
-export function normalOverride({ client }: Fields): { client?: string } {
-  return client === undefined ? {} : { client: canonicalClient(client) }
-}
+const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
 
 /**
  * Reads a stored row.
@@ -77,33 +147,12 @@ export function normalOverride({ client }: Fields): { client?: string } {
  * @throws RuleValidationError for a row that reached the table past the validation
  */
 export function parseOverride(row: OverrideRow): Override {
-  try {
-    return understood(row)
-  } catch {
-    const { client, effect, algorithm, pathPattern, expiresAt } = row
-    const errors = fieldErrors(CHECKS, REQUIRED, { client, effect, algorithm, pathPattern }, 'stored')
-    const expiry = isStoredMoment(expiresAt) ? {} : { expiresAt: NO_MOMENT }
-    throw new RuleValidationError({ ...errors, ...expiry }, [], 'override')
-  }
-}
-
-/** Reads each field once: there may be a hundred thousand rows. */
-function understood({ client, effect, algorithm, pathPattern, expiresAt }: OverrideRow): Override {
-  const counting = checkAlgorithm(algorithm)
-  const parsed = parseEffect(effect)
-  CHECKS.pathPattern(pathPattern)
-  if (!isStoredMoment(expiresAt)) throw new Error(NO_MOMENT)
+  const { effect, algorithm, expiresAt, ...others } = parseRow(row)
   return {
-    client: parseOverrideClient(client),
-    effect: typeof parsed === 'string' ? parsed : { algorithm: counting, ...parsed },
-    pathPattern,
+    ...others,
+    effect: typeof effect === 'string' ? effect : { algorithm, ...effect },
     expiresAtMs: expiresAt,
   }
-}
-
-/** SQLite keeps whatever raw SQL gives it, in a column of moments too. */
-function isStoredMoment(expiresAt: number | null): boolean {
-  return expiresAt === null || (typeof expiresAt === 'number' && !Number.isNaN(new Date(expiresAt).getTime()))
 }
 
 /** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
@@ -118,10 +167,6 @@ export function parseOverrideClient(value: unknown): OverrideClient {
   throw new Error(
     `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
   )
-}
-
-function canonicalClient(value: unknown): string {
-  return clientText(parseOverrideClient(value))
 }
 
 /** The one spelling of a client. */
@@ -154,24 +199,5 @@ function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: numbe
   if (!/^\d/.test(text)) {
     throw new Error(`${JSON.stringify(text)} is no effect: give deny, allow, or a rate such as 20/m`)
   }
-  const { limit, periodMs } = parseRate(text)
-  if (text.length > MAX_EFFECT_LENGTH) throw new Error(`must be at most ${MAX_EFFECT_LENGTH} characters long`)
-  return { limit, periodMs }
-}
-
-/** Not every text that JavaScript reads: it makes March of the 31st of February, and this machine's time of no zone. */
-function parseExpiry(value: unknown): Date | null {
-  if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && Format.IsDateTime(value))
-  const moment = new Date(isGiven ? value : Number.NaN)
-  const year = moment.getUTCFullYear()
-  if (year >= 1 && year <= 9_999) return moment
-  throw new Error(
-    `${JSON.stringify(value)} is no moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
-  )
-}
-
-function checkNote(value: unknown): void {
-  checkStorable(value)
-  if (asText(value).length > MAX_NOTE_LENGTH) throw new Error(`must be at most ${MAX_NOTE_LENGTH} characters long`)
+  return parseRate(text)
 }

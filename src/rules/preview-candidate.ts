@@ -1,36 +1,7 @@
 import { type FieldErrors, RuleValidationError } from '../errors.js'
-import { parseRule, type Rule, ruleErrors } from './rule.js'
+import { defaultsOf, type Values } from './description.js'
+import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from './rule.js'
 
-/** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
-export interface RuleCandidate {
-  readonly name: string
-  readonly pathPattern: string
-  readonly rate: string
-  readonly description?: string | undefined
-  readonly method?: string | undefined
-  readonly key?: string | undefined
-  readonly algorithm?: string | undefined
-  readonly block?: boolean | undefined
-  readonly isActive?: boolean | undefined
-  readonly priority?: number | undefined
-  /** A row's own columns: not looked at. */
-  readonly id?: unknown
-  readonly createdAt?: unknown
-  readonly updatedAt?: unknown
-}
-
-const FIELDS = [
-  'name',
-  'description',
-  'pathPattern',
-  'method',
-  'rate',
-  'key',
-  'algorithm',
-  'priority',
-  'block',
-  'isActive',
-]
 const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
 
 /**
@@ -40,22 +11,14 @@ const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
  * @throws RuleValidationError with a message for every wrong field
  */
 export function parseCandidate(candidate: RuleCandidate): Rule {
-  const fields = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
-  const errors: FieldErrors = { ...strangeFields(fields), ...ruleErrors(fields, 'new') }
+  const values = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
+  const errors: FieldErrors = { ...strangeFields(values), ...ruleErrors(values, 'new') }
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  return parseRule({
-    name: candidate.name,
-    pathPattern: candidate.pathPattern,
-    rate: candidate.rate,
-    method: candidate.method ?? 'ALL',
-    key: candidate.key ?? 'ip',
-    algorithm: candidate.algorithm ?? 'fixed_window',
-    block: candidate.block ?? true,
-    priority: candidate.priority ?? 0,
-  })
+  return parseGivenRule({ ...defaultsOf(RULES.fields), ...values })
 }
 
-function strangeFields(fields: Readonly<Record<string, unknown>>): FieldErrors {
-  const strange = Object.keys(fields).filter((field) => !FIELDS.includes(field) && !OF_A_ROW.includes(field))
-  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${FIELDS.join(', ')}`]))
+function strangeFields(values: Values): FieldErrors {
+  const known = Object.keys(RULES.fields)
+  const strange = Object.keys(values).filter((field) => !known.includes(field) && !OF_A_ROW.includes(field))
+  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${known.join(', ')}`]))
 }

@@ -1,5 +1,6 @@
 import type { Dialect, Query } from '../db/dialect.js'
-import { clientText, type Override, type OverrideRow, parseOverride } from './override.js'
+import { enforcedColumns } from './description.js'
+import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
 import { readChanges } from './preview-history.js'
 import { Slices } from './slices.js'
 
@@ -19,8 +20,7 @@ export async function countEndedPasses(
 ): Promise<number> {
   const ended = new Set<string>()
   const expired = await query<OverrideRow>(
-    `SELECT client, effect, algorithm, path_pattern AS "pathPattern", expires_at AS "expiresAt"
-     FROM ${dialect.table('rate_limit_override')}
+    `SELECT ${enforcedColumns(OVERRIDES.fields)} FROM ${dialect.table(OVERRIDES.table)}
      WHERE effect = 'allow' AND expires_at > ${dialect.fromMs('$1')} AND expires_at <= ${dialect.fromMs('$2')}`,
     [fromMs, nowMs],
   )

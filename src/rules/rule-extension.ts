@@ -1,38 +1,17 @@
 import type { GeneratedClient } from '../db/client.js'
-import { type CheckedModel, checkedWrites, type WriteOptions } from './checked-writes.js'
-import { normalOverride, overrideErrors } from './override.js'
-import { normalRule, ruleErrors } from './rule.js'
-
-const RULES: CheckedModel = {
-  entity: 'rule',
-  errors: ruleErrors,
-  normal: normalRule,
-  nameOf: ({ name }) => name,
-  find: (client, where) => client.rateLimitRule.findUnique({ where: where as never }),
-  findMany: (client, where) => client.rateLimitRule.findMany({ where }),
-  findIds: (client, where) => client.rateLimitRule.findMany({ where, select: { id: true } }),
-}
-
-/** @param now tells whether an expiry is past, in milliseconds */
-function overrides(now: () => number): CheckedModel {
-  return {
-    entity: 'override',
-    errors: (fields, extent) => overrideErrors(fields, extent, now()),
-    normal: normalOverride,
-    nameOf: ({ client }) => client,
-    find: (client, where) => client.rateLimitOverride.findUnique({ where: where as never }),
-    findMany: (client, where) => client.rateLimitOverride.findMany({ where }),
-    findIds: (client, where) => client.rateLimitOverride.findMany({ where, select: { id: true } }),
-  }
-}
+import { checkedWrites, type WriteOptions } from './checked-writes.js'
+import { OVERRIDES } from './override.js'
+import { RULES } from './rule.js'
 
 /** Checks every write to rules and overrides. */
-export function withCheckedWrites(client: GeneratedClient, { now, ...options }: WriteOptions) {
+export function withCheckedWrites(client: GeneratedClient, options: WriteOptions) {
+  const rules = { description: RULES, rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule }
+  const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
   return client.$extends({
     name: 'checked-writes',
     query: {
-      rateLimitRule: checkedWrites(RULES, client, options),
-      rateLimitOverride: checkedWrites(overrides(now), client, options),
+      rateLimitRule: checkedWrites(rules, client, options),
+      rateLimitOverride: checkedWrites(overrides, client, options),
     },
   })
 }

@@ -1,15 +1,17 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
 import { messageOf } from '../errors.js'
+import { enforcedColumns } from './description.js'
 import type { RejectedRow } from './load-reports.js'
-import { parseRule, type Rule, type RuleRow } from './rule.js'
+import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
 import { Slices } from './slices.js'
 
 /** Rows read at once: so few that a synchronous driver holds no request up. */
 const PAGE_SIZE = 1_000
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER
+const COLUMNS = enforcedColumns(RULES.fields)
 
-export type StoredRule = Omit<RuleRow, 'block'> & { readonly id: number; readonly block: boolean | number }
+export type StoredRule = RuleRow & { readonly id: number }
 
 /** Where rules are read from. */
 export interface RuleSource {
@@ -62,7 +64,7 @@ export async function parseRules(stored: readonly StoredRule[], previous?: Loade
     const text = JSON.stringify(row)
     const known = previous?.rows.get(text)
     isSame &&= known !== undefined
-    rows.set(text, known ?? parsed({ ...row, block: Boolean(row.block) }))
+    rows.set(text, known ?? parsed(row))
     if (slices.over()) await slices.pause()
   }
   if (isSame && previous !== undefined) return previous
@@ -77,8 +79,7 @@ export async function parseRules(stored: readonly StoredRule[], previous?: Loade
 
 function readPage(query: Query, dialect: Dialect, afterId: number): Promise<StoredRule[]> {
   return query(
-    `SELECT id, name, path_pattern AS "pathPattern", method, rate, key, algorithm, block, priority
-     FROM ${dialect.table('rate_limit_rule')} WHERE is_active AND id > $1 ORDER BY id LIMIT ${PAGE_SIZE}`,
+    `SELECT id, ${COLUMNS} FROM ${dialect.table(RULES.table)} WHERE is_active AND id > $1 ORDER BY id LIMIT ${PAGE_SIZE}`,
     [afterId],
   )
 }

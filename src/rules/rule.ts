@@ -1,80 +1,212 @@
 import { METHODS } from 'node:http'
-import { type FieldErrors, RuleValidationError } from '../errors.js'
+import type { FieldErrors } from '../errors.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
+  compareTexts,
+  createParser,
+  type Description,
+  type Entry,
+  type Extent,
+  type FieldTable,
+  fieldErrors,
+  type Given,
+  type Parsed,
+  type Row,
+  type Values,
+} from './description.js'
+import {
+  ALGORITHM,
   asText,
-  checkAlgorithm,
   checkBoolean,
   checkPattern,
   checkStorable,
-  type Extent,
-  type Fields,
-  fieldErrors,
+  integerWithin,
+  MAX_PATTERN_LENGTH,
+  upTo,
 } from './field-checks.js'
-
-/** A row of the rule table, as the matching needs it. */
-export interface RuleRow {
-  readonly name: string
-  readonly pathPattern: string
-  readonly method: string
-  readonly rate: string
-  readonly key: string
-  readonly algorithm: string
-  readonly block: boolean
-  readonly priority: number
-}
 
 /** How the client of a rule is told apart. */
 export type ClientKind = { readonly kind: 'ip' } | { readonly kind: 'user' } | { readonly kind: 'header'; name: string }
 
+const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
+const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
+/** Set on the object that has the headers, a text does nothing. */
+const UNREAD_HEADER = '__proto__'
+const MAX_METHOD_LENGTH = 255
+const MAX_RATE_LENGTH = 50
+const PRIORITY_LIMIT = 2_147_483_647
+
+/** The fields of a rule, in the order of documents: what one more needs is here, in the schemas and in a migration. */
+const RULE_FIELDS = {
+  name: {
+    kind: 'text',
+    parse: checkName,
+    schema: { pattern: NAME.source },
+    about: 'Unique. Another name is another rule, with counters of its own.',
+    panel: {
+      title: 'Name',
+      group: 'Basics',
+      input: 'text',
+      help: 'Printable ASCII without a colon. It names the counters: another name starts afresh.',
+      example: 'api-writes',
+      listed: true,
+      sortable: true,
+      searched: true,
+    },
+  },
+  description: {
+    kind: 'text',
+    default: '',
+    parse: checkStorable,
+    enforced: false,
+    about: 'A note.',
+    panel: {
+      title: 'Description',
+      group: 'Basics',
+      input: 'lines',
+      help: 'A note for whoever reads the rule next.',
+      searched: true,
+    },
+  },
+  pathPattern: {
+    kind: 'text',
+    parse: checkPattern,
+    schema: { minLength: 1, maxLength: MAX_PATTERN_LENGTH },
+    about: 'A regular expression (RE2) that is searched for in the path.',
+    panel: {
+      title: 'Path pattern',
+      group: 'Target',
+      input: 'code',
+      help: 'A regular expression (RE2) that is searched for in the path: ^/api/ for everything below /api.',
+      example: '^/api/',
+      listed: true,
+      searched: true,
+    },
+  },
+  method: {
+    kind: 'text',
+    default: 'ALL',
+    parse: parseMethods,
+    spell: (value) => parseMethods(value).join(','),
+    schema: { maxLength: MAX_METHOD_LENGTH },
+    about: 'ALL, or a list such as GET,POST.',
+    panel: { title: 'Methods', group: 'Target', input: 'methods', help: 'GET also covers HEAD.', listed: true },
+  },
+  rate: {
+    kind: 'text',
+    parse: upTo(MAX_RATE_LENGTH, parseRate),
+    schema: { maxLength: MAX_RATE_LENGTH },
+    about: 'Such as 100/m, 10/30s or 5000/7d.',
+    panel: {
+      title: 'Rate',
+      group: 'Limit',
+      input: 'code',
+      help: 'Requests per period: 100/m, 1000/h, 10/30s, 5000/7d. A count of 0 refuses everything.',
+      example: '100/m',
+      listed: true,
+      sortable: true,
+    },
+  },
+  key: {
+    kind: 'text',
+    default: 'ip',
+    parse: parseClientKind,
+    about: 'ip, user or header:<Header-Name>.',
+    panel: {
+      title: 'Counted by',
+      group: 'Target',
+      input: 'key',
+      options: [
+        { value: 'ip', label: 'IP address' },
+        { value: 'user', label: 'User' },
+        { value: 'header:', label: 'Header' },
+      ],
+      help: 'Whose requests are counted together. Where there is no user or no such header, the IP address counts.',
+      listed: true,
+    },
+  },
+  algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', listed: true, sortable: true } },
+  block: {
+    kind: 'boolean',
+    default: true,
+    parse: checkBoolean,
+    about: 'false counts and logs, and refuses nobody.',
+    panel: {
+      title: 'Blocks',
+      group: 'Limit',
+      input: 'boolean',
+      label: 'Refuse requests over the limit',
+      help: 'Off: requests are counted and logged, and nobody is refused.',
+    },
+  },
+  isActive: {
+    kind: 'boolean',
+    default: true,
+    parse: checkBoolean,
+    enforced: false,
+    about: 'Only active rules apply.',
+    panel: {
+      title: 'Active',
+      group: 'Limit',
+      input: 'boolean',
+      label: 'Apply this rule',
+      listed: true,
+      sortable: true,
+    },
+  },
+  priority: {
+    kind: 'integer',
+    default: 0,
+    parse: integerWithin(-PRIORITY_LIMIT, PRIORITY_LIMIT),
+    schema: { minimum: -PRIORITY_LIMIT, maximum: PRIORITY_LIMIT },
+    about: 'Of the rules that match, the one with the highest priority decides.',
+    panel: { title: 'Priority', group: 'Limit', input: 'number', listed: true, sortable: true },
+  },
+} as const satisfies FieldTable
+
+/** One rule of a document, complete. */
+export type RuleEntry = Entry<typeof RULE_FIELDS>
+/** A row of the rule table, as the matching needs it. */
+export type RuleRow = Row<typeof RULE_FIELDS>
+
+/** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
+export interface RuleCandidate extends Given<typeof RULE_FIELDS> {
+  /** A row's own columns: not looked at. */
+  readonly id?: unknown
+  readonly createdAt?: unknown
+  readonly updatedAt?: unknown
+}
+
+type RuleValues = Parsed<typeof RULE_FIELDS>
+
 /** A row that was understood. */
-export interface Rule {
-  readonly name: string
-  readonly pathPattern: string
+export interface Rule extends Omit<RuleValues, 'rate' | 'algorithm' | 'key' | 'method'> {
   readonly policy: Policy
   readonly client: ClientKind
-  readonly block: boolean
-  readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]
 }
 
-export const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
-const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
-/** Set on the object that has the headers, a text does nothing. */
-const UNREAD_HEADER = '__proto__'
-export const MAX_METHOD_LENGTH = 255
-export const MAX_RATE_LENGTH = 50
-export const PRIORITY_LIMIT = 2_147_483_647
-
-const CHECKS = {
-  name: checkName,
-  description: checkStorable,
-  pathPattern: checkPattern,
-  method: parseMethods,
-  rate: checkRate,
-  key: parseClientKind,
-  algorithm: checkAlgorithm,
-  block: checkBoolean,
-  isActive: checkBoolean,
-  priority: checkPriority,
-}
-const REQUIRED = ['name', 'pathPattern', 'rate']
-
-/**
- * Checks the fields of a rule: the only validation there is, whichever door a rule comes through.
- *
- * @returns one message for every wrong field
- */
-export function ruleErrors(fields: Fields, extent: Extent): FieldErrors {
-  return fieldErrors(CHECKS, REQUIRED, fields, extent)
+export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
+  entity: 'rule',
+  place: 'rules',
+  table: 'rate_limit_rule',
+  fields: RULE_FIELDS,
+  identity: ['name'],
+  identify: ({ name }) => ({ name }),
+  errors: ruleErrors,
+  hasExpired: () => false,
+  order: (a, b) => b.priority - a.priority || compareTexts(a.name, b.name),
 }
 
-/** What has to be written otherwise than given: the methods in upper case. */
-export function normalRule({ method }: Fields): { method?: string } {
-  return method === undefined ? {} : { method: parseMethods(method).join(',') }
+/** @returns one message for every wrong field */
+export function ruleErrors(values: Values, extent: Extent): FieldErrors {
+  return fieldErrors(RULE_FIELDS, values, extent)
 }
+
+const parseRow = createParser(RULE_FIELDS, 'rule', 'stored')
+const parseGiven = createParser(RULE_FIELDS, 'rule', 'given')
 
 /**
  * Reads a stored row.
@@ -82,18 +214,17 @@ export function normalRule({ method }: Fields): { method?: string } {
  * @throws RuleValidationError for a row that reached the table past the validation
  */
 export function parseRule(row: RuleRow): Rule {
-  const errors = ruleErrors({ ...row }, 'new')
-  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  const { limit, periodMs } = parseRate(row.rate)
-  return {
-    name: row.name,
-    pathPattern: row.pathPattern,
-    policy: { algorithm: checkAlgorithm(row.algorithm), limit, periodMs },
-    client: parseClientKind(row.key),
-    block: row.block,
-    priority: row.priority,
-    methods: parseMethods(row.method),
-  }
+  return ruleOf(parseRow(row))
+}
+
+/** Reads a rule that is right, and has all its fields. */
+export function parseGivenRule(values: Values): Rule {
+  return ruleOf(parseGiven(values))
+}
+
+function ruleOf({ rate, algorithm, key, method, ...others }: RuleValues): Rule {
+  const { limit, periodMs } = rate
+  return { ...others, policy: { algorithm, limit, periodMs }, client: key, methods: method }
 }
 
 /** The methods of a rule, in upper case: `get, post` is `['GET', 'POST']`. */
@@ -123,18 +254,8 @@ export function parseClientKind(value: unknown): ClientKind {
   return { kind: 'header', name: name.toLowerCase() }
 }
 
-function checkName(value: unknown): void {
-  if (!NAME.test(asText(value))) throw new Error('must be 1 to 100 printable ASCII characters without ":"')
-}
-
-function checkRate(value: unknown): void {
-  const rate = asText(value)
-  parseRate(rate)
-  if (rate.length > MAX_RATE_LENGTH) throw new Error(`must be at most ${MAX_RATE_LENGTH} characters long`)
-}
-
-function checkPriority(value: unknown): void {
-  if (!Number.isInteger(value) || Math.abs(Number(value)) > PRIORITY_LIMIT) {
-    throw new Error(`must be an integer between -${PRIORITY_LIMIT} and ${PRIORITY_LIMIT}`)
-  }
+function checkName(value: unknown): string {
+  const name = asText(value)
+  if (!NAME.test(name)) throw new Error('must be 1 to 100 printable ASCII characters without ":"')
+  return name
 }

@@ -1,13 +1,13 @@
 /** What the arguments of a write say, whichever way Prisma lets them be written. */
-import type { Fields } from './field-checks.js'
+import type { Values } from './description.js'
 
 /** The columns that matter of a stored row. */
-export interface StoredRow extends Fields {
+export interface StoredRow extends Values {
   readonly id: number | bigint
 }
 
 /** The fields of one row, in the long form or the short one. */
-export function fieldsOf(data: unknown): Fields {
+export function fieldsOf(data: unknown): Values {
   return typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {}
 }
 
@@ -18,12 +18,12 @@ export function whereOf(args: object): object {
 }
 
 /** The fields without the long form; undefined where their value depends on the stored row. */
-export function plainFields(data: Fields): Fields {
+export function plainFields(data: Values): Values {
   return Object.fromEntries(Object.entries(data).map(([field, value]) => [field, plainValue(value, undefined)]))
 }
 
 /** A stored row as an update leaves it. */
-export function merge(row: StoredRow, data: Fields): Fields {
+export function merge(row: StoredRow, data: Values): Values {
   const merged: Record<string, unknown> = { ...row }
   for (const [field, value] of Object.entries(data)) {
     const plain = plainValue(value, row[field])

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type FieldErrors, RuleValidationError } from '../../src/errors.js'
-import { normalRule, parseMethods, parseRule, ruleErrors } from '../../src/rules/rule.js'
+import { spelled } from '../../src/rules/description.js'
+import { parseMethods, parseRule, RULES, ruleErrors } from '../../src/rules/rule.js'
 
 const VALID = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
 
@@ -101,7 +102,7 @@ describe('a rule', () => {
   })
 
   test('keeps its methods in upper case, each once', () => {
-    assert.deepEqual(normalRule({ method: 'get, POST,get' }), { method: 'GET,POST' })
+    assert.deepEqual(spelled(RULES.fields, { method: 'get, POST,get' }), { method: 'GET,POST' })
     assert.deepEqual(parseMethods('all'), ['ALL'])
   })
 

@@ -1,6 +1,7 @@
 import type { Difference, FieldChanges } from '../../../src/rules/difference.js'
 import type { ImportResult } from '../../../src/rules/exchange.js'
-import type { OverrideEntry, RuleEntry } from '../../../src/rules/rule-document.js'
+import type { OverrideEntry } from '../../../src/rules/override.js'
+import type { RuleEntry } from '../../../src/rules/rule.js'
 
 /** How much of a long text is shown, in characters. */
 const SHOWN_LENGTH = 60
