@@ -2,6 +2,9 @@
  * The models as `@adminjs/prisma` needs them. Prisma's own description is stripped, at run time, of what is an id and what
  * is required; test/admin/models.test.ts proves that the rest agrees with it.
  */
+import type { Description, Kind } from '../src/rules/description.js'
+import { OVERRIDES } from '../src/rules/override.js'
+import { RULES } from '../src/rules/rule.js'
 import type { Resource } from './generated/adminjs-prisma.js'
 
 type Model = ConstructorParameters<typeof Resource>[0]['model']
@@ -9,6 +12,19 @@ type Scalar = 'String' | 'Boolean' | 'Int' | 'BigInt' | 'DateTime'
 
 /** The scalar fields of a model; `id` is made up where the key of a row is its id. */
 export type ModelFields = Readonly<Record<string, Scalar>>
+
+const KINDS: Readonly<Record<Kind, Scalar>> = {
+  text: 'String',
+  boolean: 'Boolean',
+  integer: 'Int',
+  moment: 'DateTime',
+}
+
+/** A table that operators edit. */
+function edited({ fields }: Description): ModelFields {
+  const described = Object.entries(fields).map(([name, { kind }]) => [name, KINDS[kind]])
+  return { id: 'Int', ...Object.fromEntries(described), createdAt: 'DateTime', updatedAt: 'DateTime' }
+}
 
 const STATE = {
   key: 'String',
@@ -22,32 +38,8 @@ const STATE = {
 const BUCKET = { ...STATE, drainLimit: 'BigInt', used: 'BigInt', fraction: 'BigInt' } as const satisfies ModelFields
 
 export const MODELS = {
-  RateLimitRule: {
-    id: 'Int',
-    name: 'String',
-    description: 'String',
-    pathPattern: 'String',
-    method: 'String',
-    rate: 'String',
-    key: 'String',
-    algorithm: 'String',
-    block: 'Boolean',
-    isActive: 'Boolean',
-    priority: 'Int',
-    createdAt: 'DateTime',
-    updatedAt: 'DateTime',
-  },
-  RateLimitOverride: {
-    id: 'Int',
-    client: 'String',
-    effect: 'String',
-    algorithm: 'String',
-    pathPattern: 'String',
-    expiresAt: 'DateTime',
-    note: 'String',
-    createdAt: 'DateTime',
-    updatedAt: 'DateTime',
-  },
+  RateLimitRule: edited(RULES),
+  RateLimitOverride: edited(OVERRIDES),
   RateLimitEvent: {
     id: 'Int',
     timestamp: 'DateTime',

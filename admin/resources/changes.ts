@@ -1,5 +1,6 @@
 import type { ActionContext, ViewHelpers } from 'adminjs'
 import { messageOf, RevertError, RuleValidationError } from '../../src/errors.js'
+import { isMoment } from '../../src/rules/history.js'
 import { visible } from '../../src/staff/format.js'
 import { type Condition, type FilterValues, isExactly, textOf } from '../conditions.js'
 import { PanelResource, type Row } from '../panel-resource.js'
@@ -104,16 +105,16 @@ async function reverted(revert: () => Promise<void>) {
 }
 
 /** One line for each field that changed. */
-function differenceOf({ before, after }: Row): string {
+function differenceOf({ entity, before, after }: Row): string {
   const [old, now] = [fieldsOf(before), fieldsOf(after)]
   const names = [...new Set([...Object.keys(old), ...Object.keys(now)])]
   const changed = names.filter((name) => old[name] !== now[name])
+  const isOverride = entity === 'override'
   return changed
     .map((name) => {
-      if (after === null) return `${name}: ${told(name, old[name])}`
-      return before === null
-        ? `${name}: ${told(name, now[name])}`
-        : `${name}: ${told(name, old[name])} → ${told(name, now[name])}`
+      const shown = isMoment(isOverride ? 'override' : 'rule', name) ? momentText : valueText
+      if (after === null) return `${name}: ${shown(old[name])}`
+      return before === null ? `${name}: ${shown(now[name])}` : `${name}: ${shown(old[name])} → ${shown(now[name])}`
     })
     .join('\n')
 }
@@ -122,11 +123,14 @@ function fieldsOf(json: unknown): Readonly<Record<string, unknown>> {
   return typeof json === 'string' ? JSON.parse(json) : {}
 }
 
-function told(name: string, value: unknown): string {
-  if (value === null || value === undefined || value === '') return '(none)'
-  const moment = new Date(name === 'expiresAt' ? Number(value) : Number.NaN)
-  // Raw SQL can have written a number that is no moment.
-  return Number.isNaN(moment.getTime()) ? visible(String(value)) : moment.toISOString()
+function valueText(value: unknown): string {
+  return value === null || value === undefined || value === '' ? '(none)' : visible(String(value))
+}
+
+function momentText(value: unknown): string {
+  const moment = new Date(typeof value === 'number' ? value : Number.NaN)
+  // Raw SQL can have written what is no moment.
+  return Number.isNaN(moment.getTime()) ? valueText(value) : moment.toISOString()
 }
 
 function listOf(h: ViewHelpers): string {

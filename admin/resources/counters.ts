@@ -3,7 +3,7 @@ import { beginsWith } from '../conditions.js'
 import type { ModelName } from '../models.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './actions.js'
-import { field, MOMENT, only } from './fields.js'
+import { filterByText, MOMENT, only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
 
 interface StateTable {
@@ -78,7 +78,7 @@ function stateTable({ name, model, label, expiry, listed }: StateTable, parts: P
           resource.properties().map((each) => [each.path(), each.type() === 'datetime' ? MOMENT : {}]),
         ),
         id: only(),
-        key: field({ kind: 'text', help: 'What it begins with.' }),
+        key: filterByText('What it begins with.'),
       },
       actions: {
         ...READ_ONLY,

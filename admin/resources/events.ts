@@ -5,7 +5,7 @@ import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
 import { createEventReach } from './event-reach.js'
-import { field, filterBy, MOMENT, only } from './fields.js'
+import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import { offenderHref } from './links.js'
 import type { AdminResource, Parts } from './resource.js'
 
@@ -77,8 +77,8 @@ const FIELDS = {
   id: only(),
   timestamp: { components: { ...MOMENT.components, filter: 'RateLimitPeriod' } },
   key: {
+    ...filterByText('The whole key, as in the list.'),
     components: { list: 'RateLimitClient', show: 'RateLimitClient', filter: 'RateLimitField' },
-    custom: { kind: 'text', help: 'The whole key, as in the list.' },
   },
   allowed: {
     ...filterBy([
@@ -87,9 +87,9 @@ const FIELDS = {
     ]),
     components: { list: 'RateLimitDecision', show: 'RateLimitDecision', filter: 'RateLimitSelect' },
   },
-  ruleName: field({ kind: 'text', help: 'The whole name.' }),
-  path: field({ kind: 'text', help: 'What it begins with.' }),
-  ipAddress: field({ kind: 'text', help: 'The whole address.' }),
+  ruleName: filterByText('The whole name.'),
+  path: filterByText('What it begins with.'),
+  ipAddress: filterByText('The whole address.'),
 }
 
 const TEXTS = {

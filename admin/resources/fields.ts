@@ -1,29 +1,13 @@
 import type { PropertyOptions } from 'adminjs'
-
-/** How a field is edited. */
-export interface FieldLook {
-  readonly kind: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment'
-  readonly help?: string
-  readonly example?: string
-  /** Beside a box to tick. */
-  readonly label?: string
-  readonly options?: readonly Choice[]
-  /** What a new row begins with. */
-  readonly initial?: string | number | boolean
-}
-
-export interface Choice {
-  readonly value: string
-  readonly label: string
-}
+import type { Choice } from '../../src/rules/description.js'
 
 const PLACES = ['list', 'show', 'edit', 'filter'] as const
 
 type Place = (typeof PLACES)[number]
 
-/** A field with its help beside it, which AdminJS hides behind a mark, and its errors as the validation words them. */
-export function field(look: FieldLook): PropertyOptions {
-  return { custom: { ...look }, components: { edit: 'RateLimitField', filter: 'RateLimitField' } }
+/** A field of a filter with its help beside it, which AdminJS hides behind a mark. */
+export function filterByText(help: string): PropertyOptions {
+  return { custom: { kind: 'text', help }, components: { edit: 'RateLimitField', filter: 'RateLimitField' } }
 }
 
 /** A choice, where a list is filtered. */

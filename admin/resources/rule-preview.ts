@@ -1,11 +1,10 @@
 import type { ActionRequest } from 'adminjs'
 import { RuleValidationError } from '../../src/errors.js'
 import type { RulePreview } from '../../src/rules/preview-report.js'
-import type { RuleCandidate } from '../../src/rules/rule.js'
+import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
 import { formatCount, visible } from '../../src/staff/format.js'
 import type { PanelAction } from './actions.js'
 import type { Parts } from './resource.js'
-import { EDITED } from './rule-fields.js'
 
 const SHOWN_KEYS = 3
 
@@ -23,10 +22,13 @@ export function previewAction({ limits }: Parts): PanelAction {
 }
 
 function candidateOf(payload: Readonly<Record<string, unknown>>): RuleCandidate {
-  const given = Object.fromEntries(EDITED.flatMap((name) => (name in payload ? [[name, payload[name]]] : [])))
-  const { priority } = given
+  const given = Object.entries(RULES.fields).flatMap(([name, { kind }]) => {
+    const value = payload[name]
+    if (value === undefined) return []
+    return [[name, kind === 'integer' ? Number(value) : value]]
+  })
   // Checked with all the rest, whatever the types say.
-  return { ...given, ...(priority === undefined ? {} : { priority: Number(priority) }) } as unknown as RuleCandidate
+  return Object.fromEntries(given) as RuleCandidate
 }
 
 /** The preview in sentences, the main thing first. */

@@ -1,47 +1,48 @@
 import type { ActionContext } from 'adminjs'
+import { RULES } from '../../src/rules/rule.js'
 import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE, type PanelAction } from './actions.js'
 import { BULK_DELETE, doOneByOne } from './bulk.js'
 import { historyAction } from './changes.js'
+import { describedFields, heading } from './described.js'
+import { only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
-import { EDITED, ruleFields } from './rule-fields.js'
 import { previewAction } from './rule-preview.js'
 
 /** The rules, which operators edit. */
 export function rules(parts: Parts): AdminResource {
   const { client, internals } = parts
   const { provider } = internals.database.dialect
+  const { edited, listed, sortable, searched, properties, titles, layout } = describedFields(RULES)
+  const filters = { isActive: isTrue, algorithm: isExactly, key: beginsWith(provider) }
+  const form = { layout: [...layout, heading('Preview'), 'preview'] }
   const resource = new PanelResource({
     name: 'rules',
     model: 'RateLimitRule',
     provider,
     client,
-    filters: {
-      isActive: isTrue,
-      algorithm: isExactly,
-      key: beginsWith(provider),
-    },
-    searched: ['name', 'pathPattern', 'description'],
+    filters,
+    searched,
     order: [{ priority: 'desc' }, { name: 'asc' }],
-    sortable: ['name', 'rate', 'algorithm', 'isActive', 'priority'],
-    editable: EDITED,
+    sortable,
+    editable: edited,
   })
   return {
     resource,
     options: {
       navigation: { name: null, icon: 'Sliders' },
       titleProperty: 'name',
-      listProperties: ['name', 'pathPattern', 'method', 'rate', 'key', 'algorithm', 'isActive', 'priority'],
-      filterProperties: ['search', 'isActive', 'algorithm', 'key'],
-      showProperties: [...EDITED, 'createdAt', 'updatedAt'],
-      editProperties: [...EDITED, 'preview'],
+      listProperties: listed,
+      filterProperties: ['search', ...Object.keys(filters)],
+      showProperties: [...edited, 'createdAt', 'updatedAt'],
+      editProperties: [...edited, 'preview'],
       sort: { sortBy: 'priority', direction: 'desc' },
-      properties: ruleFields(),
+      properties: { ...properties, preview: { ...only('edit'), components: { edit: 'RateLimitPreview' } } },
       actions: {
         ...EDITABLE,
-        new: allowed({ layout: FORM }),
-        edit: { ...EDITABLE.edit, layout: FORM },
+        new: allowed(form),
+        edit: { ...EDITABLE.edit, ...form },
         delete: allowed({ guard: 'confirmDeleteRule' }),
         bulkDelete: allowed(BULK_DELETE),
         enable: allowed(switchAction('enable', true)),
@@ -49,31 +50,10 @@ export function rules(parts: Parts): AdminResource {
         history: allowed(historyAction('rule', 'name')),
         preview: allowed(previewAction(parts)),
       },
-      translations: { en: TEXTS },
+      translations: { en: { ...TEXTS, properties: titles } },
     },
   }
 }
-
-type Layout = NonNullable<PanelAction['layout']>
-
-/** The fields in groups. */
-const FORM: Layout = [
-  ['@H4', { children: 'Basics' }],
-  'name',
-  'description',
-  ['@H4', { children: 'Target', mt: 'xl' }],
-  'pathPattern',
-  'method',
-  'key',
-  ['@H4', { children: 'Limit', mt: 'xl' }],
-  'rate',
-  'algorithm',
-  'priority',
-  'block',
-  'isActive',
-  ['@H4', { children: 'Preview', mt: 'xl' }],
-  'preview',
-]
 
 function switchAction(name: 'enable' | 'disable', isActive: boolean): PanelAction {
   async function switchRules(_request: unknown, _response: unknown, context: ActionContext) {
@@ -96,21 +76,6 @@ const TEXTS = {
     disable: 'Disable selected rules',
     bulkDelete: 'Delete selected rules',
     history: 'History',
-  },
-  properties: {
-    name: 'Name',
-    description: 'Description',
-    pathPattern: 'Path pattern',
-    method: 'Methods',
-    key: 'Counted by',
-    rate: 'Rate',
-    algorithm: 'Algorithm',
-    priority: 'Priority',
-    block: 'Blocks',
-    isActive: 'Active',
-    search: 'Search',
-    createdAt: 'Created',
-    updatedAt: 'Changed',
   },
   messages: {
     confirmDeleteRule: 'Delete this rule? Its clients fall back to the next rule that matches, or to the default.',

@@ -1,0 +1,77 @@
+/** What the panel's pages for rules and overrides have because of the fields of their tables. */
+import type { LayoutElement, PropertyOptions, ResourceOptions } from 'adminjs'
+import type { Description, Field } from '../../src/rules/description.js'
+import { filterByText, MOMENT, only } from './fields.js'
+
+/** The fields of a table as its pages have them. */
+export interface DescribedFields {
+  /** In the order of the form: by groups, with boxes to tick at the end. */
+  readonly edited: string[]
+  readonly listed: string[]
+  readonly sortable: string[]
+  readonly searched: string[]
+  readonly properties: NonNullable<ResourceOptions['properties']>
+  readonly titles: Readonly<Record<string, string>>
+  /** The form with a heading over each group. */
+  readonly layout: LayoutElement[]
+}
+
+export function describedFields(description: Description): DescribedFields {
+  const fields = Object.entries(description.fields)
+  const groups = [...new Set(fields.map(([, { panel }]) => panel.group))]
+  const inForm = groups.map((group) => {
+    const own = fields.filter(([, { panel }]) => panel.group === group)
+    const isBox = ([, { kind }]: (typeof own)[number]) => kind === 'boolean'
+    return { group, names: [...own.filter((each) => !isBox(each)), ...own.filter(isBox)].map(([name]) => name) }
+  })
+  const namesWith = (trait: 'listed' | 'sortable' | 'searched') => {
+    return fields.flatMap(([name, { panel }]) => (panel[trait] ? [name] : []))
+  }
+  const searched = fields.filter(([, { panel }]) => panel.searched).map(([, { panel }]) => panel.title.toLowerCase())
+  return {
+    edited: inForm.flatMap(({ names }) => names),
+    listed: namesWith('listed'),
+    sortable: namesWith('sortable'),
+    searched: namesWith('searched'),
+    properties: {
+      id: only(),
+      search: {
+        ...only('filter'),
+        ...filterByText(`In ${new Intl.ListFormat('en-GB').format(searched)}.`),
+      },
+      ...Object.fromEntries(fields.map(([name, described]) => [name, propertyOf(described)])),
+      createdAt: { ...only('show'), ...MOMENT },
+      updatedAt: { ...only('show'), ...MOMENT },
+    },
+    titles: {
+      ...Object.fromEntries(fields.map(([name, { panel }]) => [name, panel.title])),
+      search: 'Search',
+      createdAt: 'Created',
+      updatedAt: 'Changed',
+    },
+    layout: inForm.flatMap(({ group, names }, place): LayoutElement[] => {
+      return group === undefined ? names : [heading(group, place > 0), ...names]
+    }),
+  }
+}
+
+/** A heading in a form. */
+export function heading(text: string, isApart = true): LayoutElement {
+  return ['@H4', { children: text, ...(isApart ? { mt: 'xl' } : {}) }]
+}
+
+function propertyOf(described: Field): PropertyOptions {
+  const { kind, about, panel } = described
+  const { input, help = about, example, label, options } = panel
+  const initial = described.default
+  return {
+    custom: { kind: input, help, example, label, options, initial },
+    ...(options === undefined ? {} : { props: { choices: options } }),
+    components: {
+      ...(kind === 'moment' ? MOMENT.components : {}),
+      ...(kind === 'boolean' || kind === 'integer' ? { list: 'RateLimitInList' } : {}),
+      edit: 'RateLimitField',
+      filter: options === undefined && kind !== 'boolean' ? 'RateLimitField' : 'RateLimitSelect',
+    },
+  }
+}
