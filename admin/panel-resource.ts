@@ -67,7 +67,7 @@ export class PanelResource extends Resource {
   readonly #idIsKey: boolean
 
   constructor(table: Table) {
-    const model = completedModel(table.model)
+    const model = completedModel(table.model, table.client)
     // The client's own types say nothing about a model that is chosen by its name.
     super({ model, client: table.client as never, clientModule: { Prisma: { dmmf: { datamodel: { enums: [] } } } } })
     this.#table = table

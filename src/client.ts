@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from './clock.js'
 import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseOf } from './db/database.js'
-import { bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
+import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
 import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
 import { withCheckedWrites } from './rules/rule-extension.js'
 
@@ -59,18 +59,14 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     name: 'fastify-smart-ratelimit',
     result: {
       rateLimitEvent: {
-        id: { needs: { id: true }, compute: ({ id }) => Number(id) },
-        count: { needs: { count: true }, compute: ({ count }) => Number(count) },
+        ...asNumbers('id', 'count'),
         userId: { needs: { userId: true }, compute: ({ userId }) => (userId === null ? null : Number(userId)) },
       },
-      rateLimitRule: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
-      rateLimitOverride: { id: { needs: { id: true }, compute: ({ id }) => Number(id) } },
-      rateLimitChange: {
-        id: { needs: { id: true }, compute: ({ id }) => Number(id) },
-        rowId: { needs: { rowId: true }, compute: ({ rowId }) => Number(rowId) },
-      },
-      rateLimitRevision: { revision: { needs: { revision: true }, compute: ({ revision }) => Number(revision) } },
-      rateLimitCounter: { count: { needs: { count: true }, compute: ({ count }) => Number(count) } },
+      rateLimitRule: asNumbers('id'),
+      rateLimitOverride: asNumbers('id'),
+      rateLimitChange: asNumbers('id', 'rowId'),
+      rateLimitRevision: asNumbers('revision'),
+      rateLimitCounter: asNumbers('count'),
       rateLimitSlidingWindow: slidingWindowNumbers,
       rateLimitTokenBucket: bucketNumbers,
       rateLimitLeakyBucket: bucketNumbers,

@@ -9,7 +9,7 @@ import type { Snapshots } from './parts.js'
 import { jobNames } from './parts-schedule.js'
 import type { Snapshot } from './rules/snapshot.js'
 import { JobLeases } from './schedule/job-leases.js'
-import type { Settings } from './settings.js'
+import type { Settings } from './settings/resolve.js'
 import { RedisStore } from './stores/redis-store.js'
 import type { Store } from './stores/store.js'
 

@@ -4,7 +4,7 @@ import type { EventLog } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { AppReadings } from './metrics/shared-readings.js'
 import type { Snapshots } from './parts.js'
-import type { Settings } from './settings.js'
+import type { Settings } from './settings/resolve.js'
 
 interface ReadParts {
   readonly limiter: Limiter

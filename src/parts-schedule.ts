@@ -7,7 +7,7 @@ import { cleanupOldEvents } from './events/retention.js'
 import { JobLeases } from './schedule/job-leases.js'
 import type { JobName } from './schedule/schedule-options.js'
 import { type Job, Scheduler } from './schedule/scheduler.js'
-import type { Settings } from './settings.js'
+import type { Settings } from './settings/resolve.js'
 import { cleanupState } from './stores/state-cleanup.js'
 
 /** Undefined where nothing is scheduled. */

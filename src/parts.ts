@@ -12,7 +12,7 @@ import { createLimiter, type Limiter, type LimiterOptions } from './limiter/limi
 import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
 import { emptySnapshot, type Snapshot, SnapshotReader } from './rules/snapshot.js'
 import { SnapshotCache } from './rules/snapshot-cache.js'
-import type { Settings } from './settings.js'
+import type { Settings } from './settings/resolve.js'
 import { DatabaseStore } from './stores/database-store.js'
 import { newEntry } from './stores/memory-entry.js'
 import { MemoryStore } from './stores/memory-store.js'

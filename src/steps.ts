@@ -33,8 +33,8 @@ import { timedCheck } from './metrics/timed-check.js'
 import type { ActiveOverride } from './rules/override-table.js'
 import type { ClientKind, Rule } from './rules/rule.js'
 import type { Snapshot } from './rules/snapshot.js'
-import type { Settings } from './settings.js'
-import { resolveRouteLimit } from './settings-route-limit.js'
+import type { Settings } from './settings/resolve.js'
+import { resolveRouteLimit } from './settings/route-limit.js'
 import { createRecord, createRouteRecord } from './steps-record.js'
 
 export interface StepParts {

@@ -19,10 +19,6 @@ const LAYERS = [
     'smart-rate-limit',
     'options',
     'settings',
-    'settings-environment',
-    'settings-metrics',
-    'settings-route-limit',
-    'settings-schedule',
     'parts-health',
     'parts-schedule',
   ],
@@ -33,14 +29,16 @@ const LAYERS = [
   ['client'],
   ['rules', 'stores', 'events'],
   ['db'],
-  ['limiter', 'settings-check'],
+  ['limiter', 'settings/setting'],
   ['clock', 'errors', 'package-root', 'readable-url', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 
+/** The folder of a file, or the file itself where the list has it. */
 function roomOf(file: string): string {
-  const [room = ''] = relative(SOURCE, file).split(/[\\/]/)
-  return room.replace(/\.ts$/, '')
+  const path = relative(SOURCE, file).replaceAll('\\', '/').replace(/\.ts$/, '')
+  const [room = ''] = path.split('/')
+  return LAYERS.flat().includes(path) ? path : room
 }
 
 function layerOf(file: string): number {

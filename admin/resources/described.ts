@@ -24,20 +24,21 @@ export function describedFields(description: Description): DescribedFields {
     const isBox = ([, { kind }]: (typeof own)[number]) => kind === 'boolean'
     return { group, names: [...own.filter((each) => !isBox(each)), ...own.filter(isBox)].map(([name]) => name) }
   })
-  const namesWith = (trait: 'listed' | 'sortable' | 'searched') => {
-    return fields.flatMap(([name, { panel }]) => (panel[trait] ? [name] : []))
+  const namesWith = (has: (panel: Field['panel']) => unknown) => {
+    return fields.flatMap(([name, { panel }]) => (has(panel) ? [name] : []))
   }
-  const searched = fields.filter(([, { panel }]) => panel.searched).map(([, { panel }]) => panel.title.toLowerCase())
+  const searched = namesWith((panel) => panel.searched)
+  const inTitles = searched.map((name) => description.fields[name]?.panel.title.toLowerCase() ?? name)
   return {
     edited: inForm.flatMap(({ names }) => names),
-    listed: namesWith('listed'),
-    sortable: namesWith('sortable'),
-    searched: namesWith('searched'),
+    listed: namesWith(({ column }) => column),
+    sortable: namesWith(({ column }) => column === 'sorted'),
+    searched,
     properties: {
       id: only(),
       search: {
         ...only('filter'),
-        ...filterByText(`In ${new Intl.ListFormat('en-GB').format(searched)}.`),
+        ...filterByText(`In ${new Intl.ListFormat('en-GB').format(inTitles)}.`),
       },
       ...Object.fromEntries(fields.map(([name, described]) => [name, propertyOf(described)])),
       createdAt: { ...only('show'), ...MOMENT },
@@ -61,9 +62,8 @@ export function heading(text: string, isApart = true): LayoutElement {
 }
 
 function propertyOf(described: Field): PropertyOptions {
-  const { kind, about, panel } = described
-  const { input, help = about, example, label, options } = panel
-  const initial = described.default
+  const { kind, about, help = about, panel, default: initial } = described
+  const { input, example, label, options } = panel
   return {
     custom: { kind: input, help, example, label, options, initial },
     ...(options === undefined ? {} : { props: { choices: options } }),

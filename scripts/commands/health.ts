@@ -9,7 +9,7 @@ import {
   scheduleLook,
 } from '../../src/health/looks.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
-import type { Settings } from '../../src/settings.js'
+import type { Settings } from '../../src/settings/resolve.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { RedisStore } from '../../src/stores/redis-store.js'
 import type { CommandContext, CommandResult } from './support/command.js'

@@ -4,7 +4,7 @@ import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-ty
 import { MAX_BATCH_SIZE } from '../../src/db/batches.js'
 import type { RateLimitOptions } from '../../src/options.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
-import { environmentHelp, variableOf } from '../../src/settings-environment.js'
+import { environmentHelp, variableFor } from '../../src/settings/table.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { integer } from './support/integer.js'
 
@@ -50,7 +50,7 @@ export function createProgram(perform: Perform): Command {
     summary: 'Report the clients with the most refused requests',
     about: [
       'Finds the clients that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. Run it from a scheduler. Without a threshold it does nothing.',
-      `Every run reports them all again, unless ${variableOf('alertCooldown')} says for how long a client is not reported twice (or until it was refused twice as often).`,
+      `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a client is not reported twice (or until it was refused twice as often).`,
       'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
     ],
     example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
@@ -68,7 +68,7 @@ export function createProgram(perform: Perform): Command {
   })
     .option(
       '--threshold <int>',
-      `refused requests that make an offender (default: ${variableOf('alertThreshold')})`,
+      `refused requests that make an offender (default: ${variableFor('alertThreshold')})`,
       integer('refused requests', 1, MAX_INTEGER),
     )
     .option('--days <int>', 'how far back to look', integer('days', 1, MAX_DAYS), 1)
@@ -124,7 +124,7 @@ export function createProgram(perform: Perform): Command {
   defineOnDatabase(override, 'add', {
     summary: 'Refuse a client, let it through, or give it a rate of its own',
     about: [
-      `Servers that use rules (${variableOf('useDynamicRules')}) obey within two seconds. An override goes before every rule; an override of the same client and path is replaced.`,
+      `Servers that use rules (${variableFor('useDynamicRules')}) obey within two seconds. An override goes before every rule; an override of the same client and path is replaced.`,
       'Several may hold for one request: a refusal goes before a pass before a rate, then a user before an address before a network.',
     ],
     example: 'ratelimit override add 203.0.113.7 deny --for 2h --note scraper',

@@ -2,7 +2,19 @@ import Type from 'typebox'
 import { SECOND_MS } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
-import { checkFields, Flag, withoutUndefined } from '../settings-check.js'
+import {
+  checkSettings,
+  ensure,
+  FLAG,
+  numberFrom,
+  oneOf,
+  parseSettings,
+  Reference,
+  type Resolved,
+  readList,
+  readNumber,
+  type SettingTable,
+} from '../settings/setting.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
 import { webhookUrl } from './webhook.js'
@@ -37,80 +49,153 @@ export interface AlertSettingOptions {
   blockPrivateNetworks?: boolean | undefined
 }
 
-/** What values are allowed, and how that is said. */
-export const ALERT_FIELDS = {
-  alertThreshold: [Type.Integer({ minimum: 1 }), 'an integer, 1 or more (leave it out to turn alerts off)'],
-  alertEmails: [Type.Array(Type.String()), 'a list of mail addresses'],
-  alertWebhook: [Type.String(), 'a URL of http or https'],
-  alertWebhookSecret: [
-    Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })]),
-    'whsec_ and base64, or a list of such secrets',
-  ],
-  alertWebhookFormat: [Type.Enum([...WEBHOOK_FORMATS]), WEBHOOK_FORMATS.join(', ')],
-  alertRoutingKey: [Type.String({ pattern: '^[A-Za-z0-9_-]{16,64}$' }), 'the integration key of PagerDuty'],
-  alertCooldown: [Type.Number({ minimum: 0, maximum: 31_536_000 }), 'seconds, 0 to 31536000'],
-  alertResolved: [Flag, 'true or false'],
-  defaultFromEmail: [Type.String(), 'a sender such as alerts@example.com'],
-  smtpUrl: [Type.String(), 'a URL such as smtps://user:password@mail.example.com'],
-  mailer: [Type.Object({}), 'a transport of nodemailer'],
-  blockPrivateNetworks: [Flag, 'true or false'],
-} as const
+export const ALERT_SETTINGS = {
+  alertThreshold: {
+    schema: Type.Integer({ minimum: 1 }),
+    allowed: 'an integer, 1 or more (leave it out to turn alerts off)',
+    variable: 'RATELIMIT_ALERT_THRESHOLD',
+    read: readNumber,
+    help: 'refused requests that make an offender',
+  },
+  alertEmails: {
+    schema: Type.Array(Type.String()),
+    allowed: 'a list of mail addresses',
+    default: [],
+    variable: 'RATELIMIT_ALERT_EMAILS',
+    read: readList,
+    help: 'recipients of alerts, separated by commas',
+    parse: ensure(
+      (addresses: string[]) => wrongAddress(addresses) === undefined,
+      (addresses) => `has ${JSON.stringify(wrongAddress(addresses))}: give addresses such as ops@example.com`,
+    ),
+  },
+  alertWebhook: {
+    schema: Type.String(),
+    allowed: 'a URL of http or https',
+    variable: 'RATELIMIT_ALERT_WEBHOOK',
+    help: 'URL that alerts are posted to',
+    isSecret: true,
+    parse: ensure(
+      (url: string) => webhookUrl(url) !== undefined,
+      'is no URL: give one of http or https; percent-encode # / ? % @ in a name and a password',
+    ),
+  },
+  alertWebhookSecret: {
+    schema: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })]),
+    allowed: 'whsec_ and base64, or a list of such secrets',
+    variable: 'RATELIMIT_ALERT_WEBHOOK_SECRET',
+    read: readList,
+    help: 'signs what is posted; several separated by commas',
+    isSecret: true,
+    parse: parseSecrets,
+  },
+  alertWebhookFormat: {
+    ...oneOf(WEBHOOK_FORMATS),
+    default: 'json',
+    variable: 'RATELIMIT_ALERT_WEBHOOK_FORMAT',
+    help: 'json (default), slack, teams, discord or pagerduty',
+  },
+  alertRoutingKey: {
+    schema: Type.String({ pattern: '^[A-Za-z0-9_-]{16,64}$' }),
+    allowed: 'the integration key of PagerDuty',
+    variable: 'RATELIMIT_ALERT_ROUTING_KEY',
+    help: 'integration key of PagerDuty',
+    isSecret: true,
+  },
+  alertCooldown: {
+    ...numberFrom(0, 31_536_000, 'seconds'),
+    default: 0,
+    variable: 'RATELIMIT_ALERT_COOLDOWN',
+    help: 'seconds before a client is reported again (default: 0)',
+  },
+  alertResolved: {
+    ...FLAG,
+    default: false,
+    variable: 'RATELIMIT_ALERT_RESOLVED',
+    help: 'true reports clients that are below the threshold again',
+  },
+  defaultFromEmail: {
+    schema: Type.String(),
+    allowed: 'a sender such as alerts@example.com',
+    variable: 'DEFAULT_FROM_EMAIL',
+    help: 'sender of alerts by email',
+    parse: ensure(isSender, (sender) => `has ${JSON.stringify(sender)}: give a sender such as alerts@example.com`),
+  },
+  smtpUrl: {
+    schema: Type.String(),
+    allowed: 'a URL such as smtps://user:password@mail.example.com',
+    variable: 'SMTP_URL',
+    help: 'mail server, such as smtps://user:password@mail.example.com',
+    isSecret: true,
+    parse: ensure(
+      isSmtpUrl,
+      'is no URL of a mail server: give one such as smtps://user:password@mail.example.com; percent-encode # / ? % @ in the name and the password',
+    ),
+  },
+  mailer: {
+    schema: Reference,
+    allowed: 'a transport of nodemailer',
+    parse: ensure(hasSendMail, 'has no function "sendMail": give a transport of nodemailer'),
+  },
+  blockPrivateNetworks: {
+    ...FLAG,
+    default: false,
+    variable: 'RATELIMIT_BLOCK_PRIVATE_NETWORKS',
+    help: 'true refuses webhooks into private networks',
+  },
+} as const satisfies SettingTable<AlertSettingOptions>
 
 /** The settings of alerts, checked and with their defaults. */
-export type AlertSettings = ReturnType<typeof resolveAlertSettings>
+export type AlertSettings = ReturnType<typeof alertSettingsFrom>
+
+/** @throws InvalidSettingError for what is wrong, unknown, or cannot be without another setting */
+export function resolveAlertSettings(options: AlertSettingOptions): AlertSettings {
+  const called = (name: string) => name
+  checkSettings(ALERT_SETTINGS, options, called)
+  return alertSettingsFrom(parseSettings(ALERT_SETTINGS, options, called), called)
+}
 
 /**
  * @param called what a setting is called where it was given
- * @throws InvalidSettingError for what is wrong, unknown, or cannot be without another setting
+ * @throws InvalidSettingError for what cannot be without another setting
  */
-export function resolveAlertSettings(options: AlertSettingOptions, called = (name: string) => name) {
-  const given: AlertSettingOptions = withoutUndefined(options)
-  checkFields(given, ALERT_FIELDS, called)
-  for (const address of given.alertEmails ?? []) {
-    if (!MAIL_ADDRESS.test(address)) throw wrong(called('alertEmails'), address, 'addresses such as ops@example.com')
-  }
-  if (given.defaultFromEmail !== undefined && !isSender(given.defaultFromEmail)) {
-    throw wrong(called('defaultFromEmail'), given.defaultFromEmail, 'a sender such as alerts@example.com')
-  }
-  if (given.alertWebhook !== undefined && webhookUrl(given.alertWebhook) === undefined) {
-    throw new InvalidSettingError(
-      `Setting "${called('alertWebhook')}" is no URL: give one of http or https; percent-encode # / ? % @ in a name and a password`,
-    )
-  }
-  if (given.smtpUrl !== undefined && !isSmtpUrl(given.smtpUrl)) {
-    throw new InvalidSettingError(
-      `Setting "${called('smtpUrl')}" is no URL of a mail server: give one such as smtps://user:password@mail.example.com; percent-encode # / ? % @ in the name and the password`,
-    )
-  }
-  if (given.mailer !== undefined && typeof given.mailer.sendMail !== 'function') {
-    throw new InvalidSettingError('Setting "mailer" has no function "sendMail": give a transport of nodemailer')
-  }
-  if (given.alertWebhookFormat === 'pagerduty' && given.alertRoutingKey === undefined) {
+export function alertSettingsFrom(
+  settings: Resolved<AlertSettingOptions, typeof ALERT_SETTINGS>,
+  called: (name: string) => string,
+) {
+  const { alertWebhookFormat, alertRoutingKey, alertCooldown, alertResolved } = settings
+  if (alertWebhookFormat === 'pagerduty' && alertRoutingKey === undefined) {
     throw new InvalidSettingError(
       `Setting "${called('alertWebhookFormat')}" is "pagerduty" without "alertRoutingKey": give that option, or RATELIMIT_ALERT_ROUTING_KEY`,
     )
   }
-  if (given.alertResolved === true && !((given.alertCooldown ?? 0) > 0)) {
+  if (alertResolved && alertCooldown === 0) {
     throw new InvalidSettingError(
       `Setting "${called('alertResolved')}" is true without "alertCooldown", which remembers what was told: give that option, or RATELIMIT_ALERT_COOLDOWN`,
     )
   }
   return {
-    threshold: given.alertThreshold,
-    emails: given.alertEmails ?? [],
-    webhook: given.alertWebhook,
-    webhookKeys: [given.alertWebhookSecret ?? []]
-      .flat()
-      .map((secret) => checkedKey(called('alertWebhookSecret'), secret)),
-    webhookFormat: given.alertWebhookFormat ?? 'json',
-    routingKey: given.alertRoutingKey,
-    cooldownMs: (given.alertCooldown ?? 0) * SECOND_MS,
-    tellsResolved: given.alertResolved ?? false,
-    from: given.defaultFromEmail,
-    smtpUrl: given.smtpUrl,
-    mailer: given.mailer,
-    blockPrivateNetworks: given.blockPrivateNetworks ?? false,
+    threshold: settings.alertThreshold,
+    emails: settings.alertEmails,
+    webhook: settings.alertWebhook,
+    webhookKeys: settings.alertWebhookSecret ?? [],
+    webhookFormat: alertWebhookFormat,
+    routingKey: alertRoutingKey,
+    cooldownMs: alertCooldown * SECOND_MS,
+    tellsResolved: alertResolved,
+    from: settings.defaultFromEmail,
+    smtpUrl: settings.smtpUrl,
+    mailer: settings.mailer,
+    blockPrivateNetworks: settings.blockPrivateNetworks,
   }
+}
+
+function wrongAddress(addresses: readonly string[]): string | undefined {
+  return addresses.find((address) => !MAIL_ADDRESS.test(address))
+}
+
+function hasSendMail(mailer: Mailer): boolean {
+  return typeof mailer.sendMail === 'function'
 }
 
 function isSmtpUrl(text: string): boolean {
@@ -118,14 +203,12 @@ function isSmtpUrl(text: string): boolean {
   return (url?.protocol === 'smtp:' || url?.protocol === 'smtps:') && url.hostname !== ''
 }
 
-function checkedKey(setting: string, secret: string): Buffer {
-  const key = keyOf(secret)
-  if (key !== undefined) return key
-  throw new InvalidSettingError(
-    `Setting "${setting}" is no secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,
-  )
-}
-
-function wrong(setting: string, value: string, allowed: string): Error {
-  return new InvalidSettingError(`Setting "${setting}" has ${JSON.stringify(value)}: give ${allowed}`)
+function parseSecrets(secrets: string | string[], called: string): Buffer[] {
+  return [secrets].flat().map((secret) => {
+    const key = keyOf(secret)
+    if (key !== undefined) return key
+    throw new InvalidSettingError(
+      `Setting "${called}" is no secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,
+    )
+  })
 }

@@ -1,12 +1,9 @@
 import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
-import { readableUrl } from '../readable-url.js'
+import { checkDatabaseUrl, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl } from './database-url.js'
 import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
-
-export const DEFAULT_DATABASE_URL = 'file:./ratelimit.db'
-export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
 
 /**
  * One database of this package, opened by the first query. The embedded one (`file:`) is created and migrated then;
@@ -155,28 +152,6 @@ export function isFault(error: unknown): error is Error {
 
 function isPrismaMissingTable(error: unknown): boolean {
   return codeOf(error) === 'P2021'
-}
-
-/** A URL without name and password, for messages; also one whose password broke it. */
-export function redactUrl(url: string): string {
-  return url.replace(/^([a-z]+(?::\/{0,2}|\/{1,2}))?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
-}
-
-/**
- * @param setting what the URL is called where it was given
- * @throws InvalidSettingError when the URL is of no database that this package knows
- */
-export function checkDatabaseUrl(url: string, setting = 'database'): void {
-  if (/^postgres(?:ql)?:\/\//.test(url)) {
-    if (readableUrl(url) !== undefined) return
-    throw new InvalidSettingError(
-      `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
-    )
-  }
-  if (/^file:./.test(url) && !/^file:(?::memory:|\/\/[^/])/.test(url)) return
-  throw new InvalidSettingError(
-    `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
-  )
 }
 
 const databases = new WeakMap<object, Database>()

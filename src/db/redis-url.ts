@@ -1,6 +1,6 @@
 import { InvalidSettingError } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
-import { redactUrl } from './database.js'
+import { redactUrl } from './database-url.js'
 
 /** Where a Redis is, as a URL says it. */
 export interface RedisAddress {

@@ -24,8 +24,9 @@ export interface Field {
   readonly enforced?: false
   /** What its JSON Schema says besides the kind and the default. */
   readonly schema?: Readonly<Record<string, unknown>>
-  /** What it means, in the JSON Schema; in the panel too, unless `panel` has a help of its own. */
+  /** What it means, in the JSON Schema, and in the panel where there is no help for that. */
   readonly about: string
+  readonly help?: string
   readonly panel: FieldInPanel
 }
 
@@ -33,16 +34,15 @@ export interface Field {
 export interface FieldInPanel {
   readonly title: string
   readonly input: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment'
-  readonly help?: string
   readonly example?: string
   /** Beside a box to tick. */
   readonly label?: string
   readonly options?: readonly Choice[]
   /** The heading of the form that the field stands under. */
   readonly group?: string
-  /** Whether the list has a column for it, can be sorted by it, and is searched for texts in it. */
-  readonly listed?: true
-  readonly sortable?: true
+  /** Whether the list has a column for it, and can be sorted by that. */
+  readonly column?: 'shown' | 'sorted'
+  /** Whether the list's search looks into it. */
   readonly searched?: true
 }
 
@@ -54,23 +54,12 @@ export interface Choice {
 /** The fields of a table that are given, in the order of documents. */
 export type FieldTable = Readonly<Record<string, Field>>
 
-interface DocumentValues {
-  readonly text: string
-  readonly boolean: boolean
-  readonly integer: number
-  readonly moment: string | null
-}
-
-interface ColumnValues {
-  readonly text: string
-  /** SQLite has numbers. */
-  readonly boolean: boolean | number
-  readonly integer: number
-  readonly moment: number | null
-}
-
-interface GivenValues extends Omit<DocumentValues, 'moment'> {
-  readonly moment: Date | string | null
+/** What a value is in a document, in a row that a statement reads, and as it is given. SQLite has numbers for booleans. */
+interface KindValues {
+  readonly text: { document: string; column: string; given: string }
+  readonly boolean: { document: boolean; column: boolean | number; given: boolean }
+  readonly integer: { document: number; column: number; given: number }
+  readonly moment: { document: string | null; column: number | null; given: Date | string | null }
 }
 
 type Enforced<Table extends FieldTable> = {
@@ -85,19 +74,19 @@ type Required<Table extends FieldTable> = {
 export type Entry<Table extends FieldTable> = {
   readonly [Name in keyof Table]: Table[Name] extends { readonly schema: { readonly enum: readonly (infer Value)[] } }
     ? Value
-    : DocumentValues[Table[Name]['kind']]
+    : KindValues[Table[Name]['kind']]['document']
 }
 
 /** A row as a statement reads it, as far as servers obey it. */
 export type Row<Table extends FieldTable> = {
-  readonly [Name in Enforced<Table>]: ColumnValues[Table[Name]['kind']]
+  readonly [Name in Enforced<Table>]: KindValues[Table[Name]['kind']]['column']
 }
 
 /** A row as it is given; what is absent takes its default. */
 export type Given<Table extends FieldTable> = {
-  readonly [Name in Required<Table>]: GivenValues[Table[Name]['kind']]
+  readonly [Name in Required<Table>]: KindValues[Table[Name]['kind']]['given']
 } & {
-  readonly [Name in Exclude<keyof Table, Required<Table>>]?: GivenValues[Table[Name]['kind']] | undefined
+  readonly [Name in Exclude<keyof Table, Required<Table>>]?: KindValues[Table[Name]['kind']]['given'] | undefined
 }
 
 /** What the fields of a row mean to servers. */

@@ -79,12 +79,12 @@ export function checkStoredMoment(value: unknown): number | null {
   throw new Error('is no moment: give milliseconds since the epoch, or null for never')
 }
 
-const ALGORITHM_TEXTS: Readonly<Record<Algorithm, string>> = {
-  fixed_window: 'Fixed window: periods by the clock',
-  sliding_window: 'Sliding window: the period before now',
-  token_bucket: 'Token bucket: a burst, then evenly',
-  leaky_bucket: 'Leaky bucket: a burst, then evenly',
-}
+const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: string }[] = [
+  { value: 'fixed_window', label: 'Fixed window: periods by the clock' },
+  { value: 'sliding_window', label: 'Sliding window: the period before now' },
+  { value: 'token_bucket', label: 'Token bucket: a burst, then evenly' },
+  { value: 'leaky_bucket', label: 'Leaky bucket: a burst, then evenly' },
+]
 
 /** The field that rules and overrides have in common. */
 export const ALGORITHM = {
@@ -93,9 +93,5 @@ export const ALGORITHM = {
   parse: checkAlgorithm,
   schema: { enum: ALGORITHMS },
   about: 'How requests are counted.',
-  panel: {
-    title: 'Algorithm',
-    input: 'select',
-    options: ALGORITHMS.map((value) => ({ value, label: ALGORITHM_TEXTS[value] })),
-  },
+  panel: { title: 'Algorithm', input: 'select', options: ALGORITHM_OPTIONS },
 } as const satisfies Field

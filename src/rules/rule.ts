@@ -36,6 +36,11 @@ const UNREAD_HEADER = '__proto__'
 const MAX_METHOD_LENGTH = 255
 const MAX_RATE_LENGTH = 50
 const PRIORITY_LIMIT = 2_147_483_647
+const KEY_OPTIONS = [
+  { value: 'ip', label: 'IP address' },
+  { value: 'user', label: 'User' },
+  { value: 'header:', label: 'Header' },
+]
 
 /** The fields of a rule, in the order of documents: what one more needs is here, in the schemas and in a migration. */
 const RULE_FIELDS = {
@@ -44,16 +49,8 @@ const RULE_FIELDS = {
     parse: checkName,
     schema: { pattern: NAME.source },
     about: 'Unique. Another name is another rule, with counters of its own.',
-    panel: {
-      title: 'Name',
-      group: 'Basics',
-      input: 'text',
-      help: 'Printable ASCII without a colon. It names the counters: another name starts afresh.',
-      example: 'api-writes',
-      listed: true,
-      sortable: true,
-      searched: true,
-    },
+    help: 'Printable ASCII without a colon. It names the counters: another name starts afresh.',
+    panel: { title: 'Name', group: 'Basics', input: 'text', example: 'api-writes', column: 'sorted', searched: true },
   },
   description: {
     kind: 'text',
@@ -61,26 +58,21 @@ const RULE_FIELDS = {
     parse: checkStorable,
     enforced: false,
     about: 'A note.',
-    panel: {
-      title: 'Description',
-      group: 'Basics',
-      input: 'lines',
-      help: 'A note for whoever reads the rule next.',
-      searched: true,
-    },
+    help: 'A note for whoever reads the rule next.',
+    panel: { title: 'Description', group: 'Basics', input: 'lines', searched: true },
   },
   pathPattern: {
     kind: 'text',
     parse: checkPattern,
     schema: { minLength: 1, maxLength: MAX_PATTERN_LENGTH },
     about: 'A regular expression (RE2) that is searched for in the path.',
+    help: 'A regular expression (RE2) that is searched for in the path: ^/api/ for everything below /api.',
     panel: {
       title: 'Path pattern',
       group: 'Target',
       input: 'code',
-      help: 'A regular expression (RE2) that is searched for in the path: ^/api/ for everything below /api.',
       example: '^/api/',
-      listed: true,
+      column: 'shown',
       searched: true,
     },
   },
@@ -91,54 +83,33 @@ const RULE_FIELDS = {
     spell: (value) => parseMethods(value).join(','),
     schema: { maxLength: MAX_METHOD_LENGTH },
     about: 'ALL, or a list such as GET,POST.',
-    panel: { title: 'Methods', group: 'Target', input: 'methods', help: 'GET also covers HEAD.', listed: true },
+    help: 'GET also covers HEAD.',
+    panel: { title: 'Methods', group: 'Target', input: 'methods', column: 'shown' },
   },
   rate: {
     kind: 'text',
     parse: upTo(MAX_RATE_LENGTH, parseRate),
     schema: { maxLength: MAX_RATE_LENGTH },
     about: 'Such as 100/m, 10/30s or 5000/7d.',
-    panel: {
-      title: 'Rate',
-      group: 'Limit',
-      input: 'code',
-      help: 'Requests per period: 100/m, 1000/h, 10/30s, 5000/7d. A count of 0 refuses everything.',
-      example: '100/m',
-      listed: true,
-      sortable: true,
-    },
+    help: 'Requests per period: 100/m, 1000/h, 10/30s, 5000/7d. A count of 0 refuses everything.',
+    panel: { title: 'Rate', group: 'Limit', input: 'code', example: '100/m', column: 'sorted' },
   },
   key: {
     kind: 'text',
     default: 'ip',
     parse: parseClientKind,
     about: 'ip, user or header:<Header-Name>.',
-    panel: {
-      title: 'Counted by',
-      group: 'Target',
-      input: 'key',
-      options: [
-        { value: 'ip', label: 'IP address' },
-        { value: 'user', label: 'User' },
-        { value: 'header:', label: 'Header' },
-      ],
-      help: 'Whose requests are counted together. Where there is no user or no such header, the IP address counts.',
-      listed: true,
-    },
+    help: 'Whose requests are counted together. Where there is no user or no such header, the IP address counts.',
+    panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
-  algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', listed: true, sortable: true } },
+  algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
   block: {
     kind: 'boolean',
     default: true,
     parse: checkBoolean,
     about: 'false counts and logs, and refuses nobody.',
-    panel: {
-      title: 'Blocks',
-      group: 'Limit',
-      input: 'boolean',
-      label: 'Refuse requests over the limit',
-      help: 'Off: requests are counted and logged, and nobody is refused.',
-    },
+    help: 'Off: requests are counted and logged, and nobody is refused.',
+    panel: { title: 'Blocks', group: 'Limit', input: 'boolean', label: 'Refuse requests over the limit' },
   },
   isActive: {
     kind: 'boolean',
@@ -146,14 +117,7 @@ const RULE_FIELDS = {
     parse: checkBoolean,
     enforced: false,
     about: 'Only active rules apply.',
-    panel: {
-      title: 'Active',
-      group: 'Limit',
-      input: 'boolean',
-      label: 'Apply this rule',
-      listed: true,
-      sortable: true,
-    },
+    panel: { title: 'Active', group: 'Limit', input: 'boolean', label: 'Apply this rule', column: 'sorted' },
   },
   priority: {
     kind: 'integer',
@@ -161,7 +125,7 @@ const RULE_FIELDS = {
     parse: integerWithin(-PRIORITY_LIMIT, PRIORITY_LIMIT),
     schema: { minimum: -PRIORITY_LIMIT, maximum: PRIORITY_LIMIT },
     about: 'Of the rules that match, the one with the highest priority decides.',
-    panel: { title: 'Priority', group: 'Limit', input: 'number', listed: true, sortable: true },
+    panel: { title: 'Priority', group: 'Limit', input: 'number', column: 'sorted' },
   },
 } as const satisfies FieldTable
 

@@ -1,7 +1,7 @@
 /** A wrong setting of alerts is told at start: which, and what is allowed; of those that are secrets not the value. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { resolveSettings } from '../../src/settings.js'
+import { resolveSettings } from '../../src/settings/resolve.js'
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { parseSchedule } from '../../src/schedule/schedule-options.js'
-import { resolveSettings } from '../../src/settings.js'
+import { resolveSettings } from '../../src/settings/resolve.js'
 
 /** Local time, as in a crontab. */
 function at(...parts: [number, number, number, number, number]): number {

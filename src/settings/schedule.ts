@@ -1,22 +1,26 @@
 import Type from 'typebox'
-import type { AlertSettings } from './alerts/alert-settings.js'
-import { InvalidSettingError } from './errors.js'
+import type { AlertSettings } from '../alerts/alert-settings.js'
+import { InvalidSettingError } from '../errors.js'
 import {
   JOB_NAMES,
   type JobName,
   type NextRun,
   parseSchedule,
   type ScheduleOptions,
-} from './schedule/schedule-options.js'
-import { checkFields, explain } from './settings-check.js'
+} from '../schedule/schedule-options.js'
+import { checkSettings, explain, numberFrom, parseSettings, type SettingTable } from './setting.js'
 
-const Pattern = [Type.String(), 'five fields as in a crontab, such as */5 * * * *'] as const
-const FIELDS = {
-  alerts: Pattern,
-  cleanup: Pattern,
-  pruneEvents: Pattern,
-  olderThanDays: [Type.Number({ minimum: 0, maximum: 36_500 }), 'days, 0 to 36500'],
-} as const
+const PATTERN = {
+  schema: Type.String(),
+  allowed: 'five fields as in a crontab, such as */5 * * * *',
+  parse: (pattern: string, called: string): NextRun => explain(called, pattern, () => parseSchedule(pattern)),
+}
+const SCHEDULE = {
+  alerts: PATTERN,
+  cleanup: PATTERN,
+  pruneEvents: PATTERN,
+  olderThanDays: { ...numberFrom(0, 36_500, 'days'), default: 30 },
+} as const satisfies SettingTable<ScheduleOptions>
 
 export interface Schedule {
   readonly jobs: readonly { readonly name: JobName; readonly nextRun: NextRun }[]
@@ -30,11 +34,12 @@ export interface Schedule {
  */
 export function resolveSchedule(options: ScheduleOptions | undefined, alerts: AlertSettings): Schedule | undefined {
   if (options === undefined) return undefined
-  checkFields(options, FIELDS, (name) => `schedule.${name}`)
+  const called = (name: string) => `schedule.${name}`
+  checkSettings(SCHEDULE, options, called)
+  const schedule = parseSettings(SCHEDULE, options, called)
   const jobs = JOB_NAMES.flatMap((name) => {
-    const pattern = options[name]
-    if (pattern === undefined) return []
-    return { name, nextRun: explain(`schedule.${name}`, pattern, () => parseSchedule(pattern)) }
+    const nextRun = schedule[name]
+    return nextRun === undefined ? [] : { name, nextRun }
   })
   if (jobs.length === 0) {
     throw new InvalidSettingError(`Setting "schedule" names nothing: give ${JOB_NAMES.join(', ')}, or some of them`)
@@ -43,7 +48,7 @@ export function resolveSchedule(options: ScheduleOptions | undefined, alerts: Al
   if (options.olderThanDays !== undefined && options.pruneEvents === undefined) {
     throw new InvalidSettingError('Setting "schedule.olderThanDays" is given without "schedule.pruneEvents": give both')
   }
-  return { jobs, olderThanDays: options.olderThanDays ?? 30 }
+  return { jobs, olderThanDays: schedule.olderThanDays }
 }
 
 function checkAlerts({ threshold, emails, webhook }: AlertSettings): void {

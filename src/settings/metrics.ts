@@ -1,0 +1,48 @@
+import Type from 'typebox'
+import { InvalidSettingError } from '../errors.js'
+import type { MetricsOptions } from '../metrics/targets.js'
+import { checkSettings, ensure, parseSettings, Reference, type SettingTable, shown } from './setting.js'
+
+const Target = Type.Union([Type.Boolean(), Reference])
+const REGISTRY = 'a Registry of prom-client, or true for its default one'
+const METER = 'a MeterProvider or a Meter of OpenTelemetry, or true for the global one'
+
+const TARGETS = {
+  prometheus: {
+    schema: Target,
+    allowed: REGISTRY,
+    parse: ensure(isRegistry, (target) => `is ${shown(target)}, which is none: give ${REGISTRY}`),
+  },
+  openTelemetry: {
+    schema: Target,
+    allowed: METER,
+    parse: ensure(isMeter, (target) => `is ${shown(target)}, which is none: give ${METER}`),
+  },
+} as const satisfies SettingTable<MetricsOptions>
+
+/**
+ * Checks where metrics go.
+ *
+ * @throws InvalidSettingError for what is wrong, unknown, or names nothing
+ */
+export function resolveMetrics(options: MetricsOptions): MetricsOptions {
+  const called = (name: string) => `metrics.${name}`
+  checkSettings(TARGETS, options, called)
+  if (options.prometheus === undefined && options.openTelemetry === undefined) {
+    throw new InvalidSettingError('Setting "metrics" names nothing: give prometheus, openTelemetry, or both')
+  }
+  return parseSettings(TARGETS, options, called)
+}
+
+function isRegistry(target: NonNullable<MetricsOptions['prometheus']>): boolean {
+  return hasMethods(target, 'getSingleMetric', 'registerMetric')
+}
+
+function isMeter(target: NonNullable<MetricsOptions['openTelemetry']>): boolean {
+  const isProvider = hasMethods(target, 'getMeter')
+  return isProvider || hasMethods(target, 'createHistogram', 'createObservableCounter', 'createObservableGauge')
+}
+
+function hasMethods(target: object | boolean, ...names: string[]): boolean {
+  return typeof target === 'boolean' || names.every((name) => typeof Reflect.get(target, name) === 'function')
+}

@@ -1,0 +1,149 @@
+/** The settings of the limit of requests that no rule matches. */
+import Type from 'typebox'
+import { InvalidSettingError } from '../errors.js'
+import { parseAddressList } from '../http/client-address.js'
+import { DEFAULT_RATE, type KeyFunction, type RateFunction } from '../http/limits.js'
+import { ALGORITHMS } from '../limiter/algorithm.js'
+import { parseRate } from '../limiter/rate.js'
+import type { MiddlewareOptions } from '../options.js'
+import { checkAlgorithm } from '../rules/field-checks.js'
+import { type ClientKind, parseClientKind } from '../rules/rule.js'
+import type { Store } from '../stores/store.js'
+import {
+  Callback,
+  checkedBy,
+  checkSettings,
+  explain,
+  FLAG,
+  parseSettings,
+  Reference,
+  type SettingTable,
+  shown,
+  withoutUndefined,
+} from './setting.js'
+
+const Texts = Type.Array(Type.String())
+const ADDRESSES = {
+  schema: Texts,
+  allowed: 'a list of addresses and networks',
+  default: [],
+  parse: (addresses: string[], called: string) => parseAddressList(called, addresses),
+}
+
+export const MIDDLEWARE = {
+  backend: {
+    schema: Type.Union([Type.String({ minLength: 1, maxLength: 2000 }), Reference]),
+    allowed: 'database, memory, redis, or a Store',
+    default: 'database',
+    parse: checkBackend,
+  },
+  defaultRate: {
+    schema: Type.Union([Type.String(), Callback]),
+    allowed: 'a rate such as 100/m, or a function of the request',
+    default: DEFAULT_RATE,
+    parse: checkRate,
+  },
+  rateLimits: {
+    schema: Type.Record(Type.String(), Type.String()),
+    allowed: 'an object of rates by path prefix',
+    default: {},
+    parse: checkedBy(checkRates),
+  },
+  algorithm: {
+    schema: Type.String(),
+    allowed: ALGORITHMS.join(', '),
+    default: 'fixed_window',
+    parse: (algorithm, called) => explain(called, algorithm, () => checkAlgorithm(algorithm)),
+  },
+  key: {
+    schema: Type.Union([Type.String(), Callback]),
+    allowed: 'ip, user, header:<Name>, or a function of the request',
+    default: 'ip',
+    parse: parseKey,
+  },
+  block: { ...FLAG, default: true },
+  skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: checkedBy(checkPrefixes) },
+  allowList: ADDRESSES,
+  denyList: ADDRESSES,
+} as const satisfies SettingTable<MiddlewareOptions>
+
+/** What an option is called as a key of `RATELIMIT_MIDDLEWARE`. */
+const KEYS: ReadonlyMap<string, string> = new Map(
+  Object.keys(MIDDLEWARE).map((name) => [name.replace(/[A-Z]/g, '_$&').toUpperCase(), name]),
+)
+
+export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
+  const own = withoutUndefined(options)
+  const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...own }
+  const called = (name: string) => (name in own ? `middleware.${name}` : variableFor(name))
+  checkSettings(MIDDLEWARE, given, called)
+  const { allowList, denyList, ...middleware } = parseSettings(MIDDLEWARE, given, called)
+  return { ...middleware, lists: { allow: allowList, deny: denyList } }
+}
+
+function variableFor(option: string): string {
+  const key = [...KEYS].find(([, name]) => name === option)?.[0]
+  return key === undefined ? `middleware.${option}` : `RATELIMIT_MIDDLEWARE.${key}`
+}
+
+/** Reads `RATELIMIT_MIDDLEWARE`. */
+export function readMiddleware(json: string): unknown {
+  let given: unknown
+  try {
+    given = JSON.parse(json)
+  } catch {
+    given = undefined
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new InvalidSettingError(
+      `Setting "RATELIMIT_MIDDLEWARE" is ${json.slice(0, 80)}: give a JSON object such as {"DEFAULT_RATE":"100/m"}`,
+    )
+  }
+  return Object.fromEntries(
+    Object.entries(given).map(([key, value]) => {
+      const option = KEYS.get(key)
+      if (option === undefined) {
+        throw new InvalidSettingError(
+          `Setting "RATELIMIT_MIDDLEWARE" has the key ${JSON.stringify(key)}: known are ${[...KEYS.keys()].join(', ')}`,
+        )
+      }
+      return [option, value]
+    }),
+  )
+}
+
+export function checkRate(rate: string | RateFunction, called: string): string | RateFunction {
+  if (typeof rate === 'string') explain(called, rate, () => parseRate(rate))
+  return rate
+}
+
+function checkRates(rates: Record<string, string>, called: string): void {
+  for (const [prefix, rate] of Object.entries(rates)) {
+    checkPrefix(called, prefix)
+    checkRate(rate, `${called}[${JSON.stringify(prefix)}]`)
+  }
+}
+
+function parseKey(key: string | KeyFunction, called: string): ClientKind | KeyFunction {
+  return typeof key === 'string' ? explain(called, key, () => parseClientKind(key)) : key
+}
+
+function checkBackend(backend: string | Store, called: string): 'database' | 'memory' | 'redis' | Store {
+  if (typeof backend === 'object') {
+    if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
+  } else if (backend === 'database' || backend === 'memory' || backend === 'redis') {
+    return backend
+  }
+  throw new InvalidSettingError(
+    `Setting "${called}" is ${shown(backend)}, which is no backend: give database, memory, redis, or a Store`,
+  )
+}
+
+function checkPrefixes(prefixes: string[], called: string): void {
+  for (const prefix of prefixes) checkPrefix(called, prefix)
+}
+
+function checkPrefix(called: string, prefix: string): void {
+  if (prefix.startsWith('/')) return
+  throw new InvalidSettingError(`Setting "${called}" has the path ${shown(prefix)}: begin it with "/"`)
+}

@@ -1,0 +1,44 @@
+import { ALERT_SETTINGS, alertSettingsFrom } from '../alerts/alert-settings.js'
+import { SECOND_MS } from '../clock.js'
+import { InvalidSettingError } from '../errors.js'
+import type { RateLimitOptions } from '../options.js'
+import { resolveMiddleware } from './middleware.js'
+import { resolveSchedule } from './schedule.js'
+import { checkSettings, parseSettings, withoutUndefined } from './setting.js'
+import { OWN_SETTINGS, optionsFromEnvironment, SETTINGS, variableFor } from './table.js'
+
+/** Every setting, checked and with its default. */
+export type Settings = ReturnType<typeof resolveSettings>
+
+/**
+ * Reads the settings: the option, else the environment variable, else the default.
+ *
+ * @throws InvalidSettingError for the first setting that is wrong or unknown, naming it, its value and what is allowed
+ */
+export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
+  checkSettings(SETTINGS, options, (name) => name)
+  const fromEnvironment = optionsFromEnvironment(environment)
+  checkSettings(SETTINGS, fromEnvironment, variableFor)
+  const own = withoutUndefined(options)
+  const given: RateLimitOptions = { ...fromEnvironment, ...own }
+  const called = (name: string) => (name in own ? name : variableFor(name))
+  const { ruleCacheTimeout, ...settings } = parseSettings(OWN_SETTINGS, given, called)
+  if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
+    throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
+  }
+  const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
+  if (middleware.backend === 'redis' && settings.redis === undefined) {
+    throw new InvalidSettingError(
+      'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
+    )
+  }
+  const alerts = alertSettingsFrom(parseSettings(ALERT_SETTINGS, given, called), called)
+  return {
+    ...settings,
+    ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,
+    middleware,
+    alerts,
+    schedule: resolveSchedule(settings.schedule, alerts),
+    hashSecret: settings.hashHeaderKeys ? settings.hashSecret : undefined,
+  }
+}

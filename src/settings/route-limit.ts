@@ -1,0 +1,45 @@
+import Type from 'typebox'
+import { InvalidSettingError } from '../errors.js'
+import { checkCost } from '../http/cost.js'
+import type { RouteLimitOptions } from '../http/route-limit.js'
+import { checkRate, MIDDLEWARE } from './middleware.js'
+import { Callback, checkSettings, parseSettings, type SettingTable, shown } from './setting.js'
+
+const ROUTE_LIMIT = {
+  rate: {
+    schema: Type.Union([Type.String(), Callback]),
+    allowed: 'a rate such as 5/m, or a function of the request',
+    parse: checkRate,
+  },
+  key: MIDDLEWARE.key,
+  algorithm: MIDDLEWARE.algorithm,
+  block: MIDDLEWARE.block,
+  cost: {
+    schema: Type.Union([Type.Number(), Callback]),
+    allowed: 'an integer, or a function of the request',
+    default: 1,
+    parse: (cost, called) => (typeof cost === 'number' ? checkCost(called, cost) : cost),
+  },
+  name: {
+    schema: Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }),
+    allowed: '1 to 100 printable ASCII characters',
+    default: '',
+  },
+} as const satisfies SettingTable<RouteLimitOptions>
+
+/**
+ * Reads the options of a limit for single routes.
+ *
+ * @throws InvalidSettingError for the first one that is wrong or unknown
+ */
+export function resolveRouteLimit(options: RouteLimitOptions) {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidSettingError(`limit() was given ${shown(options)}: give options such as { rate: '5/m' }`)
+  }
+  const called = (name: string) => `limit.${name}`
+  checkSettings(ROUTE_LIMIT, options, called)
+  if (options.rate === undefined) {
+    throw new InvalidSettingError('Setting "limit.rate" is missing: give a rate such as 5/m')
+  }
+  return parseSettings(ROUTE_LIMIT, options, called)
+}

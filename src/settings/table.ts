@@ -1,0 +1,122 @@
+/** Every setting of the plugin, described once. */
+import Type from 'typebox'
+import { ALERT_SETTINGS, type AlertSettingOptions } from '../alerts/alert-settings.js'
+import { type Clock, LAST_MOMENT_MS, systemClock } from '../clock.js'
+import { checkDatabaseUrl, DEFAULT_SCHEMA } from '../db/database-url.js'
+import { NAMESPACE, NAMESPACE_ALLOWED } from '../db/namespace.js'
+import { checkRedis, type RedisClient } from '../db/redis.js'
+import { InvalidSettingError } from '../errors.js'
+import { HEADER_VARIANTS } from '../http/headers.js'
+import { STORE_ERROR_ACTIONS } from '../limiter/fallback.js'
+import type { RateLimitOptions } from '../options.js'
+import { resolveMetrics } from './metrics.js'
+import { readMiddleware } from './middleware.js'
+import {
+  type AnySetting,
+  Callback,
+  checkedBy,
+  FLAG,
+  integerFrom,
+  numberFrom,
+  oneOf,
+  Reference,
+  readFlag,
+  type SettingTable,
+  shown,
+} from './setting.js'
+
+const Text = Type.String({ minLength: 1, maxLength: 2000 })
+
+/** The settings but for those of alerts. */
+export const OWN_SETTINGS = {
+  enabled: { ...FLAG, default: true, variable: 'RATELIMIT_ENABLE' },
+  logEvents: {
+    schema: Type.Union([Type.Boolean(), Type.Literal('blocked')]),
+    allowed: "true, false or 'blocked'",
+    default: false,
+    variable: 'RATELIMIT_LOG_EVENTS',
+    read: readFlag,
+  },
+  useDynamicRules: { ...FLAG, default: false, variable: 'RATELIMIT_USE_DYNAMIC_RULES' },
+  ruleCacheTimeout: { ...numberFrom(0, 86_400, 'seconds'), default: 60, variable: 'RATELIMIT_RULE_CACHE_TIMEOUT' },
+  middleware: { schema: Reference, allowed: 'an object', variable: 'RATELIMIT_MIDDLEWARE', read: readMiddleware },
+  onStoreError: { ...oneOf(STORE_ERROR_ACTIONS), default: 'local', variable: 'RATELIMIT_ON_STORE_ERROR' },
+  database: {
+    schema: Type.Union([Text, Reference, Callback]),
+    allowed: 'a URL or a client made by createRateLimitClient',
+    variable: 'RATELIMIT_DATABASE_URL',
+    help: 'database, file:… or postgresql://… (default: file:./ratelimit.db)',
+    parse: checkedBy((database: string | object, called) => {
+      if (typeof database === 'string') checkDatabaseUrl(database, called)
+    }),
+  },
+  redis: {
+    schema: Type.Union([Text, Reference]),
+    allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
+    variable: 'RATELIMIT_REDIS_URL',
+    help: 'Redis, such as redis://127.0.0.1:6379',
+    parse: checkedBy((redis: string | RedisClient, called) => checkRedis(redis, called)),
+  },
+  schema: {
+    schema: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
+    allowed: 'a name of letters, digits and _, at most 63',
+    default: DEFAULT_SCHEMA,
+  },
+  namespace: { schema: Type.String({ pattern: NAMESPACE.source }), allowed: NAMESPACE_ALLOWED },
+  hashSecret: {
+    schema: Type.String({ minLength: 16 }),
+    allowed: 'a text of at least 16 characters',
+    variable: 'RATELIMIT_HASH_SECRET',
+    isSecret: true,
+  },
+  hashHeaderKeys: { ...FLAG, default: false },
+  user: { schema: Callback, allowed: 'a function of the request' },
+  hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
+  headers: { ...oneOf(HEADER_VARIANTS), default: 'legacy' },
+  ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
+  // Half a second: longer than a busy database takes, shorter than a client waits.
+  storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
+  // Some seconds of heavy traffic; a few megabytes, at most 10.
+  eventBuffer: { ...integerFrom(1, 1_000_000), default: 10_000 },
+  metrics: { schema: Reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
+  schedule: { schema: Reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
+  clock: { schema: Reference, allowed: 'an object with now()', default: systemClock, parse: checkClock },
+} as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
+
+export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
+
+/** The variable that an option is read from. */
+export function variableFor(option: string): string {
+  return settingFor(option)?.variable ?? option
+}
+
+/** The variables that options are read from, and what they mean. */
+export function environmentHelp(options: readonly (keyof RateLimitOptions)[]): [variable: string, help: string][] {
+  return options.map((option) => [variableFor(option), settingFor(option)?.help ?? ''])
+}
+
+function settingFor(option: string): AnySetting | undefined {
+  return Object.entries<AnySetting>(SETTINGS).find(([name]) => name === option)?.[1]
+}
+
+/** The options that environment variables give. An empty variable counts as absent. */
+export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
+  return Object.fromEntries(
+    Object.entries<AnySetting>(SETTINGS).flatMap(([option, { variable, read }]) => {
+      const text = variable === undefined ? undefined : environment[variable]?.trim()
+      return text ? [[option, read === undefined ? text : read(text)]] : []
+    }),
+  )
+}
+
+/** Checks one reading: a wrong time fits no window and no row. */
+function checkClock(clock: Clock): Clock {
+  if (typeof clock.now !== 'function') {
+    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
+  }
+  const nowMs: unknown = clock.now()
+  if (typeof nowMs === 'number' && nowMs >= 0 && nowMs <= LAST_MOMENT_MS) return clock
+  throw new InvalidSettingError(
+    `Setting "clock" answers ${shown(nowMs)}: give an object whose "now" answers milliseconds since the epoch, as Date.now does`,
+  )
+}
