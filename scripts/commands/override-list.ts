@@ -1,7 +1,9 @@
+import { selectedColumns } from '../../src/db/columns.js'
 import type { Database } from '../../src/db/database.js'
+import { OVERRIDES } from '../../src/rules/override.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
-import { type OverrideRow, overrideJson, overrideLine } from './support/override-lines.js'
+import { OVERRIDE_ROW, type OverrideRow, overrideJson, overrideLine } from './support/override-lines.js'
 
 interface OverrideListOptions extends DatabaseOptions {
   readonly all?: true | undefined
@@ -30,9 +32,8 @@ type Row = Omit<OverrideRow, Moment> & Readonly<Record<Moment, number | string |
 async function readOverrides({ dialect, query }: Database, expiredMs: number | null): Promise<OverrideRow[]> {
   const unexpired = `WHERE expires_at IS NULL OR expires_at > ${dialect.fromMs('$1')}`
   const rows = await query<Row>(
-    `SELECT id, client, effect, algorithm, path_pattern AS "pathPattern", expires_at AS "expiresAt", note,
-       created_at AS "createdAt", updated_at AS "updatedAt"
-     FROM ${dialect.table('rate_limit_override')} ${expiredMs === null ? '' : unexpired}
+    `SELECT ${selectedColumns(OVERRIDE_ROW)}
+     FROM ${dialect.table(OVERRIDES.table)} ${expiredMs === null ? '' : unexpired}
      ORDER BY ${dialect.bytewise('client')}, ${dialect.bytewise('path_pattern')}`,
     expiredMs === null ? [] : [expiredMs],
   )

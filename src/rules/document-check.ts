@@ -1,4 +1,3 @@
-import Value from 'typebox/value'
 import { RuleDocumentError } from '../errors.js'
 import {
   type Description,
@@ -11,7 +10,7 @@ import {
 } from './description.js'
 import { OVERRIDES, type OverrideEntry } from './override.js'
 import { RULES, type RuleEntry } from './rule.js'
-import { DOCUMENT_VERSION, fieldSchema } from './rule-document.js'
+import { DOCUMENT_VERSION } from './rule-document.js'
 import { Slices } from './slices.js'
 
 /** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
@@ -70,11 +69,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
     complain(description.place, 'must be a list')
     return undefined
   }
-  const { fields } = description
-  const shape = {
-    defaults: defaultsOf(fields),
-    schemas: Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
-  }
+  const defaults = defaultsOf(description.fields)
   const entries: Entry<Table>[] = []
   const places = new Map<string, string>()
   const slices = new Slices()
@@ -84,7 +79,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
       complain(description.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
       break
     }
-    const entry = checkEntry(description, place, value, shape, complain)
+    const entry = checkEntry(description, place, value, defaults, complain)
     if (entry !== undefined) {
       const identity = identityOf(description, entry)
       const twin = places.get(identity)
@@ -97,18 +92,12 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
   return entries
 }
 
-/** What the fields of a list may be, and what they are where they are left out. */
-interface Shape {
-  readonly defaults: Values
-  readonly schemas: Readonly<Record<string, object>>
-}
-
 /** The entry as it is to be stored, or undefined when something is wrong with it. */
 function checkEntry<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   place: string,
   value: unknown,
-  { defaults, schemas }: Shape,
+  defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
   const given = fieldsOf(value)
@@ -119,20 +108,15 @@ function checkEntry<Table extends FieldTable, Identity extends keyof Table & str
   const values = { ...defaults, ...given }
   // An expiry that is past is no mistake here: the file has grown old, and the entry is left out.
   const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
+  const known = Object.keys(description.fields)
   for (const field of Object.keys(given)) {
-    if (!Object.hasOwn(schemas, field)) {
-      errors.set(field, `does not exist: known are ${Object.keys(schemas).join(', ')}`)
-    }
-  }
-  for (const [field, schema] of Object.entries(schemas)) {
-    const isAllowed = errors.has(field) || Value.Check(schema, values[field])
-    if (!isAllowed) errors.set(field, `${JSON.stringify(values[field])} is not what rules.schema.json allows`)
+    if (!known.includes(field)) errors.set(field, `does not exist: known are ${known.join(', ')}`)
   }
   for (const [field, message] of errors) complain(`${place}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
   // Each field was checked above, which no type can follow.
-  return Object.fromEntries(Object.keys(schemas).map((field) => [field, stored[field]])) as Entry<Table>
+  return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
 }
 
 /** The fields of a plain object; one that is `undefined` counts as left out. */

@@ -52,8 +52,7 @@ function listSchema(fields: FieldTable, description: string): object {
   return { type: 'array', items, description }
 }
 
-/** The JSON Schema of one field. */
-export function fieldSchema(field: Field): object {
+function fieldSchema(field: Field): object {
   const { kind, schema, about } = field
   const given = 'default' in field ? { default: field.default } : {}
   return { ...KINDS[kind], ...given, ...schema, description: about }

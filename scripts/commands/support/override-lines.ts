@@ -1,18 +1,19 @@
+import { columnOf } from '../../../src/db/columns.js'
 import { messageOf } from '../../../src/errors.js'
-import { parseOverride } from '../../../src/rules/override.js'
+import { fieldNames } from '../../../src/rules/description.js'
+import { OVERRIDES, type OverrideEntry, parseOverride } from '../../../src/rules/override.js'
 
-export interface OverrideRow {
+export interface OverrideRow extends Omit<OverrideEntry, 'algorithm' | 'expiresAt'> {
   readonly id: number
-  readonly client: string
-  readonly effect: string
   readonly algorithm: string
-  readonly pathPattern: string
   /** An invalid Date where raw SQL wrote something else. */
   readonly expiresAt: Date | null
-  readonly note: string
   readonly createdAt: Date
   readonly updatedAt: Date
 }
+
+/** What of a row is shown. */
+export const OVERRIDE_ROW = ['id', ...fieldNames(OVERRIDES.fields), 'createdAt', 'updatedAt'] as const
 
 /** Whether an override holds, and if not, why. */
 function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 'not valid' {
@@ -21,19 +22,8 @@ function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 
 }
 
 export function overrideJson(row: OverrideRow, nowMs: number): object {
-  const { id, client, effect, algorithm, pathPattern, expiresAt, note, createdAt, updatedAt } = row
-  return {
-    id,
-    client,
-    effect,
-    algorithm,
-    path_pattern: pathPattern,
-    expires_at: expiresAt,
-    note,
-    created_at: createdAt,
-    updated_at: updatedAt,
-    state: overrideState(row, nowMs),
-  }
+  const fields = OVERRIDE_ROW.map((name) => [columnOf(name), row[name]])
+  return { ...Object.fromEntries(fields), state: overrideState(row, nowMs) }
 }
 
 export function overrideLine(row: OverrideRow, nowMs: number): string {
