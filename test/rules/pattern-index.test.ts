@@ -4,8 +4,8 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { RE2JS, RE2Set } from 're2js'
 import { PatternIndex } from '../../src/rules/pattern-index.js'
+import { parseCandidate } from '../../src/rules/preview-candidate.js'
 import { requiredPrefix, requiredTexts } from '../../src/rules/required-text.js'
-import { parseRule } from '../../src/rules/rule.js'
 import { type PathOptions, RuleSet } from '../../src/rules/rule-set.js'
 import { Slices } from '../../src/rules/slices.js'
 
@@ -109,13 +109,10 @@ const rules = fc
   )
   .map((drawn) =>
     drawn.map(({ pattern: pathPattern, ...rest }, place) =>
-      parseRule({
+      parseCandidate({
         name: `rule ${place}`,
         pathPattern,
         rate: '1/m',
-        key: 'ip',
-        algorithm: 'fixed_window',
-        block: true,
         ...rest,
       }),
     ),
@@ -221,15 +218,10 @@ describe('a rule set', () => {
   test('finds each of thousands of rules that begin alike', async () => {
     const names = Array.from({ length: 3_000 }, (_, place) => `n${place}`)
     const drawn = names.map((name) =>
-      parseRule({
+      parseCandidate({
         name,
         pathPattern: `^/[a-z]+/${name}(/|$)`,
-        method: 'ALL',
         rate: '1/m',
-        key: 'ip',
-        algorithm: 'fixed_window',
-        block: true,
-        priority: 0,
       }),
     )
     const set = await RuleSet.compile(drawn, { caseSensitive: true, ignoreTrailingSlash: false })
@@ -275,15 +267,10 @@ describe('a rule set', () => {
     const options = { caseSensitive: true, ignoreTrailingSlash: false }
     const numbered = (count: number, from = 0) =>
       Array.from({ length: count }, (_, place) =>
-        parseRule({
+        parseCandidate({
           name: `rule ${place + from}`,
           pathPattern: `^/[a-z]+/${place + from}$`,
-          method: 'ALL',
           rate: '1/m',
-          key: 'ip',
-          algorithm: 'fixed_window',
-          block: true,
-          priority: 0,
         }),
       )
     const before = await RuleSet.compile(numbered(300), options)

@@ -1,21 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parseRule } from '../../src/rules/rule.js'
+import { parseCandidate } from '../../src/rules/preview-candidate.js'
 import { type PathOptions, RuleSet } from '../../src/rules/rule-set.js'
 
 const AS_WRITTEN: PathOptions = { caseSensitive: true, ignoreTrailingSlash: false }
 
 function rule(name: string, pathPattern: string, { method = 'ALL', priority = 0 } = {}) {
-  return parseRule({
-    name,
-    pathPattern,
-    method,
-    priority,
-    rate: '1/m',
-    key: 'ip',
-    algorithm: 'fixed_window',
-    block: true,
-  })
+  return parseCandidate({ name, pathPattern, method, priority, rate: '1/m' })
 }
 
 describe('a rule set', () => {
