@@ -124,10 +124,11 @@ const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
  * @throws RuleValidationError for a row that reached the table past the validation
  */
 export function parseOverride(row: OverrideRow): Override {
-  const { effect, algorithm, expiresAt, ...others } = parseRow(row)
+  const { client, effect, algorithm, pathPattern, expiresAt } = parseRow(row)
   return {
-    ...others,
+    client,
     effect: typeof effect === 'string' ? effect : { algorithm, ...effect },
+    pathPattern,
     expiresAtMs: expiresAt,
   }
 }

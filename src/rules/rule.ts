@@ -186,9 +186,10 @@ export function parseGivenRule(values: Values): Rule {
   return ruleOf(parseGiven(values))
 }
 
-function ruleOf({ rate, algorithm, key, method, ...others }: RuleValues): Rule {
-  const { limit, periodMs } = rate
-  return { ...others, policy: { algorithm, limit, periodMs }, client: key, methods: method }
+/** Spelled out, since requests read rules fastest where all have the same shape. */
+function ruleOf({ name, pathPattern, method, rate, key, algorithm, block, priority }: RuleValues): Rule {
+  const policy = { algorithm, limit: rate.limit, periodMs: rate.periodMs }
+  return { name, pathPattern, policy, client: key, block, priority, methods: method }
 }
 
 /** The methods of a rule, in upper case: `get, post` is `['GET', 'POST']`. */
