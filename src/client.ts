@@ -49,9 +49,9 @@ export interface OpenDatabase {
 
 function extendClient(generated: GeneratedClient, database: Database, clock: Clock) {
   let ruleWrites = 0
-  function ruleWritten(): void {
+  async function ruleWritten(isCommitted: boolean): Promise<void> {
     ruleWrites++
-    for (const listener of database.ruleListeners) listener()
+    if (isCommitted) await database.rulesChanged()
   }
   const underWay = new Set<Promise<unknown>>()
   const writes = { changed: ruleWritten, underWay, now: () => clock.now() }
@@ -101,14 +101,14 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
   })
 
-  // Others can read what a transaction wrote only after its commit: they are told once more then.
+  // What an interactive transaction wrote is in force after its commit.
   async function transaction(...parameters: unknown[]): Promise<unknown> {
     await database.ready()
     const writesBefore = ruleWrites
     try {
       return await Reflect.apply(client.$transaction, client, parameters)
     } finally {
-      if (ruleWrites !== writesBefore) ruleWritten()
+      if (ruleWrites !== writesBefore) await database.rulesChanged()
     }
   }
   const withTransaction = new Proxy(client, {

@@ -34,6 +34,7 @@ const LAYERS = [
   ['rules', 'stores', 'events'],
   ['db'],
   ['limiter', 'settings-check'],
+  ['time'],
   ['clock', 'errors', 'package-root', 'readable-url', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms

@@ -18,8 +18,8 @@ export class Database {
   readonly dialect: Dialect
   /** Run before every report, so that it sees what was just served. */
   readonly beforeReport = new Set<() => Promise<void>>()
-  /** Told after every write to the rule table through this package's client. */
-  readonly ruleListeners = new Set<() => void>()
+  /** Called after every write to rules or overrides through this process; the write resolves when all of these have. */
+  readonly ruleListeners = new Set<() => Promise<void> | void>()
   /** Called with the error of every query that fails because an operator has something to mend, as `isFault` says. */
   readonly faultListeners = new Set<(fault: Error) => void>()
   readonly #connection: SqlConnection
@@ -79,6 +79,10 @@ export class Database {
         `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
       )
     })
+  }
+
+  async rulesChanged(): Promise<void> {
+    await Promise.all([...this.ruleListeners].map((listener) => listener()))
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>

@@ -1,9 +1,9 @@
 import type { GeneratedClient } from '../db/client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import { changeToken, currentActor } from './actor.js'
-import { clientBeside } from './client-beside.js'
+import { clientBeside, interactiveTransaction } from './client-beside.js'
 import type { Extent, Fields } from './field-checks.js'
-import { Slices } from './slices.js'
 import { fieldsOf, merge, plainFields, type StoredRow, whereOf } from './write-args.js'
 
 /** A model whose every write is checked. */
@@ -28,8 +28,12 @@ interface Write {
 }
 
 export interface WriteOptions {
-  /** Told after every write. */
-  readonly changed: () => void
+  /**
+   * Called after every write, which resolves when that does.
+   *
+   * @param isCommitted false for a part of a transaction that goes on
+   */
+  readonly changed: (isCommitted: boolean) => Promise<void>
   /**
    * Has what still follows a write. Nobody else may know of it: a failed `$transaction([...])` does not wait for its
    * parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
@@ -44,7 +48,7 @@ const ASCRIBED = 500
 
 /**
  * The query extension of a model: all that is wrong with a write is told at once, and nothing is written then; what is
- * written says who did it; and `changed` is told afterwards.
+ * written says who did it; and `changed` is called afterwards.
  *
  * Raw SQL does not come this way: rows it writes are checked when they are read.
  */
@@ -53,12 +57,14 @@ export function checkedWrites(
   client: GeneratedClient,
   { changed, underWay }: Omit<WriteOptions, 'now'>,
 ) {
-  async function written(call: Write, args: object): Promise<unknown> {
+  async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
     try {
       // What an extension is called with is what it may call on; the types cannot say so for all models at once.
-      return await call.query(args as never)
+      const answer = await call.query(args as never)
+      await follow()
+      return answer
     } finally {
-      changed()
+      await changed(interactiveTransaction(call) === undefined)
     }
   }
 
@@ -117,17 +123,15 @@ export function checkedWrites(
   async function deleteOne(call: Write) {
     const beside = clientBeside(client, call)
     const row = await model.find(beside, whereOf(call.args))
-    const answer = await written(call, call.args)
-    if (row !== null) await ascribe(beside, [row])
-    return answer
+    return written(call, call.args, async () => {
+      if (row !== null) await ascribe(beside, [row])
+    })
   }
 
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
     const rows = await model.findIds(beside, whereOf(call.args))
-    const answer = await written(call, call.args)
-    await ascribe(beside, rows)
-    return answer
+    return written(call, call.args, () => ascribe(beside, rows))
   }
 
   /** A deleted row cannot carry who deleted it: that goes into the change which the trigger recorded. */

@@ -1,9 +1,9 @@
 import Value from 'typebox/value'
 import { RuleDocumentError } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import type { Fields } from './field-checks.js'
 import { DOCUMENT_FIELDS, DOCUMENT_VERSION, defaultsOf, type OverrideEntry, type RuleEntry } from './rule-document.js'
 import { identityOf, OVERRIDES, RULES, type Section } from './sections.js'
-import { Slices } from './slices.js'
 
 /** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
 export interface CheckedDocument {
