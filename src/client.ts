@@ -54,7 +54,13 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     if (isCommitted) await database.rulesChanged()
   }
   const underWay = new Set<Promise<unknown>>()
-  const writes = { changed: ruleWritten, underWay, now: () => clock.now() }
+  function whenReady<T>(query: () => Promise<T>): Promise<T> {
+    return database.explained(async () => {
+      await database.ready()
+      return query()
+    })
+  }
+  const writes = { changed: ruleWritten, underWay, whenReady, now: () => clock.now() }
   const client = withCheckedWrites(generated, writes).$extends({
     name: 'fastify-smart-ratelimit',
     result: {
@@ -80,13 +86,6 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
         /** Deletes events older than `olderThanDays` (30), `batchSize` (1000) at a time, and answers how many. */
         cleanupOld: (options?: RetentionOptions) => cleanupOldEvents(database, clock, options),
       },
-    },
-    query: {
-      $allOperations: ({ args, query }) =>
-        database.explained(async () => {
-          await database.ready()
-          return query(args)
-        }),
     },
     client: {
       async $connect() {

@@ -39,8 +39,6 @@ export interface WriteOptions {
    * parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
    */
   readonly underWay: Set<Promise<unknown>>
-  /** The time, in milliseconds, by which expiries are past. */
-  readonly now: () => number
 }
 
 /** Deletions that one statement ascribes, at most: SQLite takes 999 parameters. */
@@ -52,11 +50,7 @@ const ASCRIBED = 500
  *
  * Raw SQL does not come this way: rows it writes are checked when they are read.
  */
-export function checkedWrites(
-  model: CheckedModel,
-  client: GeneratedClient,
-  { changed, underWay }: Omit<WriteOptions, 'now'>,
-) {
+export function checkedWrites(model: CheckedModel, client: GeneratedClient, { changed, underWay }: WriteOptions) {
   async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
     try {
       // What an extension is called with is what it may call on; the types cannot say so for all models at once.

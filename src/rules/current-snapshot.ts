@@ -2,6 +2,9 @@ import { Poll } from '../time/poll.js'
 import { LoadReports, type LoadReportsOptions } from './load-reports.js'
 import { emptySnapshot, type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './snapshot.js'
 
+/** A hundred thousand overrides take seconds on a slow machine. */
+const RELOAD_TIMEOUT_MS = 60_000
+
 export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
   /** How long a request waits for the tables, in milliseconds, before it goes on with the last good snapshot. */
   readonly timeoutMs: number
@@ -62,10 +65,10 @@ export class CurrentSnapshot {
     this.#poll.expire()
   }
 
-  /** Reads all of the tables now. */
+  /** Reads all of the tables now. Requests go on with what is in force meanwhile. */
   reload(): Promise<void> {
-    this.invalidate()
-    return this.refresh()
+    this.#reader.expire()
+    return this.refresh(RELOAD_TIMEOUT_MS)
   }
 
   close(): void {

@@ -26,13 +26,25 @@ function overrides(now: () => number): CheckedModel {
   }
 }
 
-/** Checks every write to rules and overrides. */
-export function withCheckedWrites(client: GeneratedClient, { now, ...options }: WriteOptions) {
-  return client.$extends({
-    name: 'checked-writes',
-    query: {
-      rateLimitRule: checkedWrites(RULES, client, options),
-      rateLimitOverride: checkedWrites(overrides(now), client, options),
-    },
-  })
+export interface ClientWriteOptions extends WriteOptions {
+  /** The time, in milliseconds, by which expiries are past. */
+  readonly now: () => number
+  /** Runs a query when the tables can be used. */
+  readonly whenReady: <T>(query: () => Promise<T>) => Promise<T>
+}
+
+/** Checks every write to rules and overrides. The tables are made ready before anything reads them. */
+export function withCheckedWrites(client: GeneratedClient, { now, whenReady, ...options }: ClientWriteOptions) {
+  return client
+    .$extends({
+      name: 'ready',
+      query: { $allOperations: ({ args, query }) => whenReady(() => query(args)) },
+    })
+    .$extends({
+      name: 'checked-writes',
+      query: {
+        rateLimitRule: checkedWrites(RULES, client, options),
+        rateLimitOverride: checkedWrites(overrides(now), client, options),
+      },
+    })
 }

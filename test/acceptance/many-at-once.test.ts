@@ -46,6 +46,7 @@ forEachDatabase((provider) => {
       plugin: { logEvents: true, useDynamicRules: true },
     })
     await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '^/', rate: '1/m' } })
+    app.smartRateLimit.rules.invalidateCache()
     const count = countStatements()
     t.after(() => count.stop())
 
