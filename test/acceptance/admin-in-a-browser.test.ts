@@ -1,8 +1,8 @@
 /** Operators work with the panel in a browser, and the API obeys them. */
 import assert from 'node:assert/strict'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
-import { chromiumMissing, openPage, PLAIN_HOST, widthOf } from '../support/browser.js'
+import { PLAIN_HOST, inChromium, openPage, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { PASSWORD } from '../support/staff-app.js'
@@ -52,7 +52,7 @@ async function told(page: Page, text: string | RegExp): Promise<void> {
   await page.locator('[data-css="notice"]').getByText(text).first().waitFor()
 }
 
-describe('in Chromium', { skip: chromiumMissing }, () => {
+inChromium(() => {
   test('a rule with a bad rate is refused beside the field; corrected and previewed, it is saved, and the API obeys it', async (t) => {
     const { page, url, app, statuses, complaints, outside } = await openPanel(t)
     await logEvents(app.smartRateLimit.client, {
