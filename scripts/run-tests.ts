@@ -85,6 +85,8 @@ function endFile(): void {
   testsOfFile = 0
 }
 
+// Nobody misses what a crash of the server would take from a test; waiting for its disk takes most of the time.
+process.env.PGOPTIONS ??= '-c synchronous_commit=off'
 // Most files wait for a server or a database now and then: two processes at least.
 const concurrency = Math.max(2, availableParallelism())
 const tests = run({ files: writeGroups(folder, files), concurrency, timeout: TIMEOUT_MS })
