@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
-import { PLAIN_HOST, inChromium, openPage, widthOf } from '../support/browser.js'
+import { inChromium, openPage, PLAIN_HOST, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { PASSWORD } from '../support/staff-app.js'
