@@ -13,7 +13,9 @@ import { spec } from 'node:test/reporters'
 import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
-/** So many files share a process, since loading the package takes longer than most files do. */
+/** Most files wait for a server or a database now and then. */
+const PROCESSES = availableParallelism() + 1
+/** At most so many files share a process: loading the package takes longer than most files do. */
 const FILES_PER_PROCESS = 12
 /** Several times what the slowest process takes; one that hangs must not hang everything. */
 const TIMEOUT_MS = 600_000
@@ -42,10 +44,10 @@ start()
 
 /** Writes a module for every group of files. */
 function writeGroups(folder: string, files: readonly string[]): string[] {
-  const count = Math.ceil(files.length / FILES_PER_PROCESS)
-  return Array.from({ length: count }, (_, index) => {
+  const size = Math.min(FILES_PER_PROCESS, Math.ceil(files.length / PROCESSES))
+  return Array.from({ length: Math.ceil(files.length / size) }, (_, index) => {
     const path = join(folder, `group-${index + 1}.mjs`)
-    writeFileSync(path, sourceOfGroup(files.slice(index * FILES_PER_PROCESS, (index + 1) * FILES_PER_PROCESS)))
+    writeFileSync(path, sourceOfGroup(files.slice(index * size, (index + 1) * size)))
     return path
   })
 }
@@ -85,11 +87,9 @@ function endFile(): void {
   testsOfFile = 0
 }
 
-// Nobody misses what a crash of the server would take from a test; waiting for its disk takes most of the time.
+// No test needs what a crash of the server would lose. Its commits would wait for the disk for longer than they take.
 process.env.PGOPTIONS ??= '-c synchronous_commit=off'
-// Most files wait for a server or a database now and then: two processes at least.
-const concurrency = Math.max(2, availableParallelism())
-const tests = run({ files: writeGroups(folder, files), concurrency, timeout: TIMEOUT_MS })
+const tests = run({ files: writeGroups(folder, files), concurrency: PROCESSES, timeout: TIMEOUT_MS })
 tests.on('test:pass', count)
 tests.on('test:fail', (outcome) => {
   count(outcome)
