@@ -52,9 +52,9 @@ export interface SqliteThreads {
 }
 
 export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
-  const statements = createOpener(() => (threads.statements ? { path, onlyReads: false } : path))
+  const statements = createOpener({ path, onlyReads: false }, () => threads.statements)
   // A transaction that waits between its queries would take other writes along: so reports have their own connection.
-  const reports = createOpener(() => (threads.reports ? { path, onlyReads: true } : path))
+  const reports = createOpener({ path, onlyReads: true }, () => threads.reports)
   let lastReport: Promise<unknown> = Promise.resolve()
 
   return {
@@ -101,10 +101,8 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
 /**
  * Opens a connection when it is first needed, and again after a failure: the file could not be opened, or the thread
  * crashed. Where no thread can start, the connection is on this one.
- *
- * @param where answers the path, or what a thread is given
  */
-function createOpener(where: () => string | ThreadOptions) {
+function createOpener(options: ThreadOptions, hasThread: () => boolean) {
   let opened: Promise<SqliteFile> | undefined
 
   function open(): Promise<SqliteFile> {
@@ -112,11 +110,8 @@ function createOpener(where: () => string | ThreadOptions) {
     const forget = () => {
       if (opened === opening) opened = undefined
     }
-    const chosen = where()
-    const opening: Promise<SqliteFile> =
-      typeof chosen === 'string'
-        ? openHere(chosen)
-        : openOnThread(chosen, forget).catch((): Promise<SqliteFile> => openHere(chosen.path))
+    const onThisThread = (): Promise<SqliteFile> => openHere(options.path)
+    const opening = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
     opening.catch(forget)
     opened = opening
     return opening
