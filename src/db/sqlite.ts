@@ -58,12 +58,12 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   let lastReport: Promise<unknown> = Promise.resolve()
 
   return {
-    query: async (sql, parameters) => (await statements.open()).query(sql, parameters),
-    execute: async (sql, parameters) => (await statements.open()).execute(sql, parameters),
+    query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
+    execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
 
     /** One after the other: the connection has one transaction. */
     snapshot(read) {
-      const reading = lastReport.then(async () => readSnapshot(await reports.open(), read))
+      const reading = lastReport.then(() => reports.use((file) => readSnapshot(file, read)))
       lastReport = reading.catch(() => undefined)
       return reading
     },
@@ -103,26 +103,32 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
  * crashed. Where no thread can start, the connection is on this one.
  */
 function createOpener(options: ThreadOptions, hasThread: () => boolean) {
-  let opened: Promise<SqliteFile> | undefined
+  let opening: Promise<SqliteFile> | undefined
+  let opened: SqliteFile | undefined
 
   function open(): Promise<SqliteFile> {
-    if (opened !== undefined) return opened
     const forget = () => {
-      if (opened === opening) opened = undefined
+      if (opening === mine) opening = opened = undefined
     }
     const onThisThread = (): Promise<SqliteFile> => openHere(options.path)
-    const opening = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
-    opening.catch(forget)
-    opened = opening
-    return opening
+    const mine = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
+    opening = mine
+    mine.then((file) => {
+      if (opening === mine) opened = file
+    }, forget)
+    return mine
   }
 
   return {
-    open,
+    /** Waits only where the connection is not open yet. */
+    use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
+      if (opened !== undefined) return work(opened)
+      return (opening ?? open()).then(work)
+    },
 
     async close() {
-      const closing = opened
-      opened = undefined
+      const closing = opening
+      opening = opened = undefined
       const file = await closing?.catch(() => undefined)
       await file?.close()
     },
