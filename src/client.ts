@@ -11,6 +11,8 @@ export interface ClientOptions {
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
   readonly clock?: Clock | undefined
+  /** Whether a server may log events and read reports of a SQLite file on threads of their own; true unless given. */
+  readonly threads?: boolean | undefined
 }
 
 /**
@@ -19,8 +21,8 @@ export interface ClientOptions {
  *
  * It opens the database with the first query. `$disconnect()` closes it.
  */
-export function createRateLimitClient({ database: url, schema, clock = systemClock }: ClientOptions = {}) {
-  const database = new Database(url, schema)
+export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
+  const database = new Database(url, schema, threads)
   return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
 }
 

@@ -57,6 +57,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const settings = resolveSettings(options, process.env)
   const metrics = settings.enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
+  if (settings.enabled) opened.database.useThreads({ logsEvents: settings.logEvents !== false })
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
   const limiter = createStoreLimiter(settings, store, app.log)

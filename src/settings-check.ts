@@ -1,7 +1,6 @@
 import { inspect } from 'node:util'
-import Type from 'typebox'
-import Value from 'typebox/value'
 import { InvalidSettingError, messageOf } from './errors.js'
+import { Check, Type } from './generated/typebox.js'
 
 export const Flag = Type.Boolean()
 export const Callback = Type.Function([], Type.Unknown())
@@ -21,7 +20,7 @@ export function checkFields(given: object, fields: Fields, called: (name: string
       throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
     }
     const [schema, allowed] = field
-    if (value !== undefined && !Value.Check(schema, value)) {
+    if (value !== undefined && !Check(schema, value)) {
       const its = IS_SECRET.test(name) ? 'not as it has to be' : shown(value)
       throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${allowed}`)
     }

@@ -1,5 +1,5 @@
-import Value from 'typebox/value'
 import { RuleDocumentError } from '../errors.js'
+import { Check } from '../generated/typebox.js'
 import { Slices } from '../time/slices.js'
 import type { Fields } from './field-checks.js'
 import { DOCUMENT_FIELDS, DOCUMENT_VERSION, defaultsOf, type OverrideEntry, type RuleEntry } from './rule-document.js'
@@ -34,7 +34,7 @@ export async function checkDocument(document: unknown): Promise<CheckedDocument>
     const isKnown = Object.hasOwn(DOCUMENT_FIELDS, field) || field === RULES.place || field === OVERRIDES.place
     if (!isKnown) complain(field, 'does not exist: known are $schema, version, rules, overrides')
   }
-  if (!Value.Check(DOCUMENT_FIELDS.$schema, given.$schema ?? '')) complain('$schema', 'must be a text')
+  if (!Check(DOCUMENT_FIELDS.$schema, given.$schema ?? '')) complain('$schema', 'must be a text')
   if (given.rules === undefined && given.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
@@ -105,7 +105,7 @@ function checkEntry<Entry, Identity extends keyof Entry>(
     if (!isKnown) errors.set(field, `does not exist: known are ${Object.keys(properties).join(', ')}`)
   }
   for (const [field, schema] of Object.entries(properties)) {
-    const isAllowed = errors.has(field) || Value.Check(schema, fields[field])
+    const isAllowed = errors.has(field) || Check(schema, fields[field])
     if (!isAllowed) errors.set(field, `${JSON.stringify(fields[field])} is not what rules.schema.json allows`)
   }
   for (const [field, message] of errors) complain(`${place}.${field}`, message)

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
-import Format from 'typebox/format'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
+import { IsDateTime } from '../generated/typebox.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
@@ -162,7 +162,7 @@ function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: numbe
 /** Not every text that JavaScript reads: it makes March of the 31st of February, and this machine's time of no zone. */
 function parseExpiry(value: unknown): Date | null {
   if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && Format.IsDateTime(value))
+  const isGiven = value instanceof Date || (typeof value === 'string' && IsDateTime(value))
   const moment = new Date(isGiven ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   if (year >= 1 && year <= 9_999) return moment

@@ -1,5 +1,5 @@
 /** The file of `ratelimit rules export`: what is in it, once, for the checks, the types and the JSON Schema. */
-import Type from 'typebox'
+import { Type } from '../generated/typebox.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { MAX_PATTERN_LENGTH } from './field-checks.js'
 import { MAX_CLIENT_LENGTH, MAX_EFFECT_LENGTH, MAX_NOTE_LENGTH } from './override.js'

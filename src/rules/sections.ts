@@ -1,7 +1,7 @@
 /** The two lists of a rule document, and the tables behind them. */
-import type Type from 'typebox'
-import Value from 'typebox/value'
+
 import type { FieldErrors } from '../errors.js'
+import { Check, type Type } from '../generated/typebox.js'
 import type { Fields } from './field-checks.js'
 import { normalOverride, overrideErrors } from './override.js'
 import { normalRule, ruleErrors } from './rule.js'
@@ -51,7 +51,7 @@ export const RULES: Section<RuleEntry, 'name'> = {
   identify: ({ name }) => ({ name }),
   errors: (fields) => ruleErrors(fields, 'new'),
   normal: normalRule,
-  isEntry: (fields) => Value.Check(RULE_ENTRY, fields),
+  isEntry: (fields) => Check(RULE_ENTRY, fields),
   hasExpired: () => false,
   order: (a, b) => b.priority - a.priority || compareTexts(a.name, b.name),
 }
@@ -74,7 +74,7 @@ export const OVERRIDES: Section<OverrideEntry, 'client' | 'pathPattern'> = {
   // An expiry that is past is no mistake here: the file has grown old, and the entry is left out.
   errors: (fields) => overrideErrors(fields, 'new', Number.NEGATIVE_INFINITY),
   normal: normalEntry,
-  isEntry: (fields) => Value.Check(OVERRIDE_ENTRY, fields),
+  isEntry: (fields) => Check(OVERRIDE_ENTRY, fields),
   hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
   order: (a, b) => compareTexts(a.client, b.client) || compareTexts(a.pathPattern, b.pathPattern),
 }
