@@ -1,7 +1,8 @@
 /**
  * Part of every build: generates the Prisma clients, and bundles what this package takes of Prisma's runtime, of its
- * drivers' adapters and of AdminJS's adapter for Prisma. So none of these is installed with this package, `@prisma/client`
- * (72 MB, of which a server runs a twentieth) above all, and the host's own Prisma may be of any version.
+ * drivers' adapters, of AdminJS's adapter for Prisma and of TypeBox. So nothing of Prisma is installed with this
+ * package, `@prisma/client` (72 MB, of which a server runs a twentieth) above all, and the host's own Prisma may be of
+ * any version.
  */
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -15,6 +16,7 @@ const RUNTIME = join(PACKAGES, '@prisma', 'client', 'runtime')
 const CLIENTS = join(PACKAGE_ROOT, 'src', 'db', 'generated')
 const PRISMA = join(CLIENTS, 'prisma')
 const ADMIN = join(PACKAGE_ROOT, 'admin', 'generated')
+const SCHEMAS = join(PACKAGE_ROOT, 'src', 'generated')
 const PROVIDERS = ['sqlite', 'postgresql'] as const
 
 /** Prisma's adapter opens files with the driver that this package chooses: two in one process would break file locks. */
@@ -23,6 +25,12 @@ const ONE_SQLITE_DRIVER = replace(
   `import { openSqliteFile } from '../../sqlite-driver.js'
    export default function Database(path, options) { return openSqliteFile(path, options) }`,
 )
+
+/** TypeBox is 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
+const TYPEBOX = `export { default as Type } from 'typebox'
+export { Check } from 'typebox/value'
+export { IsDateTime } from 'typebox/format'
+`
 
 /** The adapter looks into the client of a host for enums, of which this package has none. */
 const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
@@ -156,6 +164,12 @@ async function bundlePrisma(): Promise<void> {
   }
 }
 
+async function bundleTypebox(): Promise<void> {
+  await mkdir(SCHEMAS, { recursive: true })
+  await writeFile(join(SCHEMAS, 'typebox.d.ts'), TYPEBOX)
+  await writeLicenses(SCHEMAS, await bundle(TYPEBOX, join(SCHEMAS, 'typebox.js'), []))
+}
+
 async function bundleAdminAdapter(): Promise<void> {
   await mkdir(ADMIN, { recursive: true })
   const packages = await bundle(
@@ -174,4 +188,4 @@ async function bundleAdminAdapter(): Promise<void> {
   for (const name of ['Property.d.ts', 'types.d.ts']) await copyTypes(join(types, name), join(ADMIN, name), names)
 }
 
-await Promise.all([...PROVIDERS.map(generateClient), bundlePrisma(), bundleAdminAdapter()])
+await Promise.all([...PROVIDERS.map(generateClient), bundlePrisma(), bundleTypebox(), bundleAdminAdapter()])

@@ -1,27 +1,24 @@
 /**
  * Runs the tests: all of `test/`, or the files given as arguments.
  *
- * Built, as `npm test` does it, it runs the built tests, which start in half the time. Through a loader (`node --import
+ * Built, as `npm test` does it, it runs the built tests, which load in half the time. Through a loader (`node --import
  * tsx scripts/run-tests.ts`) it runs the sources, which Node 20's `node --test` does not find. The environment (`CI`,
- * `TEST_POSTGRES_URL`, …) and the options of Node are handed on to the process of every file.
+ * `TEST_POSTGRES_URL`, …) and the options of Node are handed on to every process of tests.
  */
-import { readdirSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { extname, join, resolve } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
+import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
-/** Longer than the slowest file takes; one that hangs must not hang everything. */
-const TIMEOUT_MS = 180_000
-
-/** The fields that passed and failed tests have in common. */
-interface Outcome {
-  readonly name: string
-  readonly nesting: number
-  readonly file?: string | undefined
-  readonly todo?: string | boolean | undefined
-}
+/** Most files wait for a server or a database now and then: two at least. */
+const PROCESSES = Math.max(2, availableParallelism())
+/** At most so many files share a process: loading the package takes longer than most files do. */
+const FILES_PER_PROCESS = 8
+/** Several times what the slowest process takes on a busy machine; one that hangs must not hang everything. */
+const TIMEOUT_MS = 900_000
 
 function findTests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -31,9 +28,28 @@ function findTests(folder: string): string[] {
     .map((name) => join(folder, name))
 }
 
-/** Node reports a file without tests as one test, which passed. */
-function isFileWithoutTests({ name, nesting, file }: Outcome): boolean {
-  return nesting === 0 && file !== undefined && resolve(name) === resolve(file)
+/** A module that runs files one after the other, once all are loaded. What has the name of a file precedes its tests. */
+function sourceOfGroup(files: readonly string[]): string {
+  const modules = files.map((name) => ({ name, url: pathToFileURL(resolve(name)).href }))
+  return `import { before, describe, test } from 'node:test'
+let start
+before(() => new Promise((resolve) => { start = resolve }))
+for (const { name, url } of ${JSON.stringify(modules)}) {
+  describe(name, () => undefined)
+  await import(url).catch((error) => test('loads', () => { throw error }))
+}
+start()
+`
+}
+
+/** Writes a module for every group of files. */
+function writeGroups(folder: string, files: readonly string[]): string[] {
+  const size = Math.min(FILES_PER_PROCESS, Math.ceil(files.length / PROCESSES))
+  return Array.from({ length: Math.ceil(files.length / size) }, (_, index) => {
+    const path = join(folder, `group-${index + 1}.mjs`)
+    writeFileSync(path, sourceOfGroup(files.slice(index * size, (index + 1) * size)))
+    return path
+  })
 }
 
 /** What a file of the sources was built into. */
@@ -44,24 +60,43 @@ function builtFile(name: string): string {
 const isBuilt = ENDING === '.js'
 const named = process.argv.slice(2).map((name) => (isBuilt ? builtFile(name) : name))
 const files = named.length > 0 ? named : findTests(isBuilt ? join('dist', 'test') : 'test')
+const folder = mkdtempSync(join(tmpdir(), 'ratelimit-test-groups-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 let testsRun = 0
+let testsOfFile = 0
+let file: string | undefined
 
 function fail(reason: string): void {
   process.exitCode = 1
   process.stderr.write(`${reason}\n`)
 }
 
-// A file is a process, and most of them wait for a server or a database now and then: two at least.
-const tests = run({ files, concurrency: Math.max(2, availableParallelism()), timeout: TIMEOUT_MS })
-tests.on('test:pass', (outcome) => {
-  if (isFileWithoutTests(outcome)) fail(`${outcome.name} holds no test`)
-  else testsRun++
-})
+/** Counts what was reported: the name of a file, then its tests. */
+function count({ name, nesting }: { readonly name: string; readonly nesting: number }): void {
+  if (nesting > 0 || !files.includes(name)) {
+    testsOfFile++
+    return
+  }
+  endFile()
+  file = name
+}
+
+function endFile(): void {
+  if (file !== undefined && testsOfFile === 0) fail(`${file} holds no test`)
+  testsRun += testsOfFile
+  testsOfFile = 0
+}
+
+// No test needs what a crash of the server would lose. Its commits would wait for the disk for longer than they take.
+process.env.PGOPTIONS ??= '-c synchronous_commit=off'
+const tests = run({ files: writeGroups(folder, files), concurrency: PROCESSES, timeout: TIMEOUT_MS })
+tests.on('test:pass', count)
 tests.on('test:fail', (outcome) => {
-  testsRun++
+  count(outcome)
   if (!outcome.todo) process.exitCode = 1
 })
 tests.on('end', () => {
+  endFile()
   if (testsRun === 0) fail('No test ran')
 })
 tests.compose(new spec()).pipe(process.stdout)

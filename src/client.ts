@@ -11,6 +11,8 @@ export interface ClientOptions {
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
   readonly clock?: Clock | undefined
+  /** Whether a server may log events and read reports of a SQLite file on threads of their own; true unless given. */
+  readonly threads?: boolean | undefined
 }
 
 /**
@@ -19,8 +21,8 @@ export interface ClientOptions {
  *
  * It opens the database with the first query. `$disconnect()` closes it.
  */
-export function createRateLimitClient({ database: url, schema, clock = systemClock }: ClientOptions = {}) {
-  const database = new Database(url, schema)
+export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
+  const database = new Database(url, schema, threads)
   return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
 }
 
@@ -49,12 +51,18 @@ export interface OpenDatabase {
 
 function extendClient(generated: GeneratedClient, database: Database, clock: Clock) {
   let ruleWrites = 0
-  function ruleWritten(): void {
+  async function ruleWritten(isCommitted: boolean): Promise<void> {
     ruleWrites++
-    for (const listener of database.ruleListeners) listener()
+    if (isCommitted) await database.rulesChanged()
   }
   const underWay = new Set<Promise<unknown>>()
-  const writes = { changed: ruleWritten, underWay, now: () => clock.now() }
+  function whenReady<T>(query: () => Promise<T>): Promise<T> {
+    return database.explained(async () => {
+      await database.ready()
+      return query()
+    })
+  }
+  const writes = { changed: ruleWritten, underWay, whenReady, now: () => clock.now() }
   const client = withCheckedWrites(generated, writes).$extends({
     name: 'fastify-smart-ratelimit',
     result: {
@@ -77,13 +85,6 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
         cleanupOld: (options?: RetentionOptions) => cleanupOldEvents(database, clock, options),
       },
     },
-    query: {
-      $allOperations: ({ args, query }) =>
-        database.explained(async () => {
-          await database.ready()
-          return query(args)
-        }),
-    },
     client: {
       async $connect() {
         // The file is created and migrated on this package's own connection, also when Prisma's is opened first.
@@ -97,14 +98,14 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
   })
 
-  // Others can read what a transaction wrote only after its commit: they are told once more then.
+  // What an interactive transaction wrote is in force after its commit.
   async function transaction(...parameters: unknown[]): Promise<unknown> {
     await database.ready()
     const writesBefore = ruleWrites
     try {
       return await Reflect.apply(client.$transaction, client, parameters)
     } finally {
-      if (ruleWrites !== writesBefore) ruleWritten()
+      if (ruleWrites !== writesBefore) await database.rulesChanged()
     }
   }
   const withTransaction = new Proxy(client, {

@@ -5,9 +5,8 @@ import { type Clock, MINUTE_MS } from './clock.js'
 import type { EventLog } from './events/event-log.js'
 import { checkHealth, type Health, type Look } from './health/health.js'
 import { databaseLook, eventLogLook, mailLook, redisLook, scheduleLook } from './health/looks.js'
-import type { Snapshots } from './parts.js'
 import { jobNames } from './parts-schedule.js'
-import type { Snapshot } from './rules/snapshot.js'
+import type { CurrentSnapshot } from './rules/current-snapshot.js'
 import { JobLeases } from './schedule/job-leases.js'
 import type { Settings } from './settings/resolve.js'
 import { RedisStore } from './stores/redis-store.js'
@@ -19,8 +18,7 @@ const MAIL_INTERVAL_MS = MINUTE_MS
 interface HealthParts {
   readonly opened: OpenDatabase
   readonly store: Store
-  readonly snapshots: Snapshots
-  readonly snapshot: (nowMs: number) => Snapshot | Promise<Snapshot>
+  readonly current: CurrentSnapshot
   readonly events: EventLog
 }
 
@@ -56,11 +54,11 @@ export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule
 }
 
 /** The rules that requests are decided by, which are read no more often than for these. */
-function cachedRulesLook({ snapshots, snapshot }: HealthParts, clock: Clock): Look {
+function cachedRulesLook({ current }: HealthParts, clock: Clock): Look {
   return async () => {
-    const { rules } = (await snapshot(clock.now())).rules
+    const { rules } = (await current.at(clock.now())).rules
     const count = `${rules.length} active rule(s)`
-    if (snapshots.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
+    if (current.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
     return count
   }
 }

@@ -3,22 +3,22 @@ import { SECOND_MS } from './clock.js'
 import type { EventLog } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { AppReadings } from './metrics/shared-readings.js'
-import type { Snapshots } from './parts.js'
+import type { CurrentSnapshot } from './rules/current-snapshot.js'
 import type { Settings } from './settings/resolve.js'
 
 interface ReadParts {
   readonly limiter: Limiter
   readonly events: EventLog
-  readonly snapshots: Snapshots
+  readonly current: CurrentSnapshot
 }
 
 /** Without events, or rules, there are no figures of them. */
-export function createReadings(settings: Settings, { limiter, events, snapshots }: ReadParts): AppReadings {
+export function createReadings(settings: Settings, { limiter, events, current }: ReadParts): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
     ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
-    ...(settings.useDynamicRules ? readingsOfRules(settings, snapshots) : {}),
+    ...(settings.useDynamicRules ? readingsOfRules(settings, current) : {}),
   }
 }
 
@@ -30,14 +30,14 @@ function readingsOfEvents(events: EventLog): AppReadings {
   }
 }
 
-function readingsOfRules({ clock }: Settings, snapshots: Snapshots): AppReadings {
+function readingsOfRules({ clock }: Settings, current: CurrentSnapshot): AppReadings {
   return {
-    rulesActive: () => snapshots.lastGood().rules.rules.length,
+    rulesActive: () => current.lastGood().rules.rules.length,
     rulesAgeSeconds: () => {
-      const { readAtMs } = snapshots
+      const { seenAtMs } = current
       // The clock may have been set back.
-      return readAtMs === undefined ? undefined : Math.max(0, clock.now() - readAtMs) / SECOND_MS
+      return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS
     },
-    overridesActive: () => snapshots.lastGood().overrides.size,
+    overridesActive: () => current.lastGood().overrides.size,
   }
 }

@@ -2,16 +2,13 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsOf } from './analytics/analytics.js'
 import type { OpenDatabase } from './client.js'
-import { readRevision } from './db/revision.js'
-import { RevisionPoll } from './db/revision-poll.js'
 import { insertEventsSql } from './events/event.js'
 import { EventLog } from './events/event-log.js'
 import { createRoutedPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter/limiter.js'
+import { CurrentSnapshot } from './rules/current-snapshot.js'
 import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
-import { emptySnapshot, type Snapshot, SnapshotReader } from './rules/snapshot.js'
-import { SnapshotCache } from './rules/snapshot-cache.js'
 import type { Settings } from './settings/resolve.js'
 import { DatabaseStore } from './stores/database-store.js'
 import { newEntry } from './stores/memory-entry.js'
@@ -19,6 +16,7 @@ import { MemoryStore } from './stores/memory-store.js'
 import { RedisStore } from './stores/redis-store.js'
 import { StateSweep } from './stores/state-sweep.js'
 import type { Store } from './stores/store.js'
+import { Poll } from './time/poll.js'
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
   if (typeof backend === 'object') return backend
@@ -44,9 +42,16 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
 }
 
 /** Makes a process notice that another one reset a counter. */
-function createRefusalsPoll(settings: Settings, store: Store, changed: () => void): RevisionPoll | undefined {
+function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
   const { resets } = store
-  return resets && createPoll(settings, () => resets.call(store), changed)
+  if (resets === undefined) return undefined
+  let known: number | undefined
+  async function look(): Promise<void> {
+    const counted = await resets?.call(store)
+    if (counted !== known) changed()
+    known = counted
+  }
+  return new Poll({ look, now: () => clock.now(), timeoutMs: storeTimeoutMs })
 }
 
 /**
@@ -60,49 +65,14 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   return createStoreLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
 }
 
-export type Snapshots = SnapshotCache<Snapshot>
-
-export function createSnapshots(
-  settings: Settings,
+export function createCurrentSnapshot(
+  { clock, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
-): { snapshots: Snapshots; reader: SnapshotReader } {
-  const ttlMs = settings.ruleCacheTimeoutMs
-  const reader = new SnapshotReader({ database, router, ttlMs, now: () => settings.clock.now() })
-  const snapshots = new SnapshotCache<Snapshot>({
-    empty: emptySnapshot(router),
-    load: (onRows) => reader.load(onRows),
-    ttlMs,
-    timeoutMs: settings.storeTimeoutMs,
-    log,
-  })
-  return { snapshots, reader }
-}
-
-/** Makes this process notice what others change. */
-export function createRevisionPoll(settings: Settings, { database }: OpenDatabase, changed: () => void): RevisionPoll {
-  return createPoll(settings, () => readRevision(database, 'rules'), changed)
-}
-
-function createPoll(settings: Settings, read: () => Promise<number>, changed: () => void): RevisionPoll {
-  return new RevisionPoll({ read, changed, now: () => settings.clock.now(), timeoutMs: settings.storeTimeoutMs })
-}
-
-/** What is in force for a request: at once, unless this process has not looked at the database for too long. */
-export function createCurrent(
-  snapshots: Snapshots,
-  poll: RevisionPoll,
-): (nowMs: number) => Snapshot | Promise<Snapshot> {
-  return function current(nowMs) {
-    const polled = poll.fresh(nowMs)
-    if (polled === undefined) return snapshots.current(nowMs)
-    return polled.then((inTime) => {
-      const snapshot = snapshots.current(nowMs)
-      // A request that has waited for a database that hangs does not wait for it again.
-      return inTime ? snapshot : snapshots.lastGood()
-    })
-  }
+): CurrentSnapshot {
+  const now = () => clock.now()
+  return new CurrentSnapshot({ database, router, ttlMs: ruleCacheTimeoutMs, timeoutMs: storeTimeoutMs, now, log })
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {

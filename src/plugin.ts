@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from './client.js'
-import type { RevisionPoll } from './db/revision-poll.js'
 import { warnAboutNode20 } from './db/sqlite-driver.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
@@ -17,12 +16,10 @@ import { attachInternals } from './internals.js'
 import { openMetrics } from './metrics/open-metrics.js'
 import type { RateLimitOptions } from './options.js'
 import {
-  createCurrent,
+  createCurrentSnapshot,
   createEventLog,
   createReports,
-  createRevisionPoll,
   createRulePreview,
-  createSnapshots,
   createStaffLimiter,
   createStateSweep,
   createStore,
@@ -34,6 +31,7 @@ import { createHealth, needsDatabase } from './parts-health.js'
 import { createReadings } from './parts-metrics.js'
 import { createScheduler } from './parts-schedule.js'
 import { prepareDatabase } from './prepare-database.js'
+import type { CurrentSnapshot } from './rules/current-snapshot.js'
 import { exportRules, importRules } from './rules/exchange.js'
 import { listChanges, revertChange } from './rules/history.js'
 import { resolveSettings } from './settings/resolve.js'
@@ -43,7 +41,7 @@ import { RedisStore } from './stores/redis-store.js'
 
 /** How long closing waits for the last events, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
-/** How long starting waits for the rules, in milliseconds. */
+/** How long starting waits for the rules, in milliseconds: thousands are read before the first request. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
@@ -59,25 +57,23 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const settings = resolveSettings(options, process.env)
   const metrics = settings.enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
+  if (settings.enabled) opened.database.useThreads({ logsEvents: settings.logEvents !== false })
   const router = routerOptionsOf(app)
   const store = createStore(settings, opened)
   const limiter = createStoreLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log)
-  const { snapshots, reader } = createSnapshots(settings, opened, router, app.log)
-  const changed = () => snapshots.invalidate()
-  const poll = createRevisionPoll(settings, opened, changed)
-  const snapshot = createCurrent(snapshots, poll)
+  const current = createCurrentSnapshot(settings, opened, router, app.log)
   const events = createEventLog(settings, opened, app.log)
   const scopes = new CounterScopes()
-  const steps = createSteps({ app, settings, router, addresses, limiter, snapshot, events, scopes, metrics })
+  const steps = createSteps({ app, settings, router, addresses, limiter, current, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
   if (settings.enabled) {
     checkRouter()
     warnOfTrustedHops(app)
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
-    if (settings.useDynamicRules) app.addHook('onReady', () => warmUp(snapshots, settings.clock.now()))
+    if (settings.useDynamicRules) app.addHook('onReady', () => current.refresh(WARM_UP_TIMEOUT_MS))
     readPeers(app.server)
     app.addHook(settings.hook, steps.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))
@@ -87,18 +83,15 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     client: opened.client,
     store,
     analytics,
-    health: createHealth(settings, { opened, store, snapshots, snapshot, events }),
+    health: createHealth(settings, { opened, store, current, events }),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: {
-      invalidateCache: () => {
-        reader.expire()
-        changed()
-      },
+      invalidateCache: () => current.invalidate(),
       reload: async () => {
-        reader.expire()
-        return (await snapshots.reload(settings.clock.now())).rules.rules.length
+        await current.reload()
+        return current.lastGood().rules.rules.length
       },
-      active: async () => (await snapshot(settings.clock.now())).rules.rules,
+      active: async () => (await current.at(settings.clock.now())).rules.rules,
       export: () => exportRules(opened.database, settings.clock),
       import: (document, options) => importRules(opened.database, settings.clock, document, options),
       history: (name, options) => listChanges(opened.database, name, options),
@@ -112,7 +105,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
     reset: (key) =>
-      limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(snapshots.lastGood().overrides, key)]),
+      limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(current.lastGood().overrides, key)]),
   }
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, {
@@ -125,16 +118,16 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     countsByUser: (ruleName) => {
       const { key } = settings.middleware
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
-      return snapshots.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
+      return current.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
     clientAddress: (request) => addresses.client(request).key,
   })
   if (metrics !== undefined) {
-    const leave = metrics.join(createReadings(settings, { limiter, events, snapshots }))
+    const leave = metrics.join(createReadings(settings, { limiter, events, current }))
     // Hooks on closing run from the last to the first: by then the last events are written.
     app.addHook('onClose', async () => leave())
   }
-  connect(app, opened, changed, poll, events)
+  connect(app, opened, current, events)
   app.addHook('onClose', async () => {
     limiter.close()
     staffLimiter.close()
@@ -153,25 +146,15 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   }
 }
 
-/** Thousands of rules and overrides are read before the first request, unless the database is away. */
-async function warmUp(snapshots: { warm(nowMs: number): Promise<void> }, nowMs: number): Promise<void> {
-  await Promise.race([snapshots.warm(nowMs), delay(WARM_UP_TIMEOUT_MS, undefined, { ref: false })])
-}
-
 /** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
-function connect(
-  app: FastifyInstance,
-  opened: OpenDatabase,
-  changed: () => void,
-  poll: RevisionPoll,
-  events: EventLog,
-): void {
+function connect(app: FastifyInstance, opened: OpenDatabase, current: CurrentSnapshot, events: EventLog): void {
   const { ruleListeners, beforeReport } = opened.database
+  const changed = () => current.refresh()
   const flush = () => events.flush()
   ruleListeners.add(changed)
   beforeReport.add(flush)
   app.addHook('onClose', async () => {
-    poll.close()
+    current.close()
     await Promise.race([events.flush(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
     ruleListeners.delete(changed)
     beforeReport.delete(flush)

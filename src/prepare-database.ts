@@ -19,6 +19,8 @@ export async function prepareDatabase(database: Database, app: FastifyInstance):
   if (database.dialect.provider === 'sqlite') {
     await database.ready()
     warnOfExposure(sqlitePath(database.url), app.log)
+    // Opens it, on a thread where there shall be one, which takes longer than the first request should.
+    await database.query('SELECT 1')
     return
   }
   const report = createFaultReport(app.log)

@@ -30,6 +30,7 @@ import type { Check } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { Metrics } from './metrics/metrics.js'
 import { timedCheck } from './metrics/timed-check.js'
+import type { CurrentSnapshot } from './rules/current-snapshot.js'
 import type { ActiveOverride } from './rules/override-table.js'
 import type { ClientKind, Rule } from './rules/rule.js'
 import type { Snapshot } from './rules/snapshot.js'
@@ -43,8 +44,7 @@ export interface StepParts {
   readonly router: RouterOptions
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
-  /** What is in force at a moment. */
-  readonly snapshot: (nowMs: number) => Snapshot | Promise<Snapshot>
+  readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly scopes: CounterScopes
   readonly metrics: Metrics | undefined
@@ -180,13 +180,13 @@ function createLimit(parts: StepParts, options: KeyOptions, warnOfUsers: () => v
 }
 
 /** What is in force for a request. */
-function createInForce({ settings, snapshot }: StepParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+function createInForce({ settings, current }: StepParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()
     return inForce
   }
-  return (nowMs) => after(snapshot(nowMs), checkUsers)
+  return (nowMs) => after(current.at(nowMs), checkUsers)
 }
 
 /** What an override holds a request to. */

@@ -30,6 +30,7 @@ const LAYERS = [
   ['rules', 'stores', 'events'],
   ['db'],
   ['limiter', 'settings/setting'],
+  ['time'],
   ['clock', 'errors', 'package-root', 'readable-url', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms

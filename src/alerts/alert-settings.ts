@@ -1,6 +1,6 @@
-import Type from 'typebox'
 import { SECOND_MS } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
+import { Type } from '../generated/typebox.js'
 import { readableUrl } from '../readable-url.js'
 import {
   checkSettings,

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import Handlebars from 'handlebars'
 import { packagePath } from '../package-root.js'
 import { type AlertMessage, listed, listedKeys, sentenceOf, titleOf } from './message.js'
 
@@ -40,6 +39,7 @@ export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
 }
 
 async function readTemplates(): Promise<{ text: Render; html: Render }> {
+  const { default: Handlebars } = await import('handlebars')
   // An instance of its own: the helpers of a host must not reach the mails.
   const handlebars = Handlebars.create()
   const read = (name: string) => readFile(packagePath('templates', name), 'utf8')

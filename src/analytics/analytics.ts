@@ -64,6 +64,7 @@ export function createAnalytics({
 }: AnalyticsOptions = {}): Analytics & { close(): Promise<void> } {
   const settings = resolveAlertSettings(options)
   const opened = openDatabase(database, schema, clock)
+  opened.database.useThreads({ logsEvents: false })
   return { ...analyticsOf(opened.database, clock, { settings, log }), close: () => opened.close() }
 }
 

@@ -15,22 +15,39 @@ export class Database {
   readonly dialect: Dialect
   /** Run before every report, so that it sees what was just served. */
   readonly beforeReport = new Set<() => Promise<void>>()
-  /** Told after every write to the rule table through this package's client. */
-  readonly ruleListeners = new Set<() => void>()
+  /** Called after every write to rules or overrides through this process; the write resolves when all of these have. */
+  readonly ruleListeners = new Set<() => Promise<void> | void>()
   /** Called with the error of every query that fails because an operator has something to mend, as `isFault` says. */
   readonly faultListeners = new Set<(fault: Error) => void>()
   readonly #connection: SqlConnection
+  readonly #mayUseThreads: boolean
+  readonly #threads = { statements: false, reports: false }
   #ready: Promise<void> | undefined
   #lastReport: Promise<unknown> = Promise.resolve()
 
-  constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA) {
+  /** @param mayUseThreads whether `useThreads` has an effect */
+  constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA, mayUseThreads = true) {
     checkDatabaseUrl(url)
     this.url = url
     this.schema = schema
     const embedded = url.startsWith('file:')
     this.dialect = embedded ? sqliteDialect : postgresqlDialect(schema)
-    this.#connection = embedded ? createSqliteConnection(sqlitePath(url)) : createPostgresqlConnection(url, schema)
+    this.#mayUseThreads = mayUseThreads
+    this.#connection = embedded
+      ? createSqliteConnection(sqlitePath(url), this.#threads)
+      : createPostgresqlConnection(url, schema)
     if (!embedded) this.#ready = Promise.resolve()
+  }
+
+  /**
+   * Says, before the first query, that this process serves requests: SQLite reads its reports on a thread, and runs all
+   * its statements on another one where events are logged. The short ones of the limiter alone cost this thread no more
+   * than handing them over would; beside an event log the two would contend for the file.
+   */
+  useThreads({ logsEvents }: { readonly logsEvents: boolean }): void {
+    if (!this.#mayUseThreads) return
+    this.#threads.reports = true
+    this.#threads.statements ||= logsEvents
   }
 
   /** Resolves when the tables can be used, as far as that is this process's business. A failure is tried again. */
@@ -76,6 +93,10 @@ export class Database {
         `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
       )
     })
+  }
+
+  async rulesChanged(): Promise<void> {
+    await Promise.all([...this.ruleListeners].map((listener) => listener()))
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>

@@ -6,9 +6,9 @@
  * writer, again for what came meanwhile, and the writer is kept out for the little that is left.
  */
 import { parentPort, workerData } from 'node:worker_threads'
+import type { CheckpointedFile } from './sqlite-checkpoints.js'
 import { openSqliteFile } from './sqlite-driver.js'
 import { identityOf, rows } from './sqlite-file.js'
-import type { ThreadOptions } from './sqlite-worker.js'
 
 interface Checkpoint {
   /** Pages in the log, and how many of them are copied; -1 where the file has no log. */
@@ -21,7 +21,7 @@ const PATIENCE_MS = 10
 
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
-const { path, identity }: ThreadOptions = workerData
+const { path, identity }: CheckpointedFile = workerData
 if (identityOf(path) !== identity) throw new Error(`${path} is another file now`)
 const database = openSqliteFile(path, { timeout: PATIENCE_MS })
 const beside = database.prepare('PRAGMA wal_checkpoint(PASSIVE)')

@@ -1,5 +1,4 @@
 import type { Worker } from 'node:worker_threads'
-import type { ThreadOptions } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -7,6 +6,12 @@ import { startWorker } from './worker.js'
  * writes the same pages of its indexes again and again, and the longer the log, the fewer of them are copied.
  */
 export const ROWS_PER_CHECKPOINT = 20_000
+
+/** The file, and what `identityOf` it was when the writer opened it. */
+export interface CheckpointedFile {
+  readonly path: string
+  readonly identity: string
+}
 
 export interface Checkpoints {
   /** Rows were written. */
@@ -20,7 +25,7 @@ export interface Checkpoints {
  *
  * @param working is told whether the thread does its work; while it does not, somebody else has to
  */
-export function createCheckpoints(file: ThreadOptions, working: (isWorking: boolean) => void): Checkpoints {
+export function createCheckpoints(file: CheckpointedFile, working: (isWorking: boolean) => void): Checkpoints {
   let worker: Worker | undefined
   let isBusy = false
   let written = 0

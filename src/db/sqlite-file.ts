@@ -9,7 +9,7 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  */
 export const CHECKPOINT_PAGES = 8_000
 
-/** One connection to a file, opened by the first statement; on the thread that makes it. */
+/** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'close'>
 
 /** What tells a file from another one that has taken its place. */
@@ -18,26 +18,19 @@ export function identityOf(path: string): string {
   return `${dev}:${ino}`
 }
 
-export function createSqliteFile(path: string): SqliteFile & { identity(): string | undefined } {
+/** A connection whose statements run on the thread that opened it. */
+export interface SqliteFileHere extends SqliteFile {
+  /** What `identityOf` the file was when it was opened. */
+  readonly identity: string
+}
+
+/** Opens a file on this thread. Another process may just be switching it to write-ahead mode. */
+export async function openHere(path: string): Promise<SqliteFileHere> {
+  const { database, identity } = await whileBusy(() => ({ database: openSqlite(path), identity: identityOf(path) }))
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
-  let connection: Promise<SqliteDatabase> | undefined
-  let identity: string | undefined
 
-  // A failed opening (another process may just be switching the file to write-ahead mode) is tried again next time.
-  function open(): Promise<SqliteDatabase> {
-    connection ??= whileBusy(() => {
-      const database = openSqlite(path)
-      identity = identityOf(path)
-      return database
-    }).catch((error: unknown) => {
-      connection = undefined
-      throw error
-    })
-    return connection
-  }
-
-  function prepare(database: SqliteDatabase, sql: string): SqliteStatement {
+  function prepare(sql: string): SqliteStatement {
     let statement = statements.get(sql)
     if (statement === undefined) {
       statement = database.prepare(sql)
@@ -47,23 +40,18 @@ export function createSqliteFile(path: string): SqliteFile & { identity(): strin
   }
 
   return {
-    identity: () => identity,
+    identity,
 
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      const database = await open()
-      return line.run(database, () => rows<Row>(prepare(database, sql).all(named(parameters))))
+      return line.run(database, () => rows<Row>(prepare(sql).all(named(parameters))))
     },
 
     async execute(sql, parameters = []) {
-      const database = await open()
-      return line.run(database, () => prepare(database, sql).run(named(parameters)).changes)
+      return line.run(database, () => prepare(sql).run(named(parameters)).changes)
     },
 
     async close() {
-      const opened = await connection?.catch(() => undefined)
-      statements.clear()
-      connection = undefined
-      opened?.close()
+      database.close()
     },
   }
 }

@@ -10,52 +10,45 @@ import { startWorker } from './worker.js'
  */
 export const CLOSE_TIMEOUT_MS = 5_000
 
-export interface SqliteThread extends SqliteFile {
-  isOnline(): boolean
-}
-
 interface Waiting {
   resolve(answer: string | number): void
   reject(error: Error): void
 }
 
 /**
- * A connection to a file on a thread of its own: the driver is synchronous, and the server has better things to do.
+ * Opens a file on a thread of its own: the driver is synchronous, and the server has better things to do. The thread
+ * keeps no process alive but while statements are under way.
  *
- * It keeps no process alive but while statements are under way.
- *
- * @param ended is told when the thread is no more, and whether it was ever ready: it crashed, it could not start (the
- * file is another one now, or the host's bundler left the worker out), or it was closed
- * @throws where the process may start no thread
+ * @param crashed is called when the thread ends later, and not because it was closed
+ * @throws where the process may start no thread, where the file cannot be opened, and where the host's bundler left the
+ * worker out
  */
-export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolean) => void): SqliteThread {
-  const worker = startWorker('sqlite-worker', file)
+export async function openOnThread(options: ThreadOptions, crashed: () => void): Promise<SqliteFile> {
+  const worker = startWorker('sqlite-worker', options)
   const waiting = new Map<number, Waiting>()
   // The worker's own is 0.
   let lastId = 0
-  let isOnline = false
+  let isOpen = false
   let crash: unknown
   /** What all statements fail with once the thread is no more. */
   let end: Error | undefined
 
-  worker.unref()
   worker.on('error', (error) => {
     crash = error
   })
   const exited = new Promise<void>((resolve) => {
     worker.once('exit', () => {
-      const wasOnline = isOnline
-      isOnline = false
       end = new Error('The thread of the rate limit database ended', { cause: crash })
       fail(end)
-      ended(wasOnline)
+      if (isOpen) crashed()
       resolve()
     })
   })
   // Its first message says that it is ready.
-  worker.once('message', () => {
-    isOnline = true
-  })
+  await Promise.race([new Promise((resolve) => worker.once('message', resolve)), exited])
+  if (end !== undefined) throw end
+  isOpen = true
+  worker.unref()
   worker.on('message', (answered: Answered) => {
     const asked = waiting.get(answered.id)
     waiting.delete(answered.id)
@@ -94,8 +87,6 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
   }
 
   return {
-    isOnline: () => isOnline,
-
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []): Promise<Row[]> {
       return JSON.parse(String(await ask(sql, parameters, true)))
     },
@@ -105,9 +96,9 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     },
 
     async close() {
+      isOpen = false
       worker.ref()
-      if (isOnline) post(null)
-      else void worker.terminate()
+      post(null)
       await new Promise<void>((resolve) => {
         const bound = setTimeout(() => {
           abandon()

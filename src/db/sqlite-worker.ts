@@ -3,14 +3,12 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { SqlValue } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
 import { sqliteCodeOf } from './sqlite-driver.js'
-import { CHECKPOINT_PAGES, createSqliteFile, identityOf } from './sqlite-file.js'
+import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
 
-/** The file, and what `identityOf` it was when the process opened it. */
 export interface ThreadOptions {
   readonly path: string
-  readonly identity: string
-  /** Nothing is written, so that the write-ahead log is somebody else's business. */
-  readonly onlyReads?: true
+  /** The thread writes nothing, and leaves the write-ahead log alone. */
+  readonly onlyReads: boolean
 }
 
 /** A statement to run, or null to close. */
@@ -39,14 +37,10 @@ const READY = 0
 
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
-const { path, identity, onlyReads }: ThreadOptions = workerData
-// A file that was deleted or replaced meanwhile is used on by who has it open: the counters must not begin afresh.
-// Asked before it is opened, lest the other one be touched, and of what was opened, since it may be replaced in between.
-const file = createSqliteFile(path)
-if (identityOf(path) === identity) await file.query('PRAGMA schema_version')
-if (file.identity() !== identity) throw new Error(`${path} is another file now`)
+const { path, onlyReads }: ThreadOptions = workerData
+const file = await openHere(path)
 
-const checkpoints = createCheckpoints({ path, identity }, (isWorking) => {
+const checkpoints = createCheckpoints({ path, identity: file.identity }, (isWorking) => {
   const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES
   void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
 })

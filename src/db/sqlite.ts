@@ -1,11 +1,10 @@
 import { fileURLToPath } from 'node:url'
-import type { Dialect, SqlConnection, Steps } from './dialect.js'
+import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
-import { openSqlite } from './sqlite-file.js'
-import { createSqliteReports } from './sqlite-reports.js'
-import { createSqliteStatements } from './sqlite-statements.js'
-import { inTransaction, runOnce } from './sqlite-transaction.js'
+import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
+import { openOnThread } from './sqlite-thread.js'
+import type { ThreadOptions } from './sqlite-worker.js'
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
@@ -46,15 +45,28 @@ export function sqlitePath(url: string): string {
   return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
 }
 
-export function createSqliteConnection(path: string): SqlConnection {
-  const statements = createSqliteStatements(path)
-  const reports = createSqliteReports(path)
+/** What has a thread of its own; each is asked when its connection is opened. */
+export interface SqliteThreads {
+  readonly statements: boolean
+  readonly reports: boolean
+}
+
+export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
+  const statements = createOpener({ path, onlyReads: false }, () => threads.statements)
+  // A transaction that waits between its queries would take other writes along: so reports have their own connection.
+  const reports = createOpener({ path, onlyReads: true }, () => threads.reports)
+  let lastReport: Promise<unknown> = Promise.resolve()
 
   return {
-    query: statements.query,
-    execute: statements.execute,
+    query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
+    execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
 
-    snapshot: reports.snapshot,
+    /** One after the other: the connection has one transaction. */
+    snapshot(read) {
+      const reading = lastReport.then(() => reports.use((file) => readSnapshot(file, read)))
+      lastReport = reading.catch(() => undefined)
+      return reading
+    },
 
     // There is one writer of the file at a time, so this locks all tables.
     async locked(_tables, work) {
@@ -70,7 +82,7 @@ export function createSqliteConnection(path: string): SqlConnection {
     async exclusively(migrate) {
       const database = await whileBusy(() => openSqlite(path))
       try {
-        return await inTransaction(database, 'BEGIN IMMEDIATE', (query) =>
+        return await inTransaction(database, (query) =>
           migrate(query, async (sql) => {
             database.exec(sql)
           }),
@@ -84,6 +96,75 @@ export function createSqliteConnection(path: string): SqlConnection {
       await Promise.all([statements.close(), reports.close()])
     },
   }
+}
+
+/**
+ * Opens a connection when it is first needed, and again after a failure: the file could not be opened, or the thread
+ * crashed. Where no thread can start, the connection is on this one.
+ */
+function createOpener(options: ThreadOptions, hasThread: () => boolean) {
+  let opening: Promise<SqliteFile> | undefined
+  let opened: SqliteFile | undefined
+
+  function open(): Promise<SqliteFile> {
+    const forget = () => {
+      if (opening === mine) opening = opened = undefined
+    }
+    const onThisThread = (): Promise<SqliteFile> => openHere(options.path)
+    const mine = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
+    opening = mine
+    mine.then((file) => {
+      if (opening === mine) opened = file
+    }, forget)
+    return mine
+  }
+
+  return {
+    /** Waits only where the connection is not open yet. */
+    use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
+      if (opened !== undefined) return work(opened)
+      return (opening ?? open()).then(work)
+    },
+
+    async close() {
+      const closing = opening
+      opening = opened = undefined
+      const file = await closing?.catch(() => undefined)
+      await file?.close()
+    },
+  }
+}
+
+async function readSnapshot<T>(file: SqliteFile, read: (query: Query) => Promise<T>): Promise<T> {
+  await file.execute('BEGIN')
+  try {
+    return await read(file.query)
+  } finally {
+    // There is nothing to commit. A thread that is no more has failed a query already.
+    await file.execute('ROLLBACK').catch(() => undefined)
+  }
+}
+
+/** Runs `work` in one transaction. */
+async function inTransaction<T>(database: SqliteDatabase, work: (query: Query) => Promise<T>): Promise<T> {
+  await whileBusy(() => database.exec('BEGIN IMMEDIATE'))
+  try {
+    const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
+      rows<Row>(runOnce(database, sql, parameters)),
+    )
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+function runOnce(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
+  const statement = database.prepare(sql)
+  if (statement.reader) return statement.all(named(parameters))
+  statement.run(named(parameters))
+  return []
 }
 
 /** Takes the steps at once, so that nothing else of this process runs in between. */

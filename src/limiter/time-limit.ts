@@ -1,6 +1,6 @@
+import { patientTimeout } from '../time/patient-timeout.js'
 import type { Check, Decision } from './algorithm.js'
 import type { BatchStore } from './limiter.js'
-import { patientTimeout } from './patient-timeout.js'
 
 /** A store that never answers is asked no more while so many batches are without an answer. */
 const MAX_UNANSWERED = 8

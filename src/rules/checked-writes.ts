@@ -1,9 +1,9 @@
 import type { GeneratedClient } from '../db/client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import { changeToken, currentActor } from './actor.js'
-import { clientBeside } from './client-beside.js'
+import { clientBeside, interactiveTransaction } from './client-beside.js'
 import { type Description, type Extent, spelled, type Values } from './description.js'
-import { Slices } from './slices.js'
 import { fieldsOf, merge, plainFields, type StoredRow, whereOf } from './write-args.js'
 
 /** A model whose every write is checked. */
@@ -26,8 +26,12 @@ interface Write {
 }
 
 export interface WriteOptions {
-  /** Told after every write. */
-  readonly changed: () => void
+  /**
+   * Called after every write, which resolves when that does.
+   *
+   * @param isCommitted false for a part of a transaction that goes on
+   */
+  readonly changed: (isCommitted: boolean) => Promise<void>
   /**
    * Has what still follows a write. Nobody else may know of it: a failed `$transaction([...])` does not wait for its
    * parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
@@ -42,7 +46,7 @@ const ASCRIBED = 500
 
 /**
  * The query extension of a model: all that is wrong with a write is told at once, and nothing is written then; what is
- * written says who did it; and `changed` is told afterwards.
+ * written says who did it; and `changed` is called afterwards.
  *
  * Raw SQL does not come this way: rows it writes are checked when they are read.
  */
@@ -86,12 +90,14 @@ export function checkedWrites(
     return rowsOf(beside).findUnique({ where: whereOf(args) as never })
   }
 
-  async function written(call: Write, args: object): Promise<unknown> {
+  async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
     try {
       // What an extension is called with is what it may call on; the types cannot say so for all models at once.
-      return await call.query(args as never)
+      const answer = await call.query(args as never)
+      await follow()
+      return answer
     } finally {
-      changed()
+      await changed(interactiveTransaction(call) === undefined)
     }
   }
 
@@ -149,18 +155,16 @@ export function checkedWrites(
   async function deleteOne(call: Write) {
     const beside = clientBeside(client, call)
     const row = await find(beside, call.args)
-    const answer = await written(call, call.args)
-    if (row !== null) await ascribe(beside, [row])
-    return answer
+    return written(call, call.args, async () => {
+      if (row !== null) await ascribe(beside, [row])
+    })
   }
 
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
     // The ids alone: raw SQL may have filled rows with what Prisma cannot read.
     const rows = await rowsOf(beside).findMany({ where: whereOf(call.args) as never, select: { id: true } })
-    const answer = await written(call, call.args)
-    await ascribe(beside, rows)
-    return answer
+    return written(call, call.args, () => ascribe(beside, rows))
   }
 
   /** A deleted row cannot carry who deleted it: that goes into the change which the trigger recorded. */

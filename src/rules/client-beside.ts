@@ -9,15 +9,24 @@ import type { GeneratedClient } from '../db/client.js'
  * ever for the transaction's locks
  */
 export function clientBeside(client: GeneratedClient, call: object): GeneratedClient {
-  const internal: unknown = Reflect.get(call, '__internalParams')
-  if (typeof internal !== 'object' || internal === null) throw unknownPrisma('__internalParams')
-  const transaction: unknown = Reflect.get(internal, 'transaction')
-  const isInteractive =
-    typeof transaction === 'object' && transaction !== null && Reflect.get(transaction, 'kind') === 'itx'
-  if (!isInteractive) return client
+  const transaction = interactiveTransaction(call)
+  if (transaction === undefined) return client
   const createItxClient: unknown = Reflect.get(client, '_createItxClient')
   if (typeof createItxClient !== 'function') throw unknownPrisma('_createItxClient')
   return createItxClient.call(client, transaction)
+}
+
+/**
+ * The interactive transaction that a write is part of: until its end no other reads what it writes.
+ *
+ * @throws Error as `clientBeside` does
+ */
+export function interactiveTransaction(call: object): object | undefined {
+  const internal: unknown = Reflect.get(call, '__internalParams')
+  if (typeof internal !== 'object' || internal === null) throw unknownPrisma('__internalParams')
+  const transaction: unknown = Reflect.get(internal, 'transaction')
+  if (typeof transaction !== 'object' || transaction === null) return undefined
+  return Reflect.get(transaction, 'kind') === 'itx' ? transaction : undefined
 }
 
 function unknownPrisma(missing: string): Error {

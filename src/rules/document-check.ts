@@ -1,4 +1,5 @@
 import { RuleDocumentError } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import {
   type Description,
   defaultsOf,
@@ -11,7 +12,6 @@ import {
 import { OVERRIDES, type OverrideEntry } from './override.js'
 import { RULES, type RuleEntry } from './rule.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
-import { Slices } from './slices.js'
 
 /** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
 export interface CheckedDocument {

@@ -88,9 +88,7 @@ export async function importRules(
 
   if (dryRun) return resultOf(await database.report((query) => takeSteps(query, compare())), expired, false)
   const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
-  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) {
-    for (const listener of database.ruleListeners) listener()
-  }
+  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
   return resultOf(compared, expired, true)
 }
 

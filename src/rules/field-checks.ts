@@ -1,5 +1,5 @@
 /** Reads the values of single fields. An error's message goes beside the field. */
-import Format from 'typebox/format'
+import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import type { Field } from './description.js'
 import { checkPatternSyntax } from './pattern.js'
@@ -64,7 +64,7 @@ export function checkAlgorithm(value: unknown): Algorithm {
  */
 export function parseMoment(value: unknown): number | null {
   if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && Format.IsDateTime(value))
+  const isGiven = value instanceof Date || (typeof value === 'string' && IsDateTime(value))
   const moment = new Date(isGiven ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   if (year >= 1 && year <= 9_999) return moment.getTime()

@@ -1,21 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
-import { Freshness } from '../db/freshness.js'
 import { messageOf } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import { enforcedColumns, enforcedFields } from './description.js'
 import type { RejectedRow } from './load-reports.js'
 import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
 import { OverrideSet } from './override-set.js'
 import type { ActiveOverride } from './override-table.js'
 import type { PathOptions } from './rule-set.js'
-import { Slices } from './slices.js'
-
-export interface OverrideReaderOptions {
-  readonly dialect: Dialect
-  readonly router: PathOptions
-  /** How long changes alone are read before the whole table is read again, in milliseconds. */
-  readonly ttlMs: number
-}
 
 /** Rows read at once: so few that a synchronous driver holds no request up. */
 const PAGE_SIZE = 1_000
@@ -47,7 +39,7 @@ const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
  * Reading changes nothing: `apply` makes the next set of all that was read.
  */
 export class OverrideReader {
-  readonly #options: OverrideReaderOptions
+  readonly #dialect: Dialect
   #set: OverrideSet
   readonly #rows = new Map<number, StoredRow>()
   readonly #rejected = new Map<number, RejectedRow>()
@@ -55,12 +47,12 @@ export class OverrideReader {
   #read = new Map<number, StoredRow | null>()
   #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
   #nextPassed = this.#passed
-  /** Of the whole table as it was read: changes alone bring it up to date. */
-  readonly #freshness = new Freshness()
+  /** Changes alone do not bring what is known up to date. */
+  #isExpired = true
 
-  constructor(options: OverrideReaderOptions) {
-    this.#options = options
-    this.#set = OverrideSet.empty(options.router)
+  constructor(dialect: Dialect, router: PathOptions) {
+    this.#dialect = dialect
+    this.#set = OverrideSet.empty(router)
   }
 
   /** The rows that the set leaves out. */
@@ -68,9 +60,9 @@ export class OverrideReader {
     return [...this.#rejected.values()]
   }
 
-  /** The next `readTable` reads the table, however young what is known is. */
+  /** The next `readTable` reads the table, whatever is known. */
   expire(): void {
-    this.#freshness.end()
+    this.#isExpired = true
   }
 
   /**
@@ -80,7 +72,7 @@ export class OverrideReader {
    * @param onRows called when the first of many rows are there, and what is left is mostly work for this process
    */
   async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
-    if (this.#freshness.covers(nowMs)) return
+    if (!this.#isExpired) return
     const passed = await this.#passAll(query)
     const read = new Map<number, StoredRow | null>()
     const found = new Set<number>()
@@ -104,7 +96,7 @@ export class OverrideReader {
     this.#read = read
     this.#passed = passed
     this.#nextPassed = passed
-    this.#freshness.start(nowMs, this.#options.ttlMs)
+    this.#isExpired = false
   }
 
   /**
@@ -113,7 +105,7 @@ export class OverrideReader {
    * @returns false where that may not be all that changed: the next `readTable` reads the table then
    */
   async readChanges(query: Query): Promise<boolean> {
-    const { table } = this.#options.dialect
+    const { table } = this.#dialect
     const { afterId, untilId, count } = this.#passed
     const changes = await query<StoredRow & { changeId: number; entity: string; rowId: number }>(
       `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${COLUMNS}
@@ -155,7 +147,7 @@ export class OverrideReader {
 
   async #passAll(query: Query): Promise<PassedChanges> {
     const [newest] = await query<{ id: number | null }>(
-      `SELECT MAX(id) AS id FROM ${this.#options.dialect.table('rate_limit_change')}`,
+      `SELECT MAX(id) AS id FROM ${this.#dialect.table('rate_limit_change')}`,
     )
     const untilId = (newest?.id ?? 0) - OVERLAP
     const afterId = untilId - COUNTED
@@ -164,14 +156,14 @@ export class OverrideReader {
 
   async #countChanges(query: Query, afterId: number, untilId: number): Promise<number> {
     const [counted] = await query<{ count: number }>(
-      `SELECT COUNT(*) AS count FROM ${this.#options.dialect.table('rate_limit_change')} WHERE id > $1 AND id <= $2`,
+      `SELECT COUNT(*) AS count FROM ${this.#dialect.table('rate_limit_change')} WHERE id > $1 AND id <= $2`,
       [afterId, untilId],
     )
     return counted?.count ?? 0
   }
 
   #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredRow[]> {
-    const { table, fromMs } = this.#options.dialect
+    const { table, fromMs } = this.#dialect
     return query<StoredRow>(
       `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry
        WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})

@@ -1,10 +1,10 @@
+import { Slices } from '../time/slices.js'
 import { networksMeet } from './network-table.js'
 import type { OverrideClient } from './override.js'
 import { type ActiveOverride, OverrideTable } from './override-table.js'
 import { PathPatterns } from './path-patterns.js'
 import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
 import type { PathOptions } from './rule-set.js'
-import { Slices } from './slices.js'
 
 /** Overrides that changed, by the ids of their rows; null for one that is no more. */
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>

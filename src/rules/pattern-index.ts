@@ -1,9 +1,9 @@
+import { Slices } from '../time/slices.js'
 import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
 import { type Automaton, compileGroup, FEW, type Group, grouped, keyOf, type PlacedPattern } from './pattern-group.js'
 import { PART_LENGTH, PatternParts } from './pattern-parts.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
-import { Slices } from './slices.js'
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {

@@ -1,7 +1,7 @@
 import type { Dialect, Query } from '../db/dialect.js'
+import { Slices } from '../time/slices.js'
 import { readChanges, SPREAD_MS } from './preview-history.js'
 import { type ClientKind, parseClientKind } from './rule.js'
-import { Slices } from './slices.js'
 
 /** Answers how a rule told clients apart when it recorded an event; undefined where nobody knows any more. */
 export type KindAt = (ruleName: string, timestampMs: number) => ClientKind | undefined

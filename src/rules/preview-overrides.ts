@@ -33,7 +33,7 @@ export async function readOverrides(
   router: PathOptions,
   nowMs: number,
 ): Promise<PreviewOverrides> {
-  const reader = new OverrideReader({ dialect, router, ttlMs: 0 })
+  const reader = new OverrideReader(dialect, router)
   await reader.readTable(query, nowMs)
   const set = await reader.apply()
   const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')

@@ -1,8 +1,8 @@
 import type { Dialect, Query } from '../db/dialect.js'
+import { Slices } from '../time/slices.js'
 import { enforcedColumns } from './description.js'
 import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
 import { readChanges } from './preview-history.js'
-import { Slices } from './slices.js'
 
 /**
  * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is

@@ -4,6 +4,7 @@ import type { Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
+import { Slices } from '../time/slices.js'
 import { parseCandidate } from './preview-candidate.js'
 import { createClientReader } from './preview-clients.js'
 import { eventPages, oldestEventMs } from './preview-events.js'
@@ -15,7 +16,6 @@ import { describePreview, type RulePreview } from './preview-report.js'
 import type { Rule, RuleCandidate } from './rule.js'
 import { loadActiveRules } from './rule-repository.js'
 import { type PathOptions, RuleSet } from './rule-set.js'
-import { Slices } from './slices.js'
 
 export interface PreviewOptions {
   /** How far back to look: a number of hours, 1 to 720; 24 unless given. */

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
 import { messageOf } from '../errors.js'
+import { Slices } from '../time/slices.js'
 import { enforcedColumns } from './description.js'
 import type { RejectedRow } from './load-reports.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
-import { Slices } from './slices.js'
 
 /** Rows read at once: so few that a synchronous driver holds no request up. */
 const PAGE_SIZE = 1_000

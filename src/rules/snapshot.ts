@@ -18,13 +18,18 @@ export interface Snapshot {
 export interface SnapshotReaderOptions {
   readonly database: Database
   readonly router: PathOptions
-  /** How long changed overrides alone are read before all of them are read again, in milliseconds. */
+  /** How long only what changed is read before all is read again, in milliseconds. */
   readonly ttlMs: number
   readonly now: () => number
 }
 
 /** Where something is written during each of so many tries, all is read in one transaction. */
 const TRIES = 3
+
+interface RowsOfRevision {
+  readonly rows: readonly StoredRule[]
+  readonly revision: number | undefined
+}
 
 /** What is in force before the tables were read. */
 export function emptySnapshot(router: PathOptions): Snapshot {
@@ -40,36 +45,60 @@ export class SnapshotReader {
   readonly #overrides: OverrideReader
   #rules: LoadedRules | undefined
   #snapshot: Snapshot
+  /** The revision that the snapshot is of; undefined where there is none. */
+  #revision: number | undefined
+  /** When all was last read. */
+  #readAtMs = Number.NaN
   #lastLoad: Promise<unknown> = Promise.resolve()
 
   constructor(options: SnapshotReaderOptions) {
-    const { database, router, ttlMs } = options
+    const { database, router } = options
     this.#options = options
-    this.#overrides = new OverrideReader({ dialect: database.dialect, router, ttlMs })
+    this.#overrides = new OverrideReader(database.dialect, router)
     this.#snapshot = emptySnapshot(router)
   }
 
   /**
    * Returns the snapshot of now, which is the one of before where nothing changed.
    *
-   * @param onRows called when the tables have answered, or the first of many rows are there: what is left is mostly work
-   * for this process
+   * @param answered called when the tables have answered, or the first of many rows are there: what is left is mostly
+   * work for this process
    */
-  load(onRows: () => void = () => undefined): Promise<Snapshot> {
-    const load = this.#lastLoad.then(() => this.#load(onRows))
+  load(answered: () => void = () => undefined): Promise<Snapshot> {
+    const load = this.#lastLoad.then(() => this.#load(answered))
     this.#lastLoad = load.catch(() => undefined)
     return load
   }
 
   /** The next load reads the whole tables. */
   expire(): void {
-    this.#overrides.expire()
+    this.#readAtMs = Number.NaN
   }
 
-  async #load(onRows: () => void): Promise<Snapshot> {
+  async #load(answered: () => void): Promise<Snapshot> {
+    const { now, ttlMs } = this.#options
+    const nowMs = now()
+    const revision = await this.#readRevision()
+    const isYoung = nowMs >= this.#readAtMs && nowMs < this.#readAtMs + ttlMs
+    if (isYoung && revision === this.#revision) return this.#snapshot
+    if (!isYoung) {
+      this.#overrides.expire()
+      this.#readAtMs = nowMs
+    }
+    try {
+      this.#revision = await this.#replaceSnapshot(revision, answered)
+    } catch (error) {
+      this.expire()
+      throw error
+    }
+    return this.#snapshot
+  }
+
+  /** @returns the revision that the snapshot is of */
+  async #replaceSnapshot(asked: number | undefined, answered: () => void): Promise<number | undefined> {
     const { router } = this.#options
-    const rows = await this.#read(onRows)
-    onRows()
+    const { rows, revision } = await this.#read(asked, answered)
+    answered()
     const overrides = await this.#overrides.apply()
     const loaded = await parseRules(rows, this.#rules)
     const known = this.#snapshot
@@ -78,32 +107,37 @@ export class SnapshotReader {
       this.#rules = loaded
       this.#snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
     }
-    return this.#snapshot
+    return revision
   }
 
   /** Reads the rules, and what changed of the overrides, as they are at one moment. */
-  async #read(onRows: () => void): Promise<readonly StoredRule[]> {
+  async #read(asked: number | undefined, answered: () => void): Promise<RowsOfRevision> {
     const { database } = this.#options
-    for (let tries = 0; tries < TRIES; tries++) {
-      // Without the table of revisions only a transaction shows one moment.
-      const revision = await readRevision(database, 'rules').catch(() => undefined)
-      if (revision === undefined) break
-      const rows = await this.#readOnce(database.query, onRows)
-      if (rows !== undefined && (await readRevision(database, 'rules')) === revision) return rows
+    let revision = asked
+    for (let tries = 0; tries < TRIES && revision !== undefined; tries++) {
+      const rows = await this.#readOnce(database.query, answered)
+      const after = await this.#readRevision()
+      if (rows !== undefined && after === revision) return { rows, revision }
+      revision = after
     }
     return database.snapshot(async (query) => {
       for (;;) {
-        const rows = await this.#readOnce(query, onRows)
-        if (rows !== undefined) return rows
+        const rows = await this.#readOnce(query, answered)
+        if (rows !== undefined) return { rows, revision }
       }
     })
   }
 
+  /** Undefined without the table of revisions, where only a transaction shows one moment. */
+  #readRevision(): Promise<number | undefined> {
+    return readRevision(this.#options.database, 'rules').catch(() => undefined)
+  }
+
   /** @returns undefined where not all changes could be followed */
-  async #readOnce(query: Query, onRows: () => void): Promise<readonly StoredRule[] | undefined> {
+  async #readOnce(query: Query, answered: () => void): Promise<readonly StoredRule[] | undefined> {
     const { database, now } = this.#options
-    await this.#overrides.readTable(query, now(), onRows)
-    const rows = await readRuleRows({ query, dialect: database.dialect }, onRows)
+    await this.#overrides.readTable(query, now(), answered)
+    const rows = await readRuleRows({ query, dialect: database.dialect }, answered)
     return (await this.#overrides.readChanges(query)) ? rows : undefined
   }
 }

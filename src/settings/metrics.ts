@@ -1,5 +1,5 @@
-import Type from 'typebox'
 import { InvalidSettingError } from '../errors.js'
+import { Type } from '../generated/typebox.js'
 import type { MetricsOptions } from '../metrics/targets.js'
 import { checkSettings, ensure, parseSettings, Reference, type SettingTable, shown } from './setting.js'
 

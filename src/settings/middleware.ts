@@ -1,6 +1,7 @@
 /** The settings of the limit of requests that no rule matches. */
-import Type from 'typebox'
+
 import { InvalidSettingError } from '../errors.js'
+import { Type } from '../generated/typebox.js'
 import { parseAddressList } from '../http/client-address.js'
 import { DEFAULT_RATE, type KeyFunction, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'

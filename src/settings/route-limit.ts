@@ -1,5 +1,5 @@
-import Type from 'typebox'
 import { InvalidSettingError } from '../errors.js'
+import { Type } from '../generated/typebox.js'
 import { checkCost } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { checkRate, MIDDLEWARE } from './middleware.js'

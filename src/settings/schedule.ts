@@ -1,6 +1,6 @@
-import Type from 'typebox'
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { InvalidSettingError } from '../errors.js'
+import { Type } from '../generated/typebox.js'
 import {
   JOB_NAMES,
   type JobName,

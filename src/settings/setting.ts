@@ -1,8 +1,7 @@
 /** How a setting is described, once, and what follows from its description. */
 import { inspect } from 'node:util'
-import Type from 'typebox'
-import Value from 'typebox/value'
 import { InvalidSettingError, messageOf } from '../errors.js'
+import { Check, Type } from '../generated/typebox.js'
 
 /** All that is known about a setting. */
 export interface Setting<Given = unknown> {
@@ -118,7 +117,7 @@ export function checkSettings(table: AnyTable, given: object, called: (name: str
       const known = Object.keys(table).join(', ')
       throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
     }
-    if (value !== undefined && !Value.Check(setting.schema, value)) {
+    if (value !== undefined && !Check(setting.schema, value)) {
       const its = setting.isSecret ? 'not as it has to be' : shown(value)
       throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${setting.allowed}`)
     }

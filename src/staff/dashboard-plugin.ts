@@ -3,7 +3,7 @@ import type { Clock } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
 import { internalsOf } from '../internals.js'
 import { createErrorHandler } from './error-page.js'
-import { type Pages, registerPages } from './pages.js'
+import type { Pages } from './pages.js'
 import { registerReportRoutes } from './report-routes.js'
 import { registerSignInRoutes } from './sign-in-routes.js'
 import type { StaffAccounts } from './staff-accounts.js'
@@ -39,6 +39,8 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   if (isStaff === undefined && accounts === undefined) {
     app.log.warn('dashboardPlugin has neither isStaff nor accounts: it refuses everybody')
   }
+  // The template engine is loaded where there are pages.
+  const { registerPages } = await import('./pages.js')
   const pages = await registerPages(app, templates, accounts !== undefined)
   app.setErrorHandler(createErrorHandler(pages, accounts !== undefined))
   app.addHook('onRequest', securityHeaders(pages))

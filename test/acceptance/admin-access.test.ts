@@ -39,7 +39,8 @@ forEachDatabase((provider) => {
     ['whoever forges a session', { cookie: forged }, {}],
     ['a customer', { 'x-user': 'customer' }, { admin: { isStaff: ({ headers }) => headers['x-user'] === 'staff' } }],
   ]
-  for (const [who, sent, options] of strangers) {
+  // What tells them apart is read from the request alone: on one database it is the same as on the other.
+  for (const [who, sent, options] of provider === 'sqlite' ? strangers : strangers.slice(0, 1)) {
     test(`${who} gets nothing from any route, by any method, and changes nothing`, async (t) => {
       const { request, routes, database, clock } = await startWithPanel(t, provider, options)
       await fillPanel(database)
@@ -50,7 +51,7 @@ forEachDatabase((provider) => {
       assert.ok(addresses.length > 150, `${addresses.length} addresses`)
 
       for (const address of addresses) {
-        for (const method of METHODS) {
+        const asked = METHODS.map(async (method) => {
           const headers = {
             ...sent,
             ...FROM_PANEL,
@@ -61,8 +62,9 @@ forEachDatabase((provider) => {
           const answer = await request(address, { method, headers, ...body })
           assert.ok([403, 404, 405, 429].includes(answer.status), `${method} ${address}: ${answer.status}`)
           assert.doesNotMatch(answer.text, SECRETS, `${method} ${address}`)
-          clock.advance(1_500)
-        }
+        })
+        await Promise.all(asked)
+        clock.advance(asked.length * 1_500)
       }
       assert.equal(await panelContents(database), before)
     })

@@ -1,8 +1,8 @@
 /** Operators work with the panel in a browser, and the API obeys them. */
 import assert from 'node:assert/strict'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
-import { chromiumMissing, openPage, PLAIN_HOST, widthOf } from '../support/browser.js'
+import { inChromium, openPage, PLAIN_HOST, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { PASSWORD } from '../support/staff-app.js'
@@ -10,7 +10,7 @@ import { PASSWORD } from '../support/staff-app.js'
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const OFFENDER = 'ip:203.0.113.7'
 
-/** A browser that is signed in, at the panel's first page. */
+/** A browser that is signed in, before its first page. */
 async function openPanel(t: TestContext, options: BrowserContextOptions = {}, host = '127.0.0.1') {
   const started = await startWithPanel(t, 'sqlite')
   const origin = `http://${host}:${started.port}`
@@ -22,12 +22,25 @@ async function openPanel(t: TestContext, options: BrowserContextOptions = {}, ho
     const { protocol, origin: asked } = new URL(request.url())
     if (protocol !== 'data:' && asked !== origin) outside.push(request.url())
   })
+  const { cookie } = await started.asStaff()
+  for (const pair of cookie.split('; ')) {
+    const [name = '', value = ''] = pair.split(/=(.*)/)
+    await page.context().addCookies([{ name, value, url: `${origin}/ops/`, httpOnly: true, sameSite: 'Strict' }])
+  }
+  return { ...started, origin, url, page, complaints, outside }
+}
+
+/** The same, signed in by the form, at the panel's first page. */
+async function signInToPanel(t: TestContext, host?: string) {
+  const opened = await openPanel(t, {}, host)
+  const { page, url } = opened
+  await page.context().clearCookies()
   await page.goto(url())
   await page.getByLabel('Name').fill('alice')
   await page.getByLabel('Password').fill(PASSWORD)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
-  return { ...started, origin, url, page, complaints, outside }
+  return opened
 }
 
 async function createRules(client: Awaited<ReturnType<typeof openPanel>>['database']['client'], ...names: string[]) {
@@ -52,9 +65,9 @@ async function told(page: Page, text: string | RegExp): Promise<void> {
   await page.locator('[data-css="notice"]').getByText(text).first().waitFor()
 }
 
-describe('in Chromium', { skip: chromiumMissing }, () => {
+inChromium(() => {
   test('a rule with a bad rate is refused beside the field; corrected and previewed, it is saved, and the API obeys it', async (t) => {
-    const { page, url, app, statuses, complaints, outside } = await openPanel(t)
+    const { page, url, app, statuses, complaints, outside } = await signInToPanel(t)
     await logEvents(app.smartRateLimit.client, {
       key: OFFENDER,
       path: '/api/orders',
@@ -166,7 +179,7 @@ describe('in Chromium', { skip: chromiumMissing }, () => {
 
   for (const host of ['127.0.0.1', PLAIN_HOST]) {
     test(`every button that changes something does so, ${host === PLAIN_HOST ? 'without' : 'with'} Sec-Fetch-Site`, async (t) => {
-      const { page, url, database } = await openPanel(t, {}, host)
+      const { page, url, database } = await signInToPanel(t, host)
       const { rateLimitRule: rules, rateLimitCounter: counters } = database.client
       await createRules(database.client, 'one', 'two', 'three', 'four')
       await rules.updateMany({ data: { isActive: false } })
@@ -368,7 +381,7 @@ describe('in Chromium', { skip: chromiumMissing }, () => {
   })
 
   test('after signing out, nothing of the panel is to be seen', async (t) => {
-    const { page, url } = await openPanel(t)
+    const { page, url } = await signInToPanel(t)
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('heading', { name: 'Sign in' }).waitFor()
     await page.goto(url('/resources/rules'))

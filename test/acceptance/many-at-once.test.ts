@@ -40,12 +40,14 @@ forEachDatabase((provider) => {
 
   test('200 clients at once with rules and events on issue at most 10 statements, the rules being read once', async (t) => {
     const database = await openDatabase(t, provider)
-    const { app } = await startApp(t, {
+    const { app, clock } = await startApp(t, {
       database,
       fastify: { trustProxy: true },
       plugin: { logEvents: true, useDynamicRules: true },
     })
     await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '^/', rate: '1/m' } })
+    await database.database.execute(`UPDATE ${database.database.dialect.table('rate_limit_rule')} SET rate = '2/m'`)
+    clock.advance(2_000)
     const count = countStatements()
     t.after(() => count.stop())
 

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyRequest } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
-import { Slices } from '../../src/rules/slices.js'
+import { Slices } from '../../src/time/slices.js'
 import { ERROR, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider, postgresqlMissing, type TestDatabase } from '../support/databases.js'
@@ -316,17 +316,18 @@ forEachDatabase((provider) => {
     const before = [200, 200, '1000']
     const after = [429, 429, '7']
     assert.deepEqual(await seen(), before)
-    await app.smartRateLimit.rules.import({
-      version: 1,
-      rules: [{ name: 'all', pathPattern: '^/', rate: '7/h' }],
-      overrides: [ALICE, BOB].map((ip) => ({ client: `ip:${ip}`, effect: 'deny' })),
-    })
 
     const paused = pauseAlways(t)
     let isRead = false
-    const reload = app.smartRateLimit.rules.reload().finally(() => {
-      isRead = true
-    })
+    const imported = app.smartRateLimit.rules
+      .import({
+        version: 1,
+        rules: [{ name: 'all', pathPattern: '^/', rate: '7/h' }],
+        overrides: [ALICE, BOB].map((ip) => ({ client: `ip:${ip}`, effect: 'deny' })),
+      })
+      .finally(() => {
+        isRead = true
+      })
     let pausesBefore = 0
     let isInForce = false
     for (;;) {
@@ -338,7 +339,7 @@ forEachDatabase((provider) => {
       assert.deepEqual(found, isInForce ? after : before)
       for (const goOn of paused.splice(0)) goOn()
     }
-    await reload
+    await imported
     assert.ok(pausesBefore > 2, `${pausesBefore} pauses`)
     assert.deepEqual(await seen(), after)
   })

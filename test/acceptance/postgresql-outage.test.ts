@@ -101,6 +101,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     const { request, proxy, clock, database, log } = await startBehindProxy(t, { useDynamicRules: true })
     const limitOf = async (path: string) => (await request(path)).headers['x-ratelimit-limit']
     await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '7/h' } })
+    clock.advance(2_000)
     assert.equal(await limitOf('/api/x'), '7')
 
     await proxy.switchOff()

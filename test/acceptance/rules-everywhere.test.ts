@@ -55,8 +55,8 @@ forEachDatabase((provider) => {
   })
 
   test('without traffic nothing is asked of the database', async (t) => {
-    const { limit } = await start(t, provider)
     t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { limit } = await start(t, provider)
     await limit()
     const count = countStatements()
     t.after(() => count.stop())

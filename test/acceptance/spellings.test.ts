@@ -51,7 +51,8 @@ const ROUTERS: readonly RouterFlags[] = Array.from({ length: 16 }, (_, bits) => 
 }))
 
 forEachDatabase((provider) => {
-  for (const routerOptions of ROUTERS) {
+  // Which spellings a rule covers is decided in the process: one combination proves that the other database has the rule.
+  for (const routerOptions of provider === 'sqlite' ? ROUTERS : ROUTERS.slice(0, 1)) {
     for (const place of ['routerOptions', 'the top level'] as const) {
       test(`with ${JSON.stringify(routerOptions)} at ${place}, ${SPELLINGS.length} spellings of /early meet its rule exactly when they reach it`, async (t) => {
         const { send } = await startWithRule(t, provider, place === 'routerOptions' ? { routerOptions } : routerOptions)

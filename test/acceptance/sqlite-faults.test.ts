@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
+import { createRateLimitClient } from '../../src/client.js'
 import { databaseOf } from '../../src/db/database.js'
 import { openSqliteFile } from '../../src/db/sqlite-driver.js'
-import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
@@ -14,14 +13,14 @@ import { startRequestStream } from '../support/request-stream.js'
 import { watchThreads } from '../support/threads.js'
 import { type Fault, proveFault } from '../support/three-apps.js'
 
-for (const [where, writes] of [
-  ['on the thread of the server', Number.POSITIVE_INFINITY],
-  ['on a thread of its own', 0],
+for (const [where, onThread] of [
+  ['on the thread of the server', false],
+  ['on a thread of its own', true],
 ] as const) {
   test(`a SQLite file in mid-load, ${where}: another process holds the write lock for long`, async (t) => {
     const { url, other } = await openFile(t)
 
-    await proveFaultAfter(writes, t, {
+    await proveFaultWhere(onThread, t, {
       url,
       begin: () => other.exec('BEGIN IMMEDIATE'),
       end: () => other.exec('COMMIT'),
@@ -35,7 +34,7 @@ for (const [where, writes] of [
     )
     const remake = schema.all().map((row) => String(Object(row).sql))
 
-    await proveFaultAfter(writes, t, {
+    await proveFaultWhere(onThread, t, {
       url,
       begin: () => other.exec('CREATE TABLE kept AS SELECT * FROM rate_limit_counter; DROP TABLE rate_limit_counter'),
       end: () => other.exec([...remake, 'INSERT INTO rate_limit_counter SELECT * FROM kept'].join(';')),
@@ -47,7 +46,7 @@ for (const [where, writes] of [
     // Room for one more page would end the outage now and then: the table gets no smaller while it lasts.
     other.exec('CREATE TABLE filler (bytes BLOB)')
 
-    await proveFaultAfter(writes, t, {
+    await proveFaultWhere(onThread, t, {
       url,
       async begin(apps) {
         // No less than there are.
@@ -93,24 +92,21 @@ test('a SQLite file that is deleted or replaced is used until the server ends: i
   }
 })
 
-/** Runs servers through a fault that leave their thread after so many writes: after none, or never. */
-async function proveFaultAfter(writes: number, t: TestContext, fault: Fault): Promise<void> {
+/** Runs servers through a fault whose statements run on a thread of their own, as where events are logged, or on theirs. */
+async function proveFaultWhere(onThread: boolean, t: TestContext, fault: Fault): Promise<void> {
   const threads = watchThreads(t)
-  const usual = beforeThread.writes
-  beforeThread.writes = writes
-  atEnd(t, () => {
-    beforeThread.writes = usual
-  })
   let count: StatementCount | undefined
 
   await proveFault(t, {
     ...fault,
+    connect() {
+      const client = createRateLimitClient({ database: fault.url })
+      atEnd(t, () => client.$disconnect())
+      databaseOf(client).useThreads({ logsEvents: onThread })
+      return client
+    },
     async begin(apps) {
-      await writeOnAll(apps, 'DELETE FROM rate_limit_staff_session WHERE false')
-      // This process is told of a new thread at its next turn.
-      await turn()
-      await Promise.all(threads.map(({ ready }) => ready))
-      assert.equal(threads.length, writes === 0 ? apps.length : 0)
+      assert.equal(threads.length, onThread ? apps.length : 0)
       await fault.begin(apps)
       count = countStatements()
     },
@@ -119,12 +115,7 @@ async function proveFaultAfter(writes: number, t: TestContext, fault: Fault): Pr
       await fault.end?.(apps)
     },
   })
-  assert.equal(count?.of('rate_limit_counter').length === 0, writes === 0)
-}
-
-/** Runs a write on the connections that the servers count on. */
-async function writeOnAll(apps: readonly TestApp[], sql: string): Promise<void> {
-  for (const { app } of apps) await databaseOf(app.smartRateLimit.client).execute(sql)
+  assert.equal(count?.of('rate_limit_counter').length === 0, onThread)
 }
 
 /** Sets how large the file may get, on the connections that the servers count on. */

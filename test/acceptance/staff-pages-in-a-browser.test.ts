@@ -1,9 +1,9 @@
 /** Staff open the pages in a browser: in any light, at any width, without a mouse and without JavaScript. */
 import assert from 'node:assert/strict'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import type { DashboardOptions, RateLimitOptions } from '../../src/index.js'
 import { staffAccounts } from '../../src/index.js'
-import { chromiumMissing, findFaults, focused, openPage, widthOf } from '../support/browser.js'
+import { findFaults, focused, inChromium, openPage, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { ACCOUNTS, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 
@@ -70,7 +70,7 @@ async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }:
   return { ...started, url: (path: string) => `${started.origin}${DASHBOARD}${path}` }
 }
 
-describe('in Chromium', { skip: chromiumMissing }, () => {
+inChromium(() => {
   for (const { name, path, ...scene } of SCENES) {
     test(`${name} is clean under axe-core in light and dark, fits a phone, and keeps to its policy`, async (t) => {
       const { url } = await start(t, scene)

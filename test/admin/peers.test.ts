@@ -28,7 +28,7 @@ function runPanel(t: TestContext, paths: readonly string[], options: ProgramOpti
 
 test('without one of its packages the panel is refused at start, with the remedy', async (t) => {
   for (const missing of ['adminjs', '@adminjs/fastify']) {
-    const { stdout } = await runPanel(t, [], { missing })
+    const { stdout } = await runPanel(t, [], { missing: [missing] })
     assert.match(
       stdout,
       new RegExp(

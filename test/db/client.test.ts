@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { createRateLimitClient } from '../../src/client.js'
+import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
 import { Database } from '../../src/db/database.js'
 import { RuleValidationError } from '../../src/errors.js'
 import { migrate } from '../../src/index.js'
@@ -14,6 +14,22 @@ import { forEachDatabase } from '../support/databases.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
 const EVENT = { key: 'ip:203.0.113.7', path: '/', method: 'GET', allowed: true, count: 3_000_000_000, limit: 5 }
+
+test('the first thing that a client does with a new file may be any write', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-'))
+  const deeds = [
+    (client: RateLimitClient) => client.rateLimitOverride.deleteMany(),
+    (client: RateLimitClient) => client.rateLimitRule.updateMany({ data: { rate: '1/m' } }),
+    (client: RateLimitClient) =>
+      client.rateLimitRule.upsert({ where: { name: 'api' }, create: RULE, update: { rate: '1/m' } }),
+  ]
+  for (const [index, deed] of deeds.entries()) {
+    const client = createRateLimitClient({ database: `file:${join(folder, `${index}.db`)}` })
+    atEnd(t, () => client.$disconnect())
+    await deed(client)
+  }
+  atEnd(t, () => rm(folder, { recursive: true }))
+})
 
 forEachDatabase((provider, open) => {
   describe('the client', () => {

@@ -1,4 +1,4 @@
-/** Statements on a SQLite file move to a thread of their own, which may crash, and which holds nothing up. */
+/** The statements of a server that logs events have a thread of their own, which may crash, and which holds nothing up. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { renameSync } from 'node:fs'
@@ -7,16 +7,16 @@ import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import workerThreads from 'node:worker_threads'
-import type { Database } from '../../src/db/database.js'
+import { createRateLimitClient } from '../../src/client.js'
+import { Database, databaseOf } from '../../src/db/database.js'
 import { openSqliteFile, sqliteCodeOf } from '../../src/db/sqlite-driver.js'
-import { beforeThread } from '../../src/db/sqlite-statements.js'
 import { CLOSE_TIMEOUT_MS } from '../../src/db/sqlite-thread.js'
 import { MissingTableError } from '../../src/errors.js'
 import { atEnd } from '../support/at-end.js'
 import { countStatements } from '../support/count-statements.js'
 import { openTestDatabase } from '../support/databases.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
-import { type StartedThread, watchThreads } from '../support/threads.js'
+import { watchThreads } from '../support/threads.js'
 
 const NO_CHANGE = 'DELETE FROM rate_limit_staff_session WHERE false'
 const run = promisify(execFile)
@@ -27,7 +27,7 @@ const PROCESS_TIMEOUT_MS = 150_000
 const LONG_STATEMENT = `WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000000)
   SELECT count(*) FROM counted`
 
-test('the statements of a busy server leave its thread, and what they answer stays the same', async (t) => {
+test('the statements of a server that logs events are not run on its thread, and answer the same', async (t) => {
   const { database } = await startThread(t)
   const count = countStatements()
   t.after(() => count.stop())
@@ -44,16 +44,33 @@ test('the statements of a busy server leave its thread, and what they answer sta
   assert.deepEqual(count.statements, [])
 })
 
-test('neither a short command nor the limiter alone starts a thread', async (t) => {
+test('neither a command nor the limiter alone starts a thread', async (t) => {
   const started = watchThreads(t)
-  const { database } = await open(t)
-  for (let place = 0; place < 50; place++) await database.execute(NO_CHANGE)
-  for (let place = 0; place < 1_000; place++) await database.query('SELECT 1')
+  const { url } = await openTestFile(t)
+  for (const server of [false, true]) {
+    const database = new Database(url)
+    atEnd(t, () => database.close())
+    if (server) database.useThreads({ logsEvents: false })
+    await database.execute(NO_CHANGE)
+    await database.query('SELECT 1')
+  }
 
   assert.equal(started.length, 0)
 })
 
-test('a process that may start no thread goes on without, and never tries again', async (t) => {
+test('whoever allows a client no threads gets none', async (t) => {
+  const started = watchThreads(t)
+  const client = createRateLimitClient({ database: (await openTestFile(t)).url, threads: false })
+  atEnd(t, () => client.$disconnect())
+  const database = databaseOf(client)
+  database.useThreads({ logsEvents: true })
+  await database.execute(NO_CHANGE)
+  await database.report((query) => query('SELECT 1'))
+
+  assert.equal(started.length, 0)
+})
+
+test('a process that may start no thread goes on without, and tries once', async (t) => {
   let tries = 0
   const worker = t.mock.method(workerThreads, 'Worker', function forbidden() {
     tries++
@@ -65,18 +82,23 @@ test('a process that may start no thread goes on without, and never tries again'
     syncBuiltinESMExports()
   })
   const { database } = await open(t)
-  const useForLong = async () => {
-    for (let place = 0; place < 2 * beforeThread.writes; place++) await database.execute(NO_CHANGE)
-  }
-  await useForLong()
-  await database.close()
-  await useForLong()
+  for (let place = 0; place < 3; place++) await database.execute(NO_CHANGE)
 
   assert.equal(tries, 1)
 })
 
+test('a process whose thread cannot start, since the host bundled it away, goes on without', async (t) => {
+  const started = watchThreads(t)
+  const { database } = await open(t)
+  process.once('worker', (worker) => void worker.terminate())
+  assert.deepEqual(await database.query('SELECT 1 AS one'), [{ one: 1 }])
+  assert.deepEqual(await database.query('SELECT 2 AS two'), [{ two: 2 }])
+
+  assert.equal(started.length, 1)
+})
+
 test('when the thread crashes the statements it had fail, and all later ones run', async (t) => {
-  const { database, thread, path } = await startThread(t)
+  const { database, thread, threads, path } = await startThread(t)
   const other = openSqliteFile(path)
   atEnd(t, () => other.close())
   other.exec('BEGIN IMMEDIATE')
@@ -85,20 +107,16 @@ test('when the thread crashes the statements it had fail, and all later ones run
   await stuck
   other.exec('COMMIT')
 
-  const next = await nextThread(database, watchThreads(t))
-  await next.ready
   assert.deepEqual(await database.query('SELECT 1 AS one'), [{ one: 1 }])
+  assert.equal(threads.length, 2)
 })
 
 test('when the thread of reports crashes in the midst of one, that one fails, and all later ones are read', async (t) => {
   const threads = watchThreads(t)
   const { database } = await open(t)
   const readOne = () => database.report((query) => query('SELECT 1 AS one'))
-  while (threads.length === 0) {
-    await readOne()
-    await turn()
-  }
-  await threads[0]?.ready
+  await readOne()
+  assert.equal(threads.length, 1)
   const broken = database.report(async (query) => {
     await query('SELECT 1')
     await threads[0]?.worker.terminate()
@@ -147,7 +165,7 @@ test('a thread that a statement holds up does not keep the database from closing
   await thread.exited
 })
 
-test('a file that is replaced when its thread has just become ready is used on by that', async (t) => {
+test('a file that is replaced is used on by the thread that has it open', async (t) => {
   const { database, path } = await startThread(t)
   for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, `${path}.old${suffix}`)
   await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
@@ -157,27 +175,13 @@ test('a file that is replaced when its thread has just become ready is used on b
   assert.deepEqual(old.prepare('SELECT id_hash FROM rate_limit_staff_session').all(), [{ id_hash: 'a' }])
 })
 
-test('a file that was replaced meanwhile is used on, by no new thread', async (t) => {
-  const { database, path } = await open(t)
-  await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
-  renameSync(path, `${path}.old`)
-  const { worker, exited } = await nextThread(database, watchThreads(t))
-  worker.ref()
-  await exited
-
-  assert.deepEqual(await database.query('SELECT id_hash FROM rate_limit_staff_session'), [{ id_hash: 'a' }])
-})
-
 test('a process that forgets to close the database ends all the same, and what it wrote is there', async (t) => {
   const { database } = await open(t)
   const script = `
     import { Database } from ${JSON.stringify(DATABASE)}
     const database = new Database(${JSON.stringify(database.url)})
-    const worker = new Promise((resolve) => process.once('worker', (worker) => worker.once('message', resolve)))
-    for (let place = 0; place < 500; place++) await database.execute(${JSON.stringify(NO_CHANGE)})
-    const keepAlive = setInterval(() => undefined, 1_000)
-    await worker
-    clearInterval(keepAlive)
+    database.useThreads({ logsEvents: true })
+    await database.execute(${JSON.stringify(NO_CHANGE)})
     void database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")`
   await run(process.execPath, [...LOADER, '--input-type=module', '--eval', script], {
     timeout: PROCESS_TIMEOUT_MS,
@@ -186,26 +190,27 @@ test('a process that forgets to close the database ends all the same, and what i
   assert.deepEqual(await database.query('SELECT id_hash FROM rate_limit_staff_session'), [{ id_hash: 'a' }])
 })
 
+async function openTestFile(t: TestContext) {
+  const { url, close } = await openTestDatabase('sqlite')
+  atEnd(t, close)
+  return { url, path: url.slice('file:'.length) }
+}
+
+/** The database of a server that logs events, not yet used. */
 async function open(t: TestContext) {
-  const opened = await openTestDatabase('sqlite')
-  atEnd(t, () => opened.close())
-  return { database: opened.database, path: opened.url.slice('file:'.length) }
+  const { url, path } = await openTestFile(t)
+  const database = new Database(url)
+  database.useThreads({ logsEvents: true })
+  atEnd(t, () => database.close())
+  return { database, path }
 }
 
-/** A database whose statements run on a thread already. */
+/** The same, whose statements have their thread already. */
 async function startThread(t: TestContext) {
+  const threads = watchThreads(t)
   const opened = await open(t)
-  const thread = await nextThread(opened.database, watchThreads(t))
-  await thread.ready
-  return { ...opened, thread }
-}
-
-/** Keeps the database in use until it has started a thread. */
-async function nextThread(database: Database, threads: readonly StartedThread[]): Promise<StartedThread> {
-  for (;;) {
-    await database.execute(NO_CHANGE)
-    await turn()
-    const [thread] = threads
-    if (thread !== undefined) return thread
-  }
+  await opened.database.execute(NO_CHANGE)
+  const [thread] = threads
+  assert.ok(thread !== undefined)
+  return { ...opened, thread, threads }
 }

@@ -10,7 +10,7 @@ import type { Store } from '../../src/stores/store.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const START_MS = 1_705_161_615_123
-const MEMORY_TRACES = 2_000
+const MEMORY_TRACES = 500
 const DATABASE_TRACES = 20
 /** Side by side, so that they wait for the database together. */
 const TRACES_AT_ONCE = 5

@@ -7,7 +7,7 @@ import { PatternIndex } from '../../src/rules/pattern-index.js'
 import { parseCandidate } from '../../src/rules/preview-candidate.js'
 import { requiredPrefix, requiredTexts } from '../../src/rules/required-text.js'
 import { type PathOptions, RuleSet } from '../../src/rules/rule-set.js'
-import { Slices } from '../../src/rules/slices.js'
+import { Slices } from '../../src/time/slices.js'
 
 const text = fc.string({ unit: fc.constantFrom('/', 'a', 'k', 's', 'K', 'S', 'b', '.', '-', '_'), maxLength: 5 })
 const piece = fc.constantFrom(

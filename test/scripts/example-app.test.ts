@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createRateLimitClient } from '../../src/client.js'
+import { portOf } from '../support/build-app.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 interface Running {
@@ -95,18 +97,19 @@ describe('the example app', () => {
   })
 
   test('a port in use is one line and status 1', async () => {
-    const { origin, stop } = await start()
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
     try {
-      const { port } = new URL(origin)
+      const port = portOf({ server: other })
       // Node 20 warns of itself.
-      const env = { PORT: port, NODE_NO_WARNINGS: '1' }
+      const env = { PORT: String(port), NODE_NO_WARNINGS: '1' }
       assert.deepEqual(await runScript('example-app', [], { cwd: folder, env }), {
         status: 1,
         stdout: '',
         stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
       })
     } finally {
-      await stop()
+      other.close()
     }
   })
 

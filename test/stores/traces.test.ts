@@ -11,9 +11,10 @@ import { openStore } from '../support/store-place.js'
 import { forEachStore } from '../support/stores.js'
 
 const STEPS = 50
-const MEMORY_TRACES = 1_000
-/** `TEST_TRACES` asks for more; a database or Redis takes ten to a hundred times as long as memory. */
-const SHARED_TRACES = Number(process.env.TEST_TRACES ?? 100)
+/** A trace is a hundred checks or so. `TEST_TRACES` asks for more traces. */
+const SHARED_TRACES = Number(process.env.TEST_TRACES ?? 30)
+/** A database or Redis takes ten to a hundred times as long as memory. */
+const MEMORY_TRACES = 10 * SHARED_TRACES
 /** As many traces at once as there are connections, so that they wait for the disk together. */
 const TRACES_AT_ONCE = 5
 const MAX_LIMIT = 2_147_483_647

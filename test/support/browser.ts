@@ -1,6 +1,6 @@
 /** Chromium without a window, for what only a browser can tell. */
 import { existsSync } from 'node:fs'
-import { after, type TestContext } from 'node:test'
+import { after, describe, type TestContext } from 'node:test'
 import axe from 'axe-core'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { atEnd } from './at-end.js'
@@ -22,11 +22,21 @@ const ARGUMENTS = [
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 
 /** Why Chromium is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
-export const chromiumMissing =
+const chromiumMissing =
   process.env.CI !== undefined || existsSync(EXECUTABLE) ? false : `no Chromium at ${EXECUTABLE} (CHROMIUM)`
 
 let launched: Promise<Browser> | undefined
-after(async () => (await launched)?.close())
+
+/** Declares tests that open pages; the browser closes after the last of them. */
+export function inChromium(declareTests: () => void): void {
+  describe('in Chromium', { skip: chromiumMissing }, () => {
+    after(async () => {
+      await (await launched)?.close()
+      launched = undefined
+    })
+    declareTests()
+  })
+}
 
 /** A page, and what its console complained about. The end of the test closes it. */
 export async function openPage(t: TestContext, options: BrowserContextOptions = {}) {

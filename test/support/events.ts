@@ -1,5 +1,6 @@
 import type { RateLimitClient } from '../../src/client.js'
-import type { RateLimitEvent } from '../../src/events/event.js'
+import { databaseOf } from '../../src/db/database.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
 
 /** A request that was let through, by no rule. */
 export const EVENT: RateLimitEvent = {
@@ -31,9 +32,10 @@ export async function logEvents(
   client: RateLimitClient,
   { key, allowed = 0, blocked = 0, path = '/', method = 'GET', ruleName = '', atMs }: LoggedEvents,
 ): Promise<void> {
-  await client.rateLimitEvent.createMany({
-    data: Array.from({ length: allowed + blocked }, (_, place) => ({
-      timestamp: new Date(atMs),
+  const rows = Array.from({ length: allowed + blocked }, (_, place) =>
+    eventValues({
+      ...EVENT,
+      timestampMs: atMs,
       key,
       ruleName,
       path,
@@ -42,6 +44,8 @@ export async function logEvents(
       count: place + 1,
       limit: allowed,
       clientIp: key.startsWith('ip:') ? key.slice('ip:'.length) : null,
-    })),
-  })
+    }),
+  )
+  const database = databaseOf(client)
+  await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
 }

@@ -11,10 +11,10 @@ import { LOADER, moduleUrl } from './modules.js'
 const run = promisify(execFile)
 const TIMEOUT_MS = 60_000
 
-/** A module that makes a package look as if it were not installed. */
-function without(name: string): string {
+/** A module that makes packages look as if they were not installed. */
+function without(names: readonly string[]): string {
   return replacing(
-    name,
+    names,
     `throw Object.assign(new Error("Cannot find package '" + specifier + "'"), { code: 'ERR_MODULE_NOT_FOUND' })`,
   )
 }
@@ -22,16 +22,16 @@ function without(name: string): string {
 /** A module that makes a package fail to import, since a dependency of its own is not installed. */
 function broken(name: string): string {
   return replacing(
-    name,
+    [name],
     `throw Object.assign(new Error("Cannot find package 'some-dependency' imported from " + specifier), { code: 'ERR_MODULE_NOT_FOUND' })`,
   )
 }
 
-/** @param instead what is done instead of finding the package */
-function replacing(name: string, instead: string): string {
+/** @param instead what is done instead of finding one of the packages */
+function replacing(names: readonly string[], instead: string): string {
   const hooks = `
     export async function resolve(specifier, context, next) {
-      if (specifier !== ${JSON.stringify(name)}) return next(specifier, context)
+      if (!${JSON.stringify(names)}.includes(specifier)) return next(specifier, context)
       ${instead}
     }
   `
@@ -45,10 +45,10 @@ function replacing(name: string, instead: string): string {
 /**
  * Runs an app with these settings, which answers one request and closes, in a process and a folder of its own.
  *
- * @param missing the package that is not to be found
+ * @param missing packages that are not to be found
  * @returns what it printed, which is the code and the message where it did not start, and the files that it left
  */
-export function runApp(t: TestContext, settings: object, missing?: string) {
+export function runApp(t: TestContext, settings: object, ...missing: readonly string[]) {
   const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
     import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
@@ -66,19 +66,23 @@ export function runApp(t: TestContext, settings: object, missing?: string) {
 }
 
 export interface ProgramOptions {
-  /** The package that is not to be found. */
-  readonly missing?: string | undefined
+  /** Packages that are not to be found. */
+  readonly missing?: readonly string[]
   /** The package that is found and fails to import. */
   readonly failing?: string | undefined
   readonly env?: NodeJS.ProcessEnv | undefined
 }
 
 /** @returns what it printed, and the files that it left in its working directory */
-export async function runProgram(t: TestContext, program: string, { missing, failing, env = {} }: ProgramOptions = {}) {
+export async function runProgram(
+  t: TestContext,
+  program: string,
+  { missing = [], failing, env = {} }: ProgramOptions = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-peers-'))
   atEnd(t, () => rm(folder, { recursive: true, force: true }))
   const imports = [
-    ...(missing === undefined ? [] : [without(missing)]),
+    ...(missing.length === 0 ? [] : [without(missing)]),
     ...(failing === undefined ? [] : [broken(failing)]),
   ]
   const args = [...LOADER, ...imports.flatMap((url) => ['--import', url])]

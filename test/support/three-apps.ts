@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { LogController } from 'fastify'
+import type { RateLimitClient } from '../../src/client.js'
 import { STORE_ERROR_ACTIONS, type StoreErrorAction } from '../../src/limiter/fallback.js'
 import { atEnd } from './at-end.js'
 import { captureLog, type LogLine, startApp, type TestApp, WARN } from './build-app.js'
@@ -41,6 +42,8 @@ export interface Fault {
   /** A URL of the database, as the servers see it. */
   readonly url: string
   readonly schema?: string
+  /** Makes a client for one of the servers, which otherwise has one of its own. */
+  readonly connect?: () => RateLimitClient
   /** Begins the fault, under these servers. */
   begin(apps: readonly TestApp[]): unknown
   /** Ends it; a fault without an end is over at once. */
@@ -110,7 +113,7 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
 async function startLoaded(
   t: TestContext,
   fallback: StoreErrorAction,
-  { url, schema }: Fault,
+  { url, schema, connect }: Fault,
   clock: FakeClock,
 ): Promise<LoadedApp> {
   const { stream: destination, log: lines } = captureLog()
@@ -122,8 +125,7 @@ async function startLoaded(
       logController: new LogController({ disableRequestLogging: true }),
     },
     plugin: {
-      database: url,
-      schema,
+      ...(connect === undefined ? { database: url, schema } : { database: connect() }),
       namespace: fallback,
       onStoreError: fallback,
       storeTimeoutMs: STORE_TIMEOUT_MS,
