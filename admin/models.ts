@@ -1,4 +1,5 @@
 /** The models as `@adminjs/prisma` needs them. */
+import type { RateLimitClient } from '../src/client.js'
 import type { Resource } from './generated/adminjs-prisma.js'
 
 type Model = ConstructorParameters<typeof Resource>[0]['model']
@@ -14,15 +15,7 @@ interface RuntimeField {
   readonly type: string
 }
 
-export type ModelName =
-  | 'RateLimitRule'
-  | 'RateLimitOverride'
-  | 'RateLimitEvent'
-  | 'RateLimitChange'
-  | 'RateLimitCounter'
-  | 'RateLimitSlidingWindow'
-  | 'RateLimitTokenBucket'
-  | 'RateLimitLeakyBucket'
+export type ModelName = Capitalize<keyof RateLimitClient & `rateLimit${string}`>
 
 /** What is nobody's business but the triggers' and the statements'. */
 const NOT_SHOWN = ['changedBy', 'asked', 'cost', 'admitted']
