@@ -1,8 +1,3 @@
-import { Database } from './db/database.js'
-import { rateLimitPlugin } from './plugin.js'
-
-export default rateLimitPlugin
-
 export type { AlertSettingOptions } from './alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './alerts/mailer.js'
 export type { Offender } from './alerts/offender.js'
@@ -11,7 +6,13 @@ export type { AlertLog, ChannelOutcome } from './alerts/tell.js'
 export type { WebhookFormat } from './alerts/webhook-format.js'
 export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
-export { type ClientOptions, createRateLimitClient, type RateLimitClient } from './client.js'
+export {
+  type ClientOptions,
+  createRateLimitClient,
+  type MigrateOptions,
+  migrate,
+  type RateLimitClient,
+} from './client.js'
 export type { Clock } from './clock.js'
 export type { RedisClient } from './db/redis.js'
 export {
@@ -19,12 +20,9 @@ export {
   InvalidRateError,
   InvalidSettingError,
   MissingTableError,
-  PathTooLongError,
-  RateLimitExceededError,
   RevertError,
   RuleDocumentError,
   RuleValidationError,
-  StoreUnavailableError,
   type WrongRow,
 } from './errors.js'
 export type { EventLogStats } from './events/event-log.js'
@@ -33,6 +31,7 @@ export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export type { Cost, RouteConfig } from './http/cost.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
+export { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from './http/refusal.js'
 export type { RateLimitUser, UserOf } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
@@ -44,6 +43,7 @@ export type {
   PrometheusRegistry,
 } from './metrics/targets.js'
 export type { MiddlewareOptions, RateLimitOptions } from './options.js'
+export { rateLimitPlugin, rateLimitPlugin as default } from './plugin.js'
 export { asActor } from './rules/actor.js'
 export type { Difference, FieldChanges } from './rules/difference.js'
 export type { ImportOptions, ImportResult } from './rules/exchange.js'
@@ -64,25 +64,3 @@ export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-stor
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'
 export type { Store } from './stores/store.js'
-export { rateLimitPlugin }
-
-/** Where `migrate` finds the tables. */
-export interface MigrateOptions {
-  /** `postgresql://…` or `file:…`; `file:./ratelimit.db` unless given. */
-  readonly database?: string | undefined
-  readonly schema?: string | undefined
-}
-
-/**
- * Brings a database to today's schema. It can be repeated, and be run by several processes at once.
- *
- * @returns the names of the migrations that were applied now
- */
-export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
-  const database = new Database(url, schema)
-  try {
-    return await database.migrate()
-  } finally {
-    await database.close()
-  }
-}

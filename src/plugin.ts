@@ -6,9 +6,10 @@ import type { RevisionPoll } from './db/revision-poll.js'
 import { warnAboutNode20 } from './db/sqlite-driver.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
-import { checkCost } from './http/cost.js'
+import { checkCost, type RouteConfig } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { warnOfScope } from './http/coverage.js'
+import { DECISION, keptDecision } from './http/on-request.js'
 import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { checkRouter } from './http/router-version.js'
@@ -41,6 +42,16 @@ import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
 import { RedisStore } from './stores/redis-store.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    smartRateLimit: SmartRateLimit
+  }
+  interface FastifyContextConfig {
+    /** `false` takes the route out of the limit, the event log and the headers; `{ cost: 5 }` makes requests cost more. */
+    smartRateLimit?: RouteConfig
+  }
+}
+
 /** How long closing waits for the last events, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
 /** How long starting waits for the rules, in milliseconds. */
@@ -72,6 +83,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const scopes = new CounterScopes()
   const steps = createSteps({ app, settings, router, addresses, limiter, snapshot, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
+  app.decorateRequest(DECISION, null)
   if (settings.enabled) {
     checkRouter()
     warnOfTrustedHops(app)
@@ -109,6 +121,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       }),
     },
     limit: steps.routeLimit,
+    decisionOf: keptDecision,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
     reset: (key) =>
