@@ -42,7 +42,7 @@ export async function migrate({ database: url, schema }: MigrateOptions = {}): P
 }
 
 /** The Prisma client that `createRateLimitClient` makes. */
-export type RateLimitClient = ReturnType<typeof extendClient>
+export type RateLimitClient = ReturnType<typeof createRateLimitClient>
 
 /** The database behind a URL, or behind a client, and a client for it. */
 export function openDatabase(

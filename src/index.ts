@@ -4,8 +4,13 @@ export type { Offender } from './alerts/offender.js'
 export type { AlertChannels, AlertOptions, AlertResult } from './alerts/send-alerts.js'
 export type { AlertLog, ChannelOutcome } from './alerts/tell.js'
 export type { WebhookFormat } from './alerts/webhook-format.js'
+export type { AlertableOffendersOptions } from './analytics/alertable-offenders.js'
 export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
+export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './analytics/offender-detail.js'
+export type { RuleHitCount } from './analytics/rule-hit-counts.js'
+export type { TrafficSummary } from './analytics/traffic-summary.js'
+export type { Coverage, RankingOptions, WindowOptions } from './analytics/window.js'
 export {
   type ClientOptions,
   createRateLimitClient,
@@ -19,6 +24,7 @@ export {
   type FieldErrors,
   InvalidRateError,
   InvalidSettingError,
+  type MessageErrorConstructor,
   MissingTableError,
   RevertError,
   RuleDocumentError,
@@ -29,15 +35,19 @@ export type { EventLogStats } from './events/event-log.js'
 export type { RetentionOptions } from './events/retention.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export type { Cost, RouteConfig } from './http/cost.js'
+export type { RequestFunction } from './http/guard.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
 export { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from './http/refusal.js'
 export type { RateLimitUser, UserOf } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
+export type { StoreErrorAction } from './limiter/fallback.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type {
   MetricsOptions,
+  OpenTelemetryCallback,
+  OpenTelemetryInstrumentOptions,
   OpenTelemetryMeter,
   OpenTelemetryMeterProvider,
   PrometheusRegistry,
@@ -51,15 +61,21 @@ export type { Change, ChangedFields, HistoryOptions } from './rules/history.js'
 export type { Preview, PreviewOptions } from './rules/preview.js'
 export type { RuleCandidate } from './rules/preview-candidate.js'
 export type { UncoveredReason } from './rules/preview-clients.js'
-export type { PreviewHour, PreviewKey, RulePreview } from './rules/preview-report.js'
+export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './rules/preview-report.js'
 export type { ClientKind, Rule } from './rules/rule.js'
 export type { OverrideEntry, RuleDocument, RuleEntry } from './rules/rule-document.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
 export type { SmartRateLimit } from './smart-rate-limit.js'
 export { type DashboardOptions, dashboardPlugin } from './staff/dashboard-plugin.js'
 export { hashPassword } from './staff/passwords.js'
-export { type StaffAccounts, type StaffAccountsOptions, staffAccounts } from './staff/staff-accounts.js'
+export {
+  type StaffAccounts,
+  type StaffAccountsOptions,
+  type StaffCredentials,
+  staffAccounts,
+} from './staff/staff-accounts.js'
 export type { IsStaff } from './staff/staff-guard.js'
+export type { StaffOptions } from './staff/staff-options.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from './client.js'
 import type { RevisionPoll } from './db/revision-poll.js'
@@ -58,7 +58,10 @@ const CLOSE_TIMEOUT_MS = 5_000
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin: FastifyPluginAsync<RateLimitOptions> = fp(registerRateLimit, {
+  fastify: '5.x',
+  name: 'fastify-smart-ratelimit',
+})
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
