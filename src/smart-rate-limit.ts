@@ -68,7 +68,7 @@ export interface SmartRateLimit {
    *
    * @throws InvalidSettingError for options that are wrong or unknown
    */
-  limit(options: RouteLimitOptions): onRequestHookHandler
+  limit(options: RouteLimitOptions): OmitThisParameter<onRequestHookHandler>
   /**
    * Returns what the hook or a limit of the route decided about a request: where several did, the decision of the one
    * that refused it, else the one with the least left, which the headers show too. With `block: false`, `allowed` false

@@ -18,12 +18,8 @@ function createRefusalError(code: string, statusCode: number): MessageErrorConst
   return createError(code, '%s', statusCode, Error, false)
 }
 
-const ExceededError = createRefusalError('FST_RATE_LIMIT_EXCEEDED', 429)
-const TooLongError = createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414)
-const UnavailableError = createRefusalError('FST_RATE_LIMIT_STORE_UNAVAILABLE', 503)
-
 /** The thrown 429 of a refused request. */
-export class RateLimitExceededError extends ExceededError {
+export class RateLimitExceededError extends createRefusalError('FST_RATE_LIMIT_EXCEEDED', 429) {
   constructor(
     message: string,
     readonly decision: Decision,
@@ -33,14 +29,14 @@ export class RateLimitExceededError extends ExceededError {
 }
 
 /** The thrown 414 of a path that is too long to be matched against the rules. */
-export class PathTooLongError extends TooLongError {
+export class PathTooLongError extends createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414) {
   constructor(readonly decision: Decision) {
     super('The path is too long')
   }
 }
 
 /** The thrown 503 of `onStoreError: 'deny'`. */
-export class StoreUnavailableError extends UnavailableError {
+export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_STORE_UNAVAILABLE', 503) {
   constructor(readonly decision: Decision) {
     super('Rate limit store unavailable, try again later')
   }

@@ -2,7 +2,12 @@
  * The types of the package as a host sees them. It is compiled, and never run: by `npm run test:types` against the
  * build, by `.ci/run` against the installed tarball, as TypeScript finds modules for Node.js and for bundlers.
  */
-import Fastify, { type FastifyRequest, type onRequestHookHandler } from 'fastify'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyRequest,
+  type FastifyTypeProvider,
+  type onRequestHookHandler,
+} from 'fastify'
 import rateLimit, {
   type AlertResult,
   asActor,
@@ -88,7 +93,7 @@ expectType<Promise<AlertResult>>()(limits.analytics.sendOffenderAlerts({ thresho
 
 // The limits of routes are hooks of Fastify, for every place that takes one.
 const hook = limits.limit({ rate: '5/m', key: 'user', cost: (request) => Number(request.headers['x-cost']) })
-expectType<onRequestHookHandler>()(hook)
+expectType<OmitThisParameter<onRequestHookHandler>>()(hook)
 app.addHook('onRequest', hook)
 app.addHook('preHandler', hook)
 app.get('/one', { onRequest: hook }, ok)
@@ -98,6 +103,21 @@ app.get('/opted-out', { config: { smartRateLimit: false } }, ok)
 limits.limit({ key: 'ip' })
 // @ts-expect-error true is no configuration of a route
 app.get('/wrong', { config: { smartRateLimit: true } }, ok)
+
+// Apps with a type provider, and with a logger of their own.
+interface Provider extends FastifyTypeProvider {
+  validator: this['schema']
+}
+const provided = Fastify().withTypeProvider<Provider>()
+await provided.register(rateLimitPlugin, { enabled: true })
+const { limit } = provided.smartRateLimit
+provided.get('/', { schema: { querystring: {} }, onRequest: limit({ rate: '5/m' }) }, async (request) =>
+  limits.decisionOf(request),
+)
+const logged = Fastify({ loggerInstance: {} as FastifyBaseLogger & { audit(): void } })
+await logged.register(rateLimitPlugin, { enabled: true })
+await logged.register(dashboardPlugin, { isStaff: () => true })
+logged.get('/', { preHandler: hook }, async (request) => limits.check(request))
 
 // A decision, also of a refusal that an error handler reshapes.
 app.setErrorHandler((error, request, reply) => {
