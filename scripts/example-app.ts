@@ -26,7 +26,7 @@ async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<Fastify
   })
   // One sign-in for both: the path is above the dashboard and the panel.
   const staff = staffAccounts({ accounts, sessionSecret, cookiePath: '/ratelimit' })
-  await app.register(dashboardPlugin, { prefix: '/ratelimit', accounts: staff })
+  await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
   if (hasAdminJs()) await app.register(adminPlugin, { rootPath: PANEL, staff })
   await app.register(apiRoutes)
   app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))

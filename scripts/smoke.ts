@@ -33,7 +33,7 @@ async function buildApp(folder: string): Promise<FastifyInstance> {
     sessionSecret: 'a secret of the smoke test, at least 32 characters',
     cookiePath: '/ops',
   })
-  await app.register(dashboardPlugin, { prefix: '/ops', accounts: staff })
+  await app.register(dashboardPlugin, { prefix: '/ops', staff })
   await app.register(adminPlugin, { rootPath: '/ops/admin', staff })
   app.get('/*', async () => 'ok')
   return app

@@ -26,8 +26,25 @@ export function createRateLimitClient({ database: url, schema, clock = systemClo
   return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
 }
 
+/** Where `migrate` finds the tables. */
+export type MigrateOptions = Pick<ClientOptions, 'database' | 'schema'>
+
+/**
+ * Brings a database to today's schema. It can be repeated, and be run by several processes at once.
+ *
+ * @returns the names of the migrations that were applied now
+ */
+export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
+  const database = new Database(url, schema)
+  try {
+    return await database.migrate()
+  } finally {
+    await database.close()
+  }
+}
+
 /** The Prisma client that `createRateLimitClient` makes. */
-export type RateLimitClient = ReturnType<typeof extendClient>
+export type RateLimitClient = ReturnType<typeof createRateLimitClient>
 
 /** The database behind a URL, or behind a client, and a client for it. */
 export function openDatabase(

@@ -1,7 +1,7 @@
 import createError, { type FastifyErrorConstructor } from '@fastify/error'
 
 // The types are written out, since what TypeScript would infer names a namespace that bundlers' resolution lacks.
-type MessageErrorConstructor = FastifyErrorConstructor<
+export type MessageErrorConstructor = FastifyErrorConstructor<
   { code: string },
   [message: string, options?: { cause: unknown }]
 >
@@ -20,31 +20,6 @@ export const InvalidRateError: MessageErrorConstructor = createError(
   '%s',
   400,
   TypeError,
-)
-
-/** The thrown 429 of a refused request. It has no stack trace: a flood of refusals should be cheap. */
-export const RateLimitExceededError: MessageErrorConstructor = createError(
-  'FST_RATE_LIMIT_EXCEEDED',
-  '%s',
-  429,
-  Error,
-  false,
-)
-
-/** The thrown 414 of a path that is too long to be matched against the rules. It has no stack trace either. */
-export const PathTooLongError: FastifyErrorConstructor<{ code: string }, []> = createError(
-  'FST_RATE_LIMIT_PATH_TOO_LONG',
-  'The path is too long',
-  414,
-  Error,
-  false,
-)
-
-/** The thrown 503 of `onStoreError: 'deny'`. */
-export const StoreUnavailableError: FastifyErrorConstructor<{ code: string }, []> = createError(
-  'FST_RATE_LIMIT_STORE_UNAVAILABLE',
-  'Rate limit store unavailable, try again later',
-  503,
 )
 
 /** A table this package needs is not there: its migrations have not been applied. */

@@ -1,49 +1,59 @@
-import { Database } from './db/database.js'
-import { rateLimitPlugin } from './plugin.js'
-
-export default rateLimitPlugin
-
 export type { AlertSettingOptions } from './alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './alerts/mailer.js'
 export type { Offender } from './alerts/offender.js'
 export type { AlertChannels, AlertOptions, AlertResult } from './alerts/send-alerts.js'
 export type { AlertLog, ChannelOutcome } from './alerts/tell.js'
 export type { WebhookFormat } from './alerts/webhook-format.js'
+export type { AlertableOffendersOptions } from './analytics/alertable-offenders.js'
 export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
-export { type ClientOptions, createRateLimitClient, type RateLimitClient } from './client.js'
+export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './analytics/offender-detail.js'
+export type { RuleHitCount } from './analytics/rule-hit-counts.js'
+export type { TrafficSummary } from './analytics/traffic-summary.js'
+export type { Coverage, RankingOptions, WindowOptions } from './analytics/window.js'
+export {
+  type ClientOptions,
+  createRateLimitClient,
+  type MigrateOptions,
+  migrate,
+  type RateLimitClient,
+} from './client.js'
 export type { Clock } from './clock.js'
 export type { RedisClient } from './db/redis.js'
 export {
   type FieldErrors,
   InvalidRateError,
   InvalidSettingError,
+  type MessageErrorConstructor,
   MissingTableError,
-  PathTooLongError,
-  RateLimitExceededError,
   RevertError,
   RuleDocumentError,
   RuleValidationError,
-  StoreUnavailableError,
   type WrongRow,
 } from './errors.js'
 export type { EventLogStats } from './events/event-log.js'
 export type { RetentionOptions } from './events/retention.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export type { Cost, RouteConfig } from './http/cost.js'
+export type { RequestFunction } from './http/guard.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
+export { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from './http/refusal.js'
 export type { RateLimitUser, UserOf } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
+export type { StoreErrorAction } from './limiter/fallback.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type {
   MetricsOptions,
+  OpenTelemetryCallback,
+  OpenTelemetryInstrumentOptions,
   OpenTelemetryMeter,
   OpenTelemetryMeterProvider,
   PrometheusRegistry,
 } from './metrics/targets.js'
 export type { MiddlewareOptions, RateLimitOptions } from './options.js'
+export { rateLimitPlugin, rateLimitPlugin as default } from './plugin.js'
 export { asActor } from './rules/actor.js'
 export type { Difference, FieldChanges } from './rules/difference.js'
 export type { ImportOptions, ImportResult } from './rules/exchange.js'
@@ -51,38 +61,22 @@ export type { Change, ChangedFields, HistoryOptions } from './rules/history.js'
 export type { OverrideEntry } from './rules/override.js'
 export type { Preview, PreviewOptions } from './rules/preview.js'
 export type { UncoveredReason } from './rules/preview-clients.js'
-export type { PreviewHour, PreviewKey, RulePreview } from './rules/preview-report.js'
+export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './rules/preview-report.js'
 export type { ClientKind, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
 export type { RuleDocument } from './rules/rule-document.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
 export type { SmartRateLimit } from './smart-rate-limit.js'
 export { type DashboardOptions, dashboardPlugin } from './staff/dashboard-plugin.js'
 export { hashPassword } from './staff/passwords.js'
-export { type StaffAccounts, type StaffAccountsOptions, staffAccounts } from './staff/staff-accounts.js'
+export {
+  type StaffAccounts,
+  type StaffAccountsOptions,
+  type StaffCredentials,
+  staffAccounts,
+} from './staff/staff-accounts.js'
 export type { IsStaff } from './staff/staff-guard.js'
+export type { StaffOptions } from './staff/staff-options.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'
 export type { Store } from './stores/store.js'
-export { rateLimitPlugin }
-
-/** Where `migrate` finds the tables. */
-export interface MigrateOptions {
-  /** `postgresql://…` or `file:…`; `file:./ratelimit.db` unless given. */
-  readonly database?: string | undefined
-  readonly schema?: string | undefined
-}
-
-/**
- * Brings a database to today's schema. It can be repeated, and be run by several processes at once.
- *
- * @returns the names of the migrations that were applied now
- */
-export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
-  const database = new Database(url, schema)
-  try {
-    return await database.migrate()
-  } finally {
-    await database.close()
-  }
-}

@@ -1,13 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from './client.js'
 import { warnAboutNode20 } from './db/sqlite-driver.js'
 import { InvalidSettingError, messageOf } from './errors.js'
 import type { EventLog } from './events/event-log.js'
-import { checkCost } from './http/cost.js'
+import { checkCost, type RouteConfig } from './http/cost.js'
 import { CounterScopes, countersOfOverrides } from './http/counter-scopes.js'
 import { warnOfScope } from './http/coverage.js'
+import { DECISION, keptDecision } from './http/on-request.js'
 import { createRequestAddresses, readPeers } from './http/request-address.js'
 import { routerOptionsOf } from './http/request-path.js'
 import { checkRouter } from './http/router-version.js'
@@ -39,13 +40,26 @@ import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createSteps } from './steps.js'
 import { RedisStore } from './stores/redis-store.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    smartRateLimit: SmartRateLimit
+  }
+  interface FastifyContextConfig {
+    /** `false` takes the route out of the limit, the event log and the headers; `{ cost: 5 }` makes requests cost more. */
+    smartRateLimit?: RouteConfig
+  }
+}
+
 /** How long closing waits for the last events, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
 /** How long starting waits for the rules, in milliseconds: thousands are read before the first request. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
-export const rateLimitPlugin = fp(registerRateLimit, { fastify: '5.x', name: 'fastify-smart-ratelimit' })
+export const rateLimitPlugin: FastifyPluginAsync<RateLimitOptions> = fp(registerRateLimit, {
+  fastify: '5.x',
+  name: 'fastify-smart-ratelimit',
+})
 
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
@@ -68,6 +82,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const scopes = new CounterScopes()
   const steps = createSteps({ app, settings, router, addresses, limiter, current, events, scopes, metrics })
   app.addHook('onRoute', steps.noteRoute)
+  app.decorateRequest(DECISION, null)
   if (settings.enabled) {
     checkRouter()
     warnOfTrustedHops(app)
@@ -102,6 +117,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       }),
     },
     limit: steps.routeLimit,
+    decisionOf: keptDecision,
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
     reset: (key) =>

@@ -1,10 +1,8 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Analytics } from './analytics/analytics.js'
 import type { RateLimitClient } from './client.js'
 import type { EventLogStats } from './events/event-log.js'
 import type { Health } from './health/health.js'
-import type { RouteConfig } from './http/cost.js'
-import type { createOnRequest } from './http/on-request.js'
 import type { RouteLimitOptions } from './http/route-limit.js'
 import type { Decision } from './limiter/algorithm.js'
 import type { ImportOptions, ImportResult } from './rules/exchange.js'
@@ -70,7 +68,15 @@ export interface SmartRateLimit {
    *
    * @throws InvalidSettingError for options that are wrong or unknown
    */
-  limit(options: RouteLimitOptions): ReturnType<typeof createOnRequest>
+  limit(options: RouteLimitOptions): OmitThisParameter<onRequestHookHandler>
+  /**
+   * Returns what the hook or a limit of the route decided about a request: where several did, the decision of the one
+   * that refused it, else the one with the least left, which the headers show too. With `block: false`, `allowed` false
+   * says that the request would have been refused. Errors that end a refused request have it as `decision`.
+   *
+   * @returns null where nothing checked the request, or has yet
+   */
+  decisionOf(request: FastifyRequest): Decision | null
   /**
    * Uses the limit that holds for a request, and refuses nothing: no header, no event. For what a request turns out to
    * cost, and for routes that opted out of the hook.
@@ -92,14 +98,4 @@ export interface SmartRateLimit {
    * @throws what the store throws when it cannot be reached
    */
   reset(key: string): Promise<void>
-}
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    smartRateLimit: SmartRateLimit
-  }
-  interface FastifyContextConfig {
-    /** `false` takes the route out of the limit, the event log and the headers; `{ cost: 5 }` makes requests cost more. */
-    smartRateLimit?: RouteConfig
-  }
 }

@@ -6,7 +6,7 @@ import { createHeaderHash } from './http/client-key.js'
 import { createRouteCost } from './http/cost.js'
 import type { CounterScopes } from './http/counter-scopes.js'
 import { NOTHING_IN_FORCE } from './http/decide.js'
-import { createHeaders, createStricterHeaders } from './http/headers.js'
+import { createHeaders } from './http/headers.js'
 import {
   createStaticLimits,
   type KeyFunction,
@@ -82,8 +82,7 @@ export function createSteps(parts: StepParts) {
     inForce: createInForce(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
     limit: createLimit(parts, keys, warnOfUsers),
-    // Before it, a route's own limit may have told of itself.
-    headers: settings.hook === 'onRequest' ? createHeaders(settings.headers) : createStricterHeaders(settings.headers),
+    headers: createHeaders(settings.headers),
     record: createRecord(parts),
   }
   const preflights = createPreflights(

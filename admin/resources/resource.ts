@@ -1,12 +1,11 @@
-import type { ResourceOptions } from 'adminjs'
+import type { BaseResource, ResourceOptions } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
 import type { Internals } from '../../src/internals.js'
 import type { SmartRateLimit } from '../../src/smart-rate-limit.js'
-import type { PanelResource } from '../panel-resource.js'
 
 /** A table in the panel. */
 export interface AdminResource {
-  readonly resource: PanelResource
+  readonly resource: BaseResource
   readonly options: ResourceOptions
 }
 

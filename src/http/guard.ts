@@ -2,7 +2,7 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { messageOf } from '../errors.js'
 
 /** A function of the request, which may be async. */
-export type Asked<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
+export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
 
 /** A function of the host's that may fail: it answers nothing then, and says so once. */
 export function guard<Argument, Answer>(

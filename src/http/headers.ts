@@ -29,15 +29,6 @@ export function createHeaders(variant: HeaderVariant): SetHeaders {
   return SETTERS[variant]
 }
 
-/** The same for the limit of a route, where the headers may tell of another limit already: the stricter one's stay. */
-export function createStricterHeaders(variant: HeaderVariant): SetHeaders {
-  const set = createHeaders(variant)
-  return function setStricterHeaders(reply, checked) {
-    const told = remainingIn(reply)
-    if (told === undefined || checked.decision.remaining <= told) set(reply, checked)
-  }
-}
-
 /** `X-RateLimit-Limit`, `-Remaining` and `-Reset` (whole seconds, rounded up). */
 function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): void {
   reply.header('x-ratelimit-limit', decision.limit)
@@ -68,13 +59,6 @@ function commentsFor({ decision }: CheckedRequest): string {
 
 function resetSeconds(resetMs: number): number {
   return Math.ceil(resetMs / SECOND_MS)
-}
-
-/** What is left of the limit that the headers tell of. */
-function remainingIn(reply: FastifyReply): number | undefined {
-  const legacy = reply.getHeader('x-ratelimit-remaining')
-  const remaining = legacy ?? /;r=(\d+);t=\d+$/.exec(String(reply.getHeader('ratelimit') ?? ''))?.[1]
-  return remaining === undefined ? undefined : Number(remaining)
 }
 
 /** How the draft's fields call a limit: a String of RFC 9651, which has printable ASCII only. */

@@ -8,7 +8,7 @@ import { after } from './after.js'
 import { type ClientKey, customKey, headerKey, headerValue, inScope, ruleKey, userKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
-import { type Asked, guard } from './guard.js'
+import { guard, type RequestFunction } from './guard.js'
 import { policyField, quotedName } from './headers.js'
 import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
@@ -61,8 +61,8 @@ export const DENIED_LIMIT: Limit = createDenial('deny-list')
 /** What a request is held to whose path is too long to be searched for the patterns that may decide about it. */
 export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
-export type KeyFunction = Asked<string | number | bigint | null | undefined>
-export type RateFunction = Asked<string | null | undefined>
+export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
+export type RateFunction = RequestFunction<string | null | undefined>
 
 export type KeyOf = Limit['clientKey']
 

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { Decision } from '../limiter/algorithm.js'
 import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
 import { refuse } from './refusal.js'
 
@@ -8,7 +9,7 @@ export interface HookDependencies extends DecideDependencies {
   path(request: FastifyRequest): string
   /** What the request costs; 0 where it is left alone. */
   cost(request: FastifyRequest, path: string): number
-  /** Tells the client where it stands. */
+  /** Shows the client where it stands. */
   headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Notes the event. */
   record(checked: CheckedRequest): void
@@ -16,6 +17,25 @@ export interface HookDependencies extends DecideDependencies {
   hasErrorHandler(request: FastifyRequest): boolean
   /** Something that cannot happen did: the request goes on, unlimited. */
   failed(error: unknown): void
+}
+
+/** The property of a request that holds its decision. */
+export const DECISION = Symbol('fastify-smart-ratelimit.decision')
+
+/** A request as a hook of this package may find it. Scopes that were made before the plugin do not initialize the property. */
+type DecidedRequest = FastifyRequest & { [DECISION]?: Decision | null }
+
+/** Returns the decision of the limit that refused a request, else of the strictest one; null where none checked it. */
+export function keptDecision(request: DecidedRequest): Decision | null {
+  return request[DECISION] ?? null
+}
+
+/** Returns false where another limit of the request is stricter: its decision stays. */
+function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedRequest): boolean {
+  const kept = request[DECISION]
+  if (kept && kept.remaining < decision.remaining && !isRefused) return false
+  request[DECISION] = decision
+  return true
 }
 
 /** The hook: decides about a request, tells the client where it stands, notes the event, and refuses. */
@@ -53,7 +73,7 @@ function finish(
     return
   }
   try {
-    dependencies.headers(reply, checked)
+    if (keepDecision(checked.request, checked)) dependencies.headers(reply, checked)
     dependencies.record(checked)
   } catch (error) {
     dependencies.failed(error)

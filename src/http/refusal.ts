@@ -1,7 +1,8 @@
 import { STATUS_CODES } from 'node:http'
+import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from '../errors.js'
-import { retryAfterSeconds } from '../limiter/algorithm.js'
+import type { MessageErrorConstructor } from '../errors.js'
+import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { TOO_LONG_LIMIT } from './limits.js'
@@ -11,6 +12,35 @@ const PROBLEM_TYPE = 'application/problem+json'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 /** What the draft of the RateLimit fields registers for a limit that is used up. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
+
+/** None has a stack trace: a flood of refusals is cheap. */
+function createRefusalError(code: string, statusCode: number): MessageErrorConstructor {
+  return createError(code, '%s', statusCode, Error, false)
+}
+
+/** The thrown 429 of a refused request. */
+export class RateLimitExceededError extends createRefusalError('FST_RATE_LIMIT_EXCEEDED', 429) {
+  constructor(
+    message: string,
+    readonly decision: Decision,
+  ) {
+    super(message)
+  }
+}
+
+/** The thrown 414 of a path that is too long to be matched against the rules. */
+export class PathTooLongError extends createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414) {
+  constructor(readonly decision: Decision) {
+    super('The path is too long')
+  }
+}
+
+/** The thrown 503 of `onStoreError: 'deny'`. */
+export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_STORE_UNAVAILABLE', 503) {
+  constructor(readonly decision: Decision) {
+    super('Rate limit store unavailable, try again later')
+  }
+}
 
 /**
  * Ends a refused request: 429 with `Retry-After` where waiting helps, 503 where no store answered, or 414 where the path
@@ -57,12 +87,15 @@ function acceptsProblem(accept = ''): boolean {
 }
 
 function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
-  if (decision.unavailable) return new StoreUnavailableError()
-  if (limit === TOO_LONG_LIMIT) return new PathTooLongError()
+  if (decision.unavailable) return new StoreUnavailableError(decision)
+  if (limit === TOO_LONG_LIMIT) return new PathTooLongError(decision)
   const seconds = retryAfterSeconds(decision)
-  if (seconds === null) return new RateLimitExceededError('Rate limit exceeded')
+  if (seconds === null) return new RateLimitExceededError('Rate limit exceeded', decision)
   reply.header('retry-after', seconds)
-  return new RateLimitExceededError(`Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`)
+  return new RateLimitExceededError(
+    `Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`,
+    decision,
+  )
 }
 
 /** Whether the host handles the errors of a request: Fastify's own handler, which knows no problems, is told by its name. */

@@ -1,19 +1,19 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { type Asked, guard, isThenable } from './guard.js'
+import { guard, isThenable, type RequestFunction } from './guard.js'
 
 /** The authenticated user of a request, as far as limits need to know. */
 export interface RateLimitUser {
   readonly id: string | number | bigint
 }
 
-export type UserOf = Asked<RateLimitUser | null | undefined>
+export type UserOf = RequestFunction<RateLimitUser | null | undefined>
 
 /** What tells a user apart; null for nobody. */
 export type UserId = RateLimitUser['id'] | null
 
 /** Who made a request: what the host's function says, else `request.user`. One that fails is nobody. */
 export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLogger) {
-  const asked: Asked<unknown> = userOf ?? decoratedUser
+  const asked: RequestFunction<unknown> = userOf ?? decoratedUser
   const guarded = guard(
     (request: FastifyRequest): UserId | PromiseLike<UserId> => {
       const user = asked(request)
@@ -38,7 +38,7 @@ const LATE_USERS = 3
  * It looks at a request when the next one without a user comes, until the first one has its user in time.
  */
 export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBaseLogger) {
-  const asked: Asked<unknown> = userOf ?? decoratedUser
+  const asked: RequestFunction<unknown> = userOf ?? decoratedUser
   let isWatching = true
   let lateUsers = 0
   let watched: FastifyRequest | undefined

@@ -6,7 +6,7 @@ import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { NOTHING_IN_FORCE } from './decide.js'
-import { createStricterHeaders, type HeaderVariant } from './headers.js'
+import { createHeaders, type HeaderVariant } from './headers.js'
 import {
   type Countable,
   createStaticLimits,
@@ -84,7 +84,7 @@ export function createRouteLimit(
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => DENIED_LIMIT,
     limit,
-    headers: createStricterHeaders(variant),
+    headers: createHeaders(variant),
   })
 }
 

@@ -6,9 +6,11 @@ export interface PrometheusRegistry {
   registerMetric(metric: object): void
 }
 
-type Callback = (result: { observe(value: number, attributes?: Record<string, string>): void }) => void
+export type OpenTelemetryCallback = (result: {
+  observe(value: number, attributes?: Record<string, string>): void
+}) => void
 
-interface InstrumentOptions {
+export interface OpenTelemetryInstrumentOptions {
   description?: string
   unit?: string
   advice?: { explicitBucketBoundaries?: number[] }
@@ -16,9 +18,15 @@ interface InstrumentOptions {
 
 /** A `Meter` of `@opentelemetry/api` has all of it. */
 export interface OpenTelemetryMeter {
-  createHistogram(name: string, options?: InstrumentOptions): { record(value: number): void }
-  createObservableCounter(name: string, options?: InstrumentOptions): { addCallback(callback: Callback): void }
-  createObservableGauge(name: string, options?: InstrumentOptions): { addCallback(callback: Callback): void }
+  createHistogram(name: string, options?: OpenTelemetryInstrumentOptions): { record(value: number): void }
+  createObservableCounter(
+    name: string,
+    options?: OpenTelemetryInstrumentOptions,
+  ): { addCallback(callback: OpenTelemetryCallback): void }
+  createObservableGauge(
+    name: string,
+    options?: OpenTelemetryInstrumentOptions,
+  ): { addCallback(callback: OpenTelemetryCallback): void }
 }
 
 /** A `MeterProvider` of `@opentelemetry/api` has all of it. */

@@ -50,19 +50,19 @@ export interface RulePreview {
   readonly notes: readonly string[]
 }
 
-interface Counts {
+export interface PreviewCounts {
   readonly matched: number
   readonly over_limit: number
   readonly would_refuse: number
   readonly refused_then: number
 }
 
-export interface PreviewHour extends Counts {
+export interface PreviewHour extends PreviewCounts {
   /** When it began: ISO 8601, UTC. */
   readonly hour: string
 }
 
-export interface PreviewKey extends Counts {
+export interface PreviewKey extends PreviewCounts {
   readonly key: string
 }
 
@@ -112,7 +112,7 @@ export function describePreview(findings: Findings): RulePreview {
   }
 }
 
-function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): Counts {
+function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): PreviewCounts {
   return { matched, over_limit: overLimit, would_refuse: block ? overLimit : 0, refused_then: refusedThen }
 }
 

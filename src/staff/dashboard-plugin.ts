@@ -6,63 +6,52 @@ import { createErrorHandler } from './error-page.js'
 import type { Pages } from './pages.js'
 import { registerReportRoutes } from './report-routes.js'
 import { registerSignInRoutes } from './sign-in-routes.js'
-import type { StaffAccounts } from './staff-accounts.js'
 import { accountStaff, createStaffGuard, hostStaff, type IsStaff, nobodyIsStaff } from './staff-guard.js'
-import { checkIsStaff, checkKnownOptions } from './staff-options.js'
+import { checkStaffOptions, type StaffOptions } from './staff-options.js'
 
-export interface DashboardOptions {
-  /**
-   * Whether a request comes from staff, for hosts with a sign-in of their own. Only `true` lets it in; a throw is a
-   * refusal. It runs in an `onRequest` hook, after those the host registered before.
-   */
-  readonly isStaff?: IsStaff | undefined
-  /** What `staffAccounts()` answered, for hosts without a sign-in. */
-  readonly accounts?: StaffAccounts | undefined
+export interface DashboardOptions extends StaffOptions {
   /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
   readonly templates?: string | undefined
 }
 
-/** Those of this plugin, and those that Fastify takes for every plugin. */
-const KNOWN_OPTIONS = ['isStaff', 'accounts', 'templates', 'prefix', 'logLevel', 'logSerializers']
-
 /**
  * The staff pages, below the prefix it is registered with: `dashboard/` (HTML), `dashboard/offenders.csv`,
- * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `isStaff` and `accounts` they refuse
+ * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `staff` and `isStaff` they refuse
  * everybody.
  *
  * @throws InvalidSettingError for a wrong or unknown option
  */
 export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   checkOptions(options)
-  const { isStaff, accounts, templates } = options
+  const { staff, isStaff, templates } = options
   const internals = internalsOf(app)
-  if (isStaff === undefined && accounts === undefined) {
-    app.log.warn('dashboardPlugin has neither isStaff nor accounts: it refuses everybody')
+  if (staff === undefined && isStaff === undefined) {
+    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
   }
   // The template engine is loaded where there are pages.
   const { registerPages } = await import('./pages.js')
-  const pages = await registerPages(app, templates, accounts !== undefined)
-  app.setErrorHandler(createErrorHandler(pages, accounts !== undefined))
+  const pages = await registerPages(app, templates, staff !== undefined)
+  app.setErrorHandler(createErrorHandler(pages, staff !== undefined))
   app.addHook('onRequest', securityHeaders(pages))
 
   // Two scopes, since nobody can be signed in already where people sign in.
   const prefix = '/dashboard'
   const mount = `${app.prefix}${prefix}/`
   internals.places.dashboards.push(mount)
-  if (accounts !== undefined) {
-    app.register(async (scope) => registerSignInRoutes(scope, internals, accounts, pages, 2), { prefix })
+  if (staff !== undefined) {
+    app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
   }
   app.register(
     async (scope) => {
-      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(isStaff, accounts, internals.clock)))
+      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(options, internals.clock)))
       registerReportRoutes(scope, internals, pages, mount)
     },
     { prefix },
   )
 }
 
-function staffCheck(isStaff: IsStaff | undefined, accounts: StaffAccounts | undefined, clock: Clock): IsStaff {
-  if (accounts !== undefined) return accountStaff(accounts)
+function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock): IsStaff {
+  if (staff !== undefined) return accountStaff(staff)
   return isStaff === undefined ? nobodyIsStaff : hostStaff(isStaff, clock)
 }
 
@@ -79,15 +68,8 @@ function securityHeaders({ contentSecurityPolicy }: Pages) {
 }
 
 function checkOptions(options: DashboardOptions): void {
-  const { isStaff, accounts, templates } = options
-  checkKnownOptions('dashboardPlugin', options, KNOWN_OPTIONS)
-  checkIsStaff(isStaff)
-  if (accounts !== undefined && typeof accounts?.isStaff !== 'function') {
-    throw new InvalidSettingError('Option "accounts" is not what staffAccounts({ accounts, sessionSecret }) answers')
-  }
-  if (isStaff !== undefined && accounts !== undefined) {
-    throw new InvalidSettingError('Options "isStaff" and "accounts" are both given: decide who tells who is staff')
-  }
+  const { templates } = options
+  checkStaffOptions('dashboardPlugin', options, ['templates'])
   if (templates !== undefined && typeof templates !== 'string') {
     throw new InvalidSettingError(`Option "templates" is ${String(templates)}: give the path of a folder`)
   }

@@ -15,7 +15,7 @@ const BODY_LIMIT = 4096
 export function registerSignInRoutes(
   app: FastifyInstance,
   internals: Internals,
-  accounts: StaffAccounts,
+  staff: StaffAccounts,
   pages: Pages,
   depth: number,
 ): void {
@@ -30,28 +30,28 @@ export function registerSignInRoutes(
   const refuseCrossSite = createCrossSiteGuard(internals)
 
   async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
-    if (await fromDatabase(accounts.isStaff(request))) return reply.redirect('./')
+    if (await fromDatabase(staff.isStaff(request))) return reply.redirect('./')
     return pages.send(reply, 'sign-in', signInContext(request, {}))
   }
 
   async function signIn(request: FastifyRequest<{ Body: URLSearchParams | undefined }>, reply: FastifyReply) {
     const account = request.body?.get('account') ?? ''
     const password = request.body?.get('password') ?? ''
-    const browser = accounts.knownBrowser(request, account)
+    const browser = staff.knownBrowser(request, account)
     await countSignIn(internals, request, reply, account, browser)
-    const isRight = await verifyInTurn(reply, browser !== undefined, () => accounts.verify({ account, password }))
+    const isRight = await verifyInTurn(reply, browser !== undefined, () => staff.verify({ account, password }))
     if (!isRight) {
       request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')
       reply.code(403)
       return pages.send(reply, 'sign-in', signInContext(request, { account, problem: 'Wrong name or password.' }))
     }
-    const cookies = await fromDatabase(accounts.startSession(request, account, mountPath(request, depth)))
+    const cookies = await fromDatabase(staff.startSession(request, account, mountPath(request, depth)))
     request.log.info({ account }, 'Signed in to the rate-limit pages')
     return reply.header('set-cookie', cookies).redirect('./', 303)
   }
 
   async function signOut(request: FastifyRequest, reply: FastifyReply) {
-    const cookie = await fromDatabase(accounts.signOut(request, mountPath(request, depth)))
+    const cookie = await fromDatabase(staff.signOut(request, mountPath(request, depth)))
     return reply.header('set-cookie', cookie).redirect('sign-in', 303)
   }
 

@@ -29,7 +29,7 @@ export interface StaffAccounts {
   /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
   isStaff(request: FastifyRequest): Promise<boolean>
   /** Whether the name and the password are right. */
-  verify(credentials: Credentials): Promise<boolean>
+  verify(credentials: StaffCredentials): Promise<boolean>
   /** An id of the browser that a request comes from, if the account was signed in from it before. */
   knownBrowser(request: FastifyRequest, account: string): string | undefined
   /**
@@ -43,7 +43,7 @@ export interface StaffAccounts {
   signOut(request: FastifyRequest, mountPath: string): Promise<string>
 }
 
-export interface Credentials {
+export interface StaffCredentials {
   readonly account: string
   readonly password: string
 }

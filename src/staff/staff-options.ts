@@ -1,15 +1,43 @@
-/** What the options of the staff plugins have in common. */
 import { InvalidSettingError } from '../errors.js'
+import type { StaffAccounts } from './staff-accounts.js'
+import type { IsStaff } from './staff-guard.js'
 
-/** @throws InvalidSettingError for an option that the plugin does not take */
-export function checkKnownOptions(plugin: string, options: object, known: readonly string[]): void {
-  const unknown = Object.keys(options).find((name) => !known.includes(name))
-  if (unknown === undefined) return
-  throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${known.join(', ')}`)
+/** Who is staff, as `dashboardPlugin` and `adminPlugin` take it. */
+export interface StaffOptions {
+  /** What `staffAccounts()` answered, for hosts without a sign-in. */
+  readonly staff?: StaffAccounts | undefined
+  /**
+   * Whether a request comes from staff, for hosts with a sign-in of their own. Only `true` lets it in; a throw is a
+   * refusal. It runs in an `onRequest` hook, after those the host registered before.
+   */
+  readonly isStaff?: IsStaff | undefined
 }
 
-/** @throws InvalidSettingError for what is given and is no function */
-export function checkIsStaff(isStaff: unknown): void {
-  if (isStaff === undefined || typeof isStaff === 'function') return
-  throw new InvalidSettingError('Option "isStaff" is no function: give one of the request that answers true for staff')
+/** Those that Fastify takes for every plugin. */
+const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
+
+/**
+ * @param known the options that the plugin has besides
+ * @throws InvalidSettingError for an option that the plugin does not take, or one of these that is wrong
+ */
+export function checkStaffOptions(plugin: string, options: StaffOptions, known: readonly string[]): void {
+  const taken = ['staff', 'isStaff', ...known, ...FASTIFY_OPTIONS]
+  const unknown = Object.keys(options).find((name) => !taken.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${taken.join(', ')}`)
+  }
+  const { staff, isStaff } = options
+  if (staff !== undefined && typeof staff?.accountOf !== 'function') {
+    throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) answers')
+  }
+  if (isStaff !== undefined && typeof isStaff !== 'function') {
+    throw new InvalidSettingError(
+      'Option "isStaff" is no function: give one of the request that answers true for staff',
+    )
+  }
+  if (staff !== undefined && isStaff !== undefined) {
+    throw new InvalidSettingError(
+      'Options "staff" and "isStaff" are both given: give the one that decides who is staff',
+    )
+  }
 }

@@ -1,7 +1,9 @@
-/** `check()`, `peek()` and `reset()` of `app.smartRateLimit`. */
+/** `check()`, `peek()`, `decisionOf()` and `reset()` of `app.smartRateLimit`, and the decision of an error. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
+import { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from '../../src/index.js'
+import type { Store } from '../../src/stores/store.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 
@@ -128,5 +130,97 @@ test('check() refuses a cost that is none', async (t) => {
     const { status, text } = await request(`/spend/${cost}`)
     assert.equal(status, 500)
     assert.match(text, /"check.cost\\" is .*give an integer, 1 to 2147483647/)
+  }
+})
+
+/** Answers what `decisionOf()` has for a request, refused or not, and which error had the same decision. */
+function showDecisions(app: FastifyInstance): void {
+  const { decisionOf } = app.smartRateLimit
+  app.setErrorHandler((error, request, reply) => {
+    const kind = [RateLimitExceededError, PathTooLongError, StoreUnavailableError].find((type) => error instanceof type)
+    const decision = error instanceof Error && 'decision' in error ? error.decision : undefined
+    reply.code(429).send({ kind: kind?.name, isSame: decision === decisionOf(request), decision })
+  })
+  app.get('/*', async (request) => ({ decision: decisionOf(request) }))
+}
+
+test('decisionOf() answers what the hook decided, and null where nothing checked the request', async (t) => {
+  const seen: unknown[] = []
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '5/m', skipPaths: ['/skipped'], allowList: ['198.51.100.0/24'] } },
+    before(app) {
+      // This scope is made before the plugin decorates requests.
+      void app.register(async (scope) => {
+        scope.get('/early', async (asked) => ({ decision: app.smartRateLimit.decisionOf(asked) }))
+      })
+      app.addHook('onRequest', async (asked) => void seen.push(app.smartRateLimit.decisionOf(asked)))
+    },
+    routes(app) {
+      app.get('/opted-out', { config: { smartRateLimit: false } }, async (asked) => {
+        const answered = await app.smartRateLimit.check(asked)
+        return { decision: app.smartRateLimit.decisionOf(asked), remaining: answered?.remaining }
+      })
+      showDecisions(app)
+    },
+  })
+  const decisionFor = async (path: string, from = '203.0.113.7') => JSON.parse((await request(path, { from })).text)
+
+  const { decision } = await decisionFor('/')
+  assert.deepEqual([decision.allowed, decision.count, decision.limit, decision.remaining], [true, 1, 5, 4])
+  assert.equal((await decisionFor('/early')).decision.remaining, 3)
+  assert.deepEqual(await decisionFor('/opted-out'), { decision: null, remaining: 2 })
+  assert.deepEqual(await decisionFor('/skipped'), { decision: null })
+  assert.deepEqual(await decisionFor('/', '198.51.100.7'), { decision: null })
+  assert.deepEqual(seen, Array(5).fill(null), 'before the hook has run')
+})
+
+test('of several limits decisionOf() answers the one with the least left, or the one that refuses, as the headers do', async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '12/m' } },
+    routes(app) {
+      const { limit, decisionOf } = app.smartRateLimit
+      const onRequest = [limit({ rate: '1000/m', name: 'lax' }), limit({ rate: '10/m', name: 'strict' })]
+      app.get('/both', { onRequest }, async (asked) => ({ decision: decisionOf(asked) }))
+      const dear = limit({ rate: '20/m', cost: 8, algorithm: 'token_bucket' })
+      app.get('/dear', { onRequest: dear }, async (asked) => ({ decision: decisionOf(asked) }))
+      showDecisions(app)
+    },
+  })
+  const shown = async (path: string) => {
+    const { text, headers } = await request(path)
+    const { kind, decision } = JSON.parse(text)
+    const { 'x-ratelimit-limit': limit, 'x-ratelimit-remaining': remaining } = headers
+    assert.deepEqual([limit, remaining], [String(decision.limit), String(decision.remaining)])
+    return [kind, decision.limit, decision.remaining]
+  }
+  assert.deepEqual(await shown('/both'), [undefined, 10, 9])
+  for (let used = 0; used < 7; used++) await shown('/')
+  assert.deepEqual(await shown('/both'), [undefined, 12, 3], 'the default has less left by now')
+  assert.deepEqual(await shown('/dear'), [undefined, 12, 2])
+  assert.deepEqual(await shown('/dear'), [undefined, 12, 1])
+  assert.deepEqual(await shown('/dear'), ['RateLimitExceededError', 20, 4], 'more is left of it, and it refuses')
+})
+
+test('the errors of refused requests carry their decision', async (t) => {
+  const failing: Store = {
+    concurrency: 1,
+    check: async () => Promise.reject(new Error('away')),
+    reset: async () => undefined,
+    close: async () => undefined,
+  }
+  const database = await openDatabase(t, 'sqlite')
+  await database.client.rateLimitRule.create({ data: { name: 'large', pathPattern: '(a|b)*a(a|b){94}$', rate: '7/m' } })
+  const cases = [
+    ['RateLimitExceededError', '/', { middleware: { defaultRate: '0/m' } }],
+    ['StoreUnavailableError', '/', { onStoreError: 'deny', middleware: { backend: failing } }],
+    ['PathTooLongError', `/${'ab'.repeat(5_000)}`, { useDynamicRules: true }],
+  ] as const
+  for (const [kind, path, plugin] of cases) {
+    const { request } = await startApp(t, { database, plugin, routes: showDecisions })
+    const { decision, ...error } = JSON.parse((await request(path)).text)
+    assert.deepEqual(error, { kind, isSame: true })
+    assert.deepEqual([decision.allowed, decision.unavailable ?? false], [false, kind === 'StoreUnavailableError'])
   }
 })

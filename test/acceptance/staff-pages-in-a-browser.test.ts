@@ -45,7 +45,7 @@ const SCENES: readonly Scene[] = [
   { name: "a client's page", path: `offender.html?key=${BAD}` },
   { name: "a hostile client's page", path: `offender.html?key=${'W'.repeat(255)}` },
   { name: "an unknown client's page", path: `offender.html?key=${'W'.repeat(255)}x`, isEmpty: true },
-  { name: 'the sign-in', path: '', staff: { accounts: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) } },
+  { name: 'the sign-in', path: '', staff: { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) } },
   { name: 'a refusal', path: '', staff: { isStaff: () => false } },
   { name: 'an error', path: 'offender.html' },
 ]
@@ -152,8 +152,8 @@ inChromium(() => {
   })
 
   test('without JavaScript staff sign in, filter, look at a client, come back filtered, and sign out', async (t) => {
-    const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
-    const { url } = await start(t, { staff: { accounts } })
+    const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+    const { url } = await start(t, { staff: { staff } })
     const { page } = await openPage(t, { ...PHONE, javaScriptEnabled: false })
     await page.goto(url(''))
     await page.getByLabel('Name').fill('alice')

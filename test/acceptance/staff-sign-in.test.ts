@@ -76,8 +76,8 @@ forEachDatabase((provider) => {
   })
 
   test('a known browser has 10 attempts of its own, for its account alone, and none with a forged proof', async (t) => {
-    const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
-    const { signIn } = await startWithStaff(t, provider, { accounts })
+    const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
+    const { signIn } = await startWithStaff(t, provider, { staff })
     const cookie = cookieOf((await signIn(PASSWORD)).headers)
     for (let attempt = 2; attempt <= 10; attempt++) assert.equal((await signIn('wrong')).status, 403)
 
@@ -94,8 +94,8 @@ forEachDatabase((provider) => {
   })
 
   test('from however many addresses, 100 attempts at an account in 5 minutes are enough, but for a known browser', async (t) => {
-    const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
-    const { signIn, clock } = await startWithStaff(t, provider, { accounts })
+    const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: ACCOUNTS.alice }, sessionSecret: SECRET })
+    const { signIn, clock } = await startWithStaff(t, provider, { staff })
     const cookie = cookieOf((await signIn(PASSWORD)).headers)
     clock.advance(5 * MINUTE_MS)
     for (let attempt = 0; attempt < 100; attempt++) {
@@ -191,8 +191,8 @@ forEachDatabase((provider) => {
 test('however many attempts arrive at once, few passwords are verified, and a known browser waits for none of them', async (t) => {
   // Slow enough to verify for the others to arrive meanwhile.
   const slow = ACCOUNTS.alice.replace('ln=12,r=8,p=1', 'ln=14,r=8,p=3')
-  const accounts = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
-  const { signIn } = await startWithStaff(t, 'sqlite', { accounts })
+  const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
+  const { signIn } = await startWithStaff(t, 'sqlite', { staff })
   const cookie = cookieOf((await signIn(PASSWORD)).headers)
   const answered: string[] = []
   const strangers = Array.from({ length: 40 }, async (_, place) => {

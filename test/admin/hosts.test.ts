@@ -217,15 +217,16 @@ test('registered with a prefix, the panel is below it, and its pages say so', as
 })
 
 test('options that are wrong, unknown or contradict each other are refused at start', async (t) => {
-  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+  const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
   const wrong: [object, RegExp][] = [
     [{ rootPath: 'admin' }, /Option "rootPath" is "admin": give a path such as \/admin/],
     [{ rootPath: '/admin/' }, /without a slash at its end/],
     [{ rootPath: '/:tenant' }, /Option "rootPath"/],
-    [{ rootpath: '/x' }, /Option "rootpath" of adminPlugin is unknown: it takes rootPath, /],
+    [{ rootpath: '/x' }, /Option "rootpath" of adminPlugin is unknown: it takes staff, isStaff, rootPath, /],
     [{ staff: {} }, /Option "staff" is not what staffAccounts/],
     [{ isStaff: true }, /Option "isStaff" is no function/],
-    [{ staff: accounts, isStaff: () => true }, /both given/],
+    [{ staff, isStaff: () => true }, /Options "staff" and "isStaff" are both given/],
+    [{ staff, actor: () => 'grace' }, /Options "staff" and "actor" are both given/],
   ]
   for (const [options, message] of wrong) {
     const app = Fastify()
@@ -288,9 +289,9 @@ test('neither the pages nor the panel appear in an OpenAPI document of the host'
   const app = Fastify({ pluginTimeout: 60_000 })
   await app.register(fastifySwagger, { openapi: {} })
   await withLimits(t, app)
-  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
-  await app.register(dashboardPlugin, { prefix: '/ops', accounts })
-  await app.register(adminPlugin, { staff: accounts })
+  const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+  await app.register(dashboardPlugin, { prefix: '/ops', staff })
+  await app.register(adminPlugin, { staff })
   hostRoutes(app)
   await app.ready()
   assert.deepEqual(Object.keys(app.swagger().paths ?? {}), ['/upload', '/form', '/sign-in-as/{user}'])

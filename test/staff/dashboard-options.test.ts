@@ -8,13 +8,17 @@ import { dashboardPlugin, InvalidSettingError, rateLimitPlugin } from '../../src
 import { startWithStaff } from '../support/staff-app.js'
 
 const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][] = [
-  ['an unknown option', { isStaf: () => true }, /"isStaf" of dashboardPlugin is unknown: it takes isStaff, accounts/],
+  [
+    'an unknown option',
+    { isStaf: () => true },
+    /"isStaf" of dashboardPlugin is unknown: it takes staff, isStaff, templates, prefix/,
+  ],
   ['a check that is no function', { isStaff: true }, /"isStaff" is no function/],
-  ['accounts as a plain object', { accounts: { alice: 'secret' } }, /"accounts" is not what staffAccounts/],
+  ['accounts as a plain object', { staff: { alice: 'secret' } }, /"staff" is not what staffAccounts/],
   [
     'two ways to tell who is staff',
-    { isStaff: () => true, accounts: { isStaff: () => true } },
-    /"isStaff" and "accounts" are both given/,
+    { isStaff: () => true, staff: { accountOf: () => undefined } },
+    /"staff" and "isStaff" are both given/,
   ],
   ['templates that are no path', { templates: 7 }, /"templates" is 7: give the path of a folder/],
   [
@@ -45,7 +49,7 @@ test('without rateLimitPlugin the pages cannot be registered', async (t) => {
   await assert.rejects(async () => app.register(dashboardPlugin, {}), /Register rateLimitPlugin before dashboardPlugin/)
 })
 
-test('without isStaff and accounts everybody is refused, and the log says why', async (t) => {
+test('without staff and isStaff everybody is refused, and the log says why', async (t) => {
   const { request, log } = await startWithStaff(t, 'sqlite', {})
   const { status, text } = await request('/ops/dashboard/')
 
@@ -54,7 +58,7 @@ test('without isStaff and accounts everybody is refused, and the log says why', 
   assert.doesNotMatch(text, /<form/)
   assert.deepEqual(
     log.map(({ msg }) => msg),
-    ['dashboardPlugin has neither isStaff nor accounts: it refuses everybody'],
+    ['dashboardPlugin has neither staff nor isStaff: it refuses everybody'],
   )
 })
 

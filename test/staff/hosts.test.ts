@@ -69,8 +69,8 @@ for (const { name, fastify = {}, before, prefix = '/ops' } of HOSTS) {
       fastify,
       ...(before === undefined ? {} : { before }),
       routes: async (app) => {
-        const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
-        await app.register(dashboardPlugin, { ...(prefix === '' ? {} : { prefix }), accounts })
+        const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+        await app.register(dashboardPlugin, { ...(prefix === '' ? {} : { prefix }), staff })
       },
     })
     const dashboard = `${prefix === '/' ? '' : prefix}/dashboard`
@@ -117,8 +117,8 @@ test('behind a router that ignores case the session is for the address as the br
     database: await openDatabase(t, 'sqlite'),
     fastify: { routerOptions: { caseSensitive: false } },
     routes: async (app) => {
-      const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
-      await app.register(dashboardPlugin, { prefix: '/ops', accounts })
+      const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
+      await app.register(dashboardPlugin, { prefix: '/ops', staff })
     },
   })
   const { headers } = await request('/OPS/Dashboard/sign-in', {

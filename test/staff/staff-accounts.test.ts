@@ -57,7 +57,7 @@ async function startEach(t: TestContext, open: () => Promise<TestDatabase>, all:
       routes: async (app) => {
         await app.register(dashboardPlugin, {
           prefix: '/ops',
-          accounts: staffAccounts({ accounts, sessionSecret: SECRET }),
+          staff: staffAccounts({ accounts, sessionSecret: SECRET }),
         })
       },
     })
@@ -157,8 +157,8 @@ test('over https the cookie is Secure', async (t) => {
 })
 
 test('behind a proxy that rewrites paths the session is for the path that browsers see', async (t) => {
-  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/tools/ops' })
-  const { signIn, request } = await startWithStaff(t, 'sqlite', { accounts })
+  const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/tools/ops' })
+  const { signIn, request } = await startWithStaff(t, 'sqlite', { staff })
   const { headers } = await signIn(PASSWORD)
   assert.match(String(headers['set-cookie']), /; Path=\/tools\/ops;/)
 

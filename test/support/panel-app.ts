@@ -27,8 +27,8 @@ export interface PanelRoute {
 
 /** An app with rules and events on, the dashboard below `/ops`, and the panel, by default with one sign-in for both. */
 export async function startWithPanel(t: TestContext, provider: Provider, options: PanelAppOptions = {}) {
-  const accounts = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/ops' })
-  const { admin = { staff: accounts }, plugin = {}, before, after } = options
+  const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/ops' })
+  const { admin = { staff }, plugin = {}, before, after } = options
   const clock = fakeClock()
   const database = await openDatabase(t, provider, clock)
   const routes: PanelRoute[] = []
@@ -47,7 +47,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
     routes: async (app) => {
       // No wildcard: what the panel does not answer is to be seen.
       app.get('/api/orders', async () => 'ok')
-      await app.register(dashboardPlugin, { prefix: '/ops', accounts })
+      await app.register(dashboardPlugin, { prefix: '/ops', staff })
       await app.register(adminPlugin, { rootPath: PANEL, ...admin })
       await after?.(app)
     },

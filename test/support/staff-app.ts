@@ -18,7 +18,7 @@ export const SECRET = 'a secret for tests, at least 32 characters long'
 export async function startWithStaff(
   t: TestContext,
   provider: Provider,
-  staff: DashboardOptions = { accounts: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
+  staff: DashboardOptions = { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
   plugin: RateLimitOptions = {},
 ) {
   const clock = fakeClock()

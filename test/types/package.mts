@@ -1,0 +1,167 @@
+/**
+ * The types of the package as a host sees them. It is compiled, and never run: by `npm run test:types` against the
+ * build, by `.ci/run` against the installed tarball, as TypeScript finds modules for Node.js and for bundlers.
+ */
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyRequest,
+  type FastifyTypeProvider,
+  type onRequestHookHandler,
+} from 'fastify'
+import rateLimit, {
+  type AlertResult,
+  asActor,
+  type Change,
+  createAnalytics,
+  createRateLimitClient,
+  DatabaseStore,
+  type Decision,
+  dashboardPlugin,
+  type EventLogStats,
+  type FieldErrors,
+  type Health,
+  hashPassword,
+  type ImportResult,
+  InvalidSettingError,
+  MemoryStore,
+  migrate,
+  type Offender,
+  type OffenderDetail,
+  PathTooLongError,
+  parseRate,
+  type Rate,
+  RateLimitExceededError,
+  type RateLimitOptions,
+  RedisStore,
+  type Rule,
+  type RuleDocument,
+  type RuleHitCount,
+  type RulePreview,
+  RuleValidationError,
+  rateLimitPlugin,
+  type SmartRateLimit,
+  type StaffAccounts,
+  type Store,
+  StoreUnavailableError,
+  staffAccounts,
+  type TrafficSummary,
+} from 'fastify-smart-ratelimit'
+import { type ConformanceCase, storeConformance } from 'fastify-smart-ratelimit/testing'
+import { expectType } from './expect-type.mjs'
+
+const app = Fastify()
+const ok = async () => 'ok'
+
+// Registering: with and without options, by both names.
+await app.register(rateLimitPlugin)
+await app.register(rateLimit, { middleware: { key: (request) => request.ip, backend: new MemoryStore() } })
+await app.register(rateLimitPlugin, {
+  logEvents: 'blocked',
+  onStoreError: 'deny',
+  user: async (request) => (request.ip === '' ? null : { id: 7n }),
+  middleware: { defaultRate: async () => '100/m', rateLimits: { '/auth/': '5/m' }, algorithm: 'token_bucket' },
+  schedule: { alerts: '0,30 * * * *' },
+})
+// @ts-expect-error an option that does not exist
+await app.register(rateLimitPlugin, { limitEverything: true })
+// @ts-expect-error an algorithm that does not exist
+const _wrong: RateLimitOptions = { middleware: { algorithm: 'fixed' } }
+
+// What the app is decorated with.
+const limits = app.smartRateLimit
+expectType<SmartRateLimit>()(limits)
+expectType<Promise<Decision | null>>()(limits.check({} as FastifyRequest, { cost: 2 }))
+expectType<Promise<Decision | null>>()(limits.peek({} as FastifyRequest))
+expectType<Promise<void>>()(limits.reset('ip:203.0.113.7'))
+expectType<Promise<Health>>()(limits.health())
+expectType<EventLogStats>()(limits.events.stats())
+expectType<Store>()(limits.store)
+expectType<Promise<readonly Rule[]>>()(limits.rules.active())
+expectType<Promise<Change[]>>()(limits.rules.history('api', { limit: 10 }))
+expectType<Promise<RuleDocument>>()(limits.rules.export())
+expectType<Promise<ImportResult>>()(limits.rules.import({}, { dryRun: true }))
+expectType<Promise<RulePreview>>()(
+  limits.rules.preview({ name: 'api', pathPattern: '^/api', rate: '5/m' }, { hours: 2 }),
+)
+expectType<number>()(await limits.client.rateLimitRule.count())
+expectType<Promise<number>>()(limits.client.rateLimitEvent.cleanupOld({ olderThanDays: 30 }))
+expectType<Promise<TrafficSummary>>()(limits.analytics.getTrafficSummary({ days: 2 }))
+expectType<Promise<readonly Offender[]>>()(limits.analytics.getTopOffenders())
+expectType<Promise<readonly RuleHitCount[]>>()(limits.analytics.getRuleHitCounts())
+expectType<Promise<OffenderDetail>>()(limits.analytics.getOffenderDetail({ key: 'ip:203.0.113.7' }))
+expectType<Promise<AlertResult>>()(limits.analytics.sendOffenderAlerts({ threshold: 3 }))
+
+// The limits of routes are hooks of Fastify, for every place that takes one.
+const hook = limits.limit({ rate: '5/m', key: 'user', cost: (request) => Number(request.headers['x-cost']) })
+expectType<OmitThisParameter<onRequestHookHandler>>()(hook)
+app.addHook('onRequest', hook)
+app.addHook('preHandler', hook)
+app.get('/one', { onRequest: hook }, ok)
+app.get<{ Params: { id: string } }>('/typed/:id', { preHandler: [hook], config: { smartRateLimit: { cost: 2 } } }, ok)
+app.get('/opted-out', { config: { smartRateLimit: false } }, ok)
+// @ts-expect-error a rate is needed
+limits.limit({ key: 'ip' })
+// @ts-expect-error true is no configuration of a route
+app.get('/wrong', { config: { smartRateLimit: true } }, ok)
+
+// Apps with a type provider, and with a logger of their own.
+interface Provider extends FastifyTypeProvider {
+  validator: this['schema']
+}
+const provided = Fastify().withTypeProvider<Provider>()
+await provided.register(rateLimitPlugin, { enabled: true })
+const { limit } = provided.smartRateLimit
+provided.get('/', { schema: { querystring: {} }, onRequest: limit({ rate: '5/m' }) }, async (request) =>
+  limits.decisionOf(request),
+)
+const logged = Fastify({ loggerInstance: {} as FastifyBaseLogger & { audit(): void } })
+await logged.register(rateLimitPlugin, { enabled: true })
+await logged.register(dashboardPlugin, { isStaff: () => true })
+logged.get('/', { preHandler: hook }, async (request) => limits.check(request))
+
+// A decision, also of a refusal that an error handler reshapes.
+app.setErrorHandler((error, request, reply) => {
+  expectType<Decision | null>()(limits.decisionOf(request))
+  if (error instanceof RateLimitExceededError) {
+    expectType<Decision>()(error.decision)
+    expectType<string>()(error.code)
+    return reply.code(error.statusCode ?? 429).send({ wait: error.decision.retryAfterMs })
+  }
+  if (error instanceof StoreUnavailableError || error instanceof PathTooLongError) {
+    expectType<Decision>()(error.decision)
+  }
+  if (error instanceof RuleValidationError) expectType<FieldErrors>()(error.errors)
+  // @ts-expect-error a setting that is wrong is no refusal
+  if (error instanceof InvalidSettingError) return error.decision
+  throw error
+})
+app.get<{ Querystring: { q: string } }>('/search', async (request) => limits.decisionOf(request)?.remaining)
+
+// Staff.
+const staff = staffAccounts({ accounts: { alice: await hashPassword('…') }, sessionSecret: 'x'.repeat(32) })
+expectType<StaffAccounts>()(staff)
+await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
+await app.register(dashboardPlugin, { isStaff: async (request) => request.ip === '127.0.0.1', templates: './pages' })
+// @ts-expect-error the sign-in is called staff
+await app.register(dashboardPlugin, { accounts: staff })
+
+// Without a server.
+const client = createRateLimitClient({ database: 'file:./ratelimit.db' })
+await app.register(rateLimitPlugin, { database: client })
+expectType<Promise<string[]>>()(migrate({ database: 'file:./ratelimit.db' }))
+expectType<Promise<number>>()(asActor('alice', () => client.rateLimitRule.count()))
+const reports = createAnalytics({ database: client, alertThreshold: 3 })
+expectType<Promise<string>>()(reports.offendersCsv({ days: 7, limit: 10 }))
+expectType<Promise<void>>()(reports.close())
+expectType<Rate>()(parseRate('5/m'))
+
+// Stores, and one of the host's own.
+const stores: Store[] = [new MemoryStore(), new DatabaseStore({}), new RedisStore({ redis: 'redis://127.0.0.1:6379' })]
+class OwnStore implements Store {
+  readonly concurrency = 1
+  check: Store['check'] = (checks, nowMs) => new MemoryStore().check(checks, nowMs)
+  reset(): void {}
+  close(): void {}
+}
+expectType<readonly ConformanceCase[]>()(storeConformance)
+for (const { prove } of storeConformance) await prove(() => stores[0] ?? new OwnStore())
