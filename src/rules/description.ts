@@ -54,20 +54,16 @@ export interface Choice {
 /** The fields of a table that are given, in the order of documents. */
 export type FieldTable = Readonly<Record<string, Field>>
 
-/** What a value is in a document, in a row that a statement reads, and as it is given. SQLite has numbers for booleans. */
+/** What a value is in a document, and in a row that a statement reads. SQLite has numbers for booleans. */
 interface KindValues {
-  readonly text: { document: string; column: string; given: string }
-  readonly boolean: { document: boolean; column: boolean | number; given: boolean }
-  readonly integer: { document: number; column: number; given: number }
-  readonly moment: { document: string | null; column: number | null; given: Date | string | null }
+  readonly text: { document: string; column: string }
+  readonly boolean: { document: boolean; column: boolean | number }
+  readonly integer: { document: number; column: number }
+  readonly moment: { document: string | null; column: number | null }
 }
 
 type Enforced<Table extends FieldTable> = {
   [Name in keyof Table]: Table[Name] extends { readonly enforced: false } ? never : Name
-}[keyof Table]
-
-type Required<Table extends FieldTable> = {
-  [Name in keyof Table]: Table[Name] extends { readonly default: unknown } ? never : Name
 }[keyof Table]
 
 /** A row of a document, complete. */
@@ -80,13 +76,6 @@ export type Entry<Table extends FieldTable> = {
 /** A row as a statement reads it, as far as servers obey it. */
 export type Row<Table extends FieldTable> = {
   readonly [Name in Enforced<Table>]: KindValues[Table[Name]['kind']]['column']
-}
-
-/** A row as it is given; what is absent takes its default. */
-export type Given<Table extends FieldTable> = {
-  readonly [Name in Required<Table>]: KindValues[Table[Name]['kind']]['given']
-} & {
-  readonly [Name in Exclude<keyof Table, Required<Table>>]?: KindValues[Table[Name]['kind']]['given'] | undefined
 }
 
 /** What the fields of a row mean to servers. */

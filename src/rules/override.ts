@@ -1,14 +1,13 @@
 import ipaddr from 'ipaddr.js'
 import type { FieldErrors } from '../errors.js'
-import type { Policy } from '../limiter/algorithm.js'
+import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
   compareTexts,
   createParser,
   type Description,
-  type Entry,
   type Extent,
-  type FieldTable,
+  type Field,
   fieldErrors,
   type Parsed,
   type Row,
@@ -31,6 +30,17 @@ export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { reado
 const MAX_CLIENT_LENGTH = 255
 const MAX_EFFECT_LENGTH = 50
 const MAX_NOTE_LENGTH = 1_000
+
+/** One override of a document, complete. */
+export interface OverrideEntry {
+  readonly client: string
+  readonly effect: string
+  readonly algorithm: Algorithm
+  readonly pathPattern: string
+  /** Such as `2030-01-31T12:00:00.000Z`. */
+  readonly expiresAt: string | null
+  readonly note: string
+}
 
 /** The fields of an override, in the order of documents. */
 const OVERRIDE_FIELDS = {
@@ -78,10 +88,8 @@ const OVERRIDE_FIELDS = {
     help: 'Why, for whoever finds it later.',
     panel: { title: 'Note', input: 'lines', column: 'shown', searched: true },
   },
-} as const satisfies FieldTable
+} as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
 
-/** One override of a document, complete. */
-export type OverrideEntry = Entry<typeof OVERRIDE_FIELDS>
 /** A row of the override table, as the matching needs it; `expiresAt` in milliseconds since the epoch. */
 export type OverrideRow = Row<typeof OVERRIDE_FIELDS>
 

@@ -1,16 +1,14 @@
 import { METHODS } from 'node:http'
 import type { FieldErrors } from '../errors.js'
-import type { Policy } from '../limiter/algorithm.js'
+import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
   compareTexts,
   createParser,
   type Description,
-  type Entry,
   type Extent,
-  type FieldTable,
+  type Field,
   fieldErrors,
-  type Given,
   type Parsed,
   type Row,
   type Values,
@@ -41,6 +39,43 @@ const KEY_OPTIONS = [
   { value: 'user', label: 'User' },
   { value: 'header:', label: 'Header' },
 ]
+
+/** One rule of a document, complete. */
+export interface RuleEntry {
+  readonly name: string
+  readonly description: string
+  readonly pathPattern: string
+  readonly method: string
+  readonly rate: string
+  readonly key: string
+  readonly algorithm: Algorithm
+  readonly block: boolean
+  readonly isActive: boolean
+  readonly priority: number
+}
+
+/** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
+export type RuleCandidate = Pick<RuleEntry, 'name' | 'pathPattern' | 'rate'> & {
+  readonly [Name in Exclude<keyof RuleEntry, 'algorithm'>]?: RuleEntry[Name] | undefined
+} & {
+  readonly algorithm?: string | undefined
+  /** A row's own columns: not looked at. */
+  readonly id?: unknown
+  readonly createdAt?: unknown
+  readonly updatedAt?: unknown
+}
+
+/** A row that was understood. */
+export interface Rule {
+  readonly name: string
+  readonly pathPattern: string
+  readonly policy: Policy
+  readonly client: ClientKind
+  readonly block: boolean
+  readonly priority: number
+  /** Upper-case names, or `['ALL']`. */
+  readonly methods: readonly string[]
+}
 
 /** The fields of a rule, in the order of documents: what one more needs is here, in the schemas and in a migration. */
 const RULE_FIELDS = {
@@ -127,30 +162,10 @@ const RULE_FIELDS = {
     about: 'Of the rules that match, the one with the highest priority decides.',
     panel: { title: 'Priority', group: 'Limit', input: 'number', column: 'sorted' },
   },
-} as const satisfies FieldTable
+} as const satisfies Readonly<Record<keyof RuleEntry, Field>>
 
-/** One rule of a document, complete. */
-export type RuleEntry = Entry<typeof RULE_FIELDS>
 /** A row of the rule table, as the matching needs it. */
 export type RuleRow = Row<typeof RULE_FIELDS>
-
-/** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
-export interface RuleCandidate extends Given<typeof RULE_FIELDS> {
-  /** A row's own columns: not looked at. */
-  readonly id?: unknown
-  readonly createdAt?: unknown
-  readonly updatedAt?: unknown
-}
-
-type RuleValues = Parsed<typeof RULE_FIELDS>
-
-/** A row that was understood. */
-export interface Rule extends Omit<RuleValues, 'rate' | 'algorithm' | 'key' | 'method'> {
-  readonly policy: Policy
-  readonly client: ClientKind
-  /** Upper-case names, or `['ALL']`. */
-  readonly methods: readonly string[]
-}
 
 export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   entity: 'rule',
@@ -187,7 +202,16 @@ export function parseGivenRule(values: Values): Rule {
 }
 
 /** Spelled out, since requests read rules fastest where all have the same shape. */
-function ruleOf({ name, pathPattern, method, rate, key, algorithm, block, priority }: RuleValues): Rule {
+function ruleOf({
+  name,
+  pathPattern,
+  method,
+  rate,
+  key,
+  algorithm,
+  block,
+  priority,
+}: Parsed<typeof RULE_FIELDS>): Rule {
   const policy = { algorithm, limit: rate.limit, periodMs: rate.periodMs }
   return { name, pathPattern, policy, client: key, block, priority, methods: method }
 }
