@@ -33,10 +33,11 @@ function sourceOfGroup(files: readonly string[]): string {
   const modules = files.map((name) => ({ name, url: pathToFileURL(resolve(name)).href }))
   return `import { before, describe, test } from 'node:test'
 let start
-before(() => new Promise((resolve) => { start = resolve }))
+const started = new Promise((resolve) => { start = resolve })
+before(() => started)
 for (const { name, url } of ${JSON.stringify(modules)}) {
   describe(name, () => undefined)
-  await import(url).catch((error) => test('loads', () => { throw error }))
+  await import(url).catch((error) => { test('loads', () => { throw error }) })
 }
 start()
 `

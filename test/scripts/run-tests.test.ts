@@ -44,7 +44,9 @@ describe('npm test', () => {
     const empty = await runTests('passes', 'empty')
     assert.equal(empty.status, 1)
     assert.match(empty.stderr, /empty\.test\.[jt]s holds no test/)
-    assert.equal((await runTests('passes', 'missing')).status, 1)
+    const missing = await runTests('passes', 'missing')
+    assert.equal(missing.status, 1)
+    assert.match(missing.stdout, /Cannot find module/)
   })
 
   test('without arguments all of test/ is run, and no test at all is status 1', async () => {
