@@ -61,6 +61,9 @@ export const MODELS = {
     ipAddress: 'String',
     userId: 'BigInt',
     clientIp: 'String',
+    client: 'String',
+    policy: 'String',
+    outcome: 'String',
   },
   RateLimitChange: {
     id: 'Int',

@@ -1,4 +1,6 @@
 /** What is noted of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
+import type { EventOutcome } from './events/event.js'
+import type { Outcome } from './http/decide.js'
 import type { OnRequestSteps } from './http/on-request.js'
 import { createReceivedPath } from './http/request-path.js'
 import { integerUserId } from './http/request-user.js'
@@ -47,6 +49,15 @@ function createEventRecord({ settings: { logEvents }, router, addresses, events 
       ipAddress: addresses.peer(request),
       userId: integerUserId(outcome.user),
       clientIp: client.byAddress && outcome.address.plain !== null ? outcome.address.key : null,
+      client: client.client,
+      policy: outcome.limit.policyName,
+      outcome: eventOutcome(outcome),
     })
   }
+}
+
+function eventOutcome({ denied, refused, decision }: Outcome): EventOutcome {
+  if (denied) return 'denied'
+  if (decision.unavailable) return refused ? 'unavailable' : 'allowed'
+  return decision.allowed ? 'allowed' : 'over_limit'
 }

@@ -13,6 +13,8 @@ import { type UserId, userText } from './request-user.js'
 export interface Outcome {
   readonly decision: Decision
   readonly refused: boolean
+  /** By the deny list, an override, or for a path that is too long: the limiter was not asked. */
+  readonly denied: boolean
   readonly limit: Limit
   readonly client: ClientKey
   readonly address: ClientAddress
@@ -67,7 +69,8 @@ export function createDecide(steps: DecideSteps): Decide {
     user: UserId,
     nowMs: number,
   ): Outcome {
-    return { decision, refused: limit.block && !decision.allowed, limit, client, address, user, nowMs }
+    const refused = limit.block && !decision.allowed
+    return { decision, refused, denied: decision === DENIED, limit, client, address, user, nowMs }
   }
 
   function checkedClient(

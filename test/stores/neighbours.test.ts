@@ -120,6 +120,9 @@ forEachDatabase((provider) => {
       ipAddress: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'),
       userId: fc.oneof(fc.constant(null), fc.maxSafeInteger()),
       clientIp: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff::/64'),
+      client: texts,
+      policy: texts,
+      outcome: fc.constantFrom('allowed', 'over_limit', 'denied', 'unavailable'),
     })
     const rows = fc.sample(events, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE }).map(eventValues)
     for (let batch = 0; batch < BATCHES; batch++) {

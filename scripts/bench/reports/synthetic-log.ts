@@ -70,6 +70,9 @@ export function createEvents(seed: number): (timestampMs: number) => RateLimitEv
       ipAddress: '10.0.0.1',
       userId: null,
       clientIp: address,
+      client: `ip:${address}`,
+      policy: rule === 0 ? 'default' : `rule-${rule}`,
+      outcome: blocked ? 'over_limit' : 'allowed',
     }
   }
 }
