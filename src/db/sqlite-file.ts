@@ -10,7 +10,7 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
 export const CHECKPOINT_PAGES = 8_000
 
 /** One connection to a file, opened by the first statement; on the thread that makes it. */
-export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'close'>
+export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
 /** What tells a file from another one that has taken its place. */
 export function identityOf(path: string): string {
@@ -57,6 +57,14 @@ export function createSqliteFile(path: string): SqliteFile & { identity(): strin
     async execute(sql, parameters = []) {
       const database = await open()
       return line.run(database, () => prepare(database, sql).run(named(parameters)).changes)
+    },
+
+    async transaction(steps) {
+      const database = await open()
+      const run = database.transaction(() => {
+        for (const { sql, parameters } of steps) prepare(database, sql).run(named(parameters))
+      })
+      return line.run(database, () => run.immediate())
     },
 
     async close() {

@@ -47,6 +47,8 @@ export function createSqliteStatements(path: string): SqliteFile {
       return file().execute(sql, parameters)
     },
 
+    transaction: (steps) => file().transaction(steps),
+
     async close() {
       const closing = thread
       thread = undefined

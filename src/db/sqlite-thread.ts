@@ -1,7 +1,7 @@
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
 import type { SqliteFile } from './sqlite-file.js'
-import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
+import type { Answered, Asked, Statement, ThreadOptions, Transaction } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -64,7 +64,7 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     else asked?.reject(errorOf(answered.message, answered.code))
   })
 
-  function ask(sql: string, parameters: readonly SqlValue[], reads: boolean): Promise<string | number> {
+  function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number> {
     return new Promise((resolve, reject) => {
       if (end !== undefined) {
         reject(end)
@@ -73,7 +73,7 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
       const id = ++lastId
       if (waiting.size === 0) worker.ref()
       waiting.set(id, { resolve, reject })
-      post({ id, sql, parameters, reads })
+      post({ id, ...asked })
     })
   }
 
@@ -97,11 +97,15 @@ export function startSqliteThread(file: ThreadOptions, ended: (wasOnline: boolea
     isOnline: () => isOnline,
 
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []): Promise<Row[]> {
-      return JSON.parse(String(await ask(sql, parameters, true)))
+      return JSON.parse(String(await ask({ sql, parameters, reads: true })))
     },
 
     async execute(sql, parameters = []) {
-      return Number(await ask(sql, parameters, false))
+      return Number(await ask({ sql, parameters, reads: false }))
+    },
+
+    async transaction(steps) {
+      await ask({ steps })
     },
 
     async close() {

@@ -21,5 +21,16 @@ export const CLIENT = `CASE WHEN client <> '' THEN client
     THEN 'ip:' || ${SHOWN}
   ELSE '' END`
 
-/** An event that the reports count: a denial is no offence. As an index can answer it, by itself. */
-export const IS_COUNTED = `outcome <> 'denied'`
+/** A denial is no offence: it is in no total, and counted by itself. */
+export const IS_DENIED = `outcome = 'denied'`
+export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`
+export const IS_UNAVAILABLE = `allowed = false AND outcome = 'unavailable'`
+/** Let through by a limit that does not block, though it was over. */
+export const IS_WOULD_BLOCK = `allowed <> false AND (outcome = 'over_limit' OR outcome = '' AND count > "limit")`
+
+/** What an event adds to the counts, or takes from them. */
+export function eventCounts(sign: 1 | -1 = 1): string {
+  const counted = (condition: string) => `CASE WHEN ${condition} THEN ${sign} ELSE 0 END`
+  return `${counted("outcome <> 'denied'")} AS total, ${counted(IS_REFUSED)} AS blocked,
+    ${counted(IS_WOULD_BLOCK)} AS would_block, ${counted(IS_DENIED)} AS denied`
+}

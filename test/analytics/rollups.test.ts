@@ -34,7 +34,7 @@ const event: fc.Arbitrary<NewEvent> = fc.record({
   rule: fc.constantFrom(...RULES),
   path: fc.constantFrom(...PATHS),
   method: fc.constantFrom(...METHODS),
-  outcome: fc.constantFrom('allowed', 'blocked', 'would_block'),
+  outcome: fc.constantFrom('allowed', 'blocked', 'would_block', 'denied', 'unavailable'),
 })
 const step = fc.oneof(
   {
@@ -75,7 +75,11 @@ async function take(database: Database, step: Step): Promise<void> {
       )
       return
     case 'pardon':
-      await database.execute(`UPDATE ${table} SET allowed = NOT allowed, path = '/pardoned' WHERE key = $1`, [step.key])
+      // As one who knows nothing of outcomes writes it.
+      await database.execute(
+        `UPDATE ${table} SET allowed = NOT allowed, outcome = '', path = '/pardoned' WHERE key = $1`,
+        [step.key],
+      )
   }
 }
 

@@ -9,13 +9,8 @@ import { migrateDiff } from '../support/schema-engine.js'
 
 const EMPTY = '-- This is an empty migration.'
 
-/** What only triggers use, and statements that run them. */
-const TABLES_WITHOUT_MODEL = [
-  'rate_limit_event_replaced',
-  'rate_limit_rollup_delta',
-  'rate_limit_rollup_fold',
-  'rate_limit_rollup_stage',
-]
+/** What only triggers and the rollups use. */
+const TABLES_WITHOUT_MODEL = ['rate_limit_rollup_mark', 'rate_limit_watermark']
 
 function readSchema(provider: string): string {
   return readFileSync(join(PACKAGE_ROOT, 'prisma', provider, 'schema.prisma'), 'utf8')
