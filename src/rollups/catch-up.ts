@@ -1,3 +1,4 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
@@ -8,7 +9,7 @@ const MAX_WAIT_MS = 1_000
 export async function foldForReport(database: Database, nowMs: number): Promise<void> {
   const untilMs = performance.now() + MAX_WAIT_MS
   try {
-    while ((await foldStep(database, nowMs)) && performance.now() < untilMs);
+    while ((await foldStep(database, nowMs)) && performance.now() < untilMs) await yieldToEventLoop()
   } catch {
     // What is wrong with the database, the report says.
   }

@@ -11,10 +11,12 @@ import {
   KEPT_MINUTES,
   ROLLUPS,
   SPANS,
+  type Span,
   trendSql,
 } from './counting.js'
 
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
+const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
 
 /**
  * Folds the next events into the rollups, as many as one step takes.
@@ -40,11 +42,19 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   if (settled === undefined || settled.last === null) return false
 
   const parameters = [settled.last, firstMinute(nowMs)]
-  const source = eventSource(dialect, `id > ${watermark} AND id <= $1`)
+  const isNew = `id > ${watermark} AND id <= $1`
+  // What an hour that is counted again does not have yet, it will find in the log.
+  const source = eventSource(
+    dialect,
+    `${isNew} AND NOT EXISTS (
+       SELECT 1 FROM ${dialect.table('rate_limit_rollup_mark')}
+       WHERE hour = ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
+     )`,
+  )
   await database.transaction([
     ...toSteps(dialect.lockRollups),
     ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, SPANS, '$2'), parameters })),
-    { sql: trendSql(dialect, source), parameters: [settled.last] },
+    { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
     {
       sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1 WHERE event_id < $1`,
       parameters: [settled.last],
@@ -65,36 +75,81 @@ export async function markedHours({ dialect, query }: Database): Promise<number[
   return rows.map(({ hour }) => hour)
 }
 
-/** Counts an hour again from its events, and its day from the hours, unless another hour of it has a mark still. */
-export async function recountHour(database: Database, hour: number, nowMs: number): Promise<void> {
-  const { dialect } = database
+/**
+ * Counts an hour again from its events, in steps of as many as are folded at once; and its day from the hours, unless
+ * another hour of it has a mark still.
+ *
+ * @param step runs each of the steps
+ */
+export async function recountHour(
+  database: Database,
+  hour: number,
+  nowMs: number,
+  step: (run: () => Promise<number>) => Promise<number> = (run) => run(),
+): Promise<void> {
+  const endMs = hour === LAST_HOUR ? Number.POSITIVE_INFINITY : (hour + 1) * HOUR_MS
+  for (let countedMs = Number.NEGATIVE_INFINITY; ; ) {
+    const nextMs = await step(() => recountStep(database, hour, endMs, nowMs))
+    // It begins anew where an event was changed meanwhile: that is for another time, lest it never ends.
+    if (nextMs >= endMs || nextMs <= countedMs) return
+    countedMs = nextMs
+  }
+}
+
+/** Counts the next events of an hour, and answers up to which moment they are counted. */
+async function recountStep(database: Database, hour: number, endMs: number, nowMs: number): Promise<number> {
+  const { dialect, query } = database
   const marks = dialect.table('rate_limit_rollup_mark')
-  const day = Math.floor(hour / DAY_HOURS)
-  const isLast = hour === LAST_MINUTE / HOUR_SPAN
+  const [mark] = await query<{ since: number | null }>(`SELECT MIN(since) AS since FROM ${marks} WHERE hour = $1`, [
+    hour,
+  ])
+  const since = mark?.since
+  if (since === undefined || since === null) return endMs
+  const [next] = await query<{ at: number }>(
+    `SELECT "timestamp" AS at FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')}
+     ORDER BY "timestamp" LIMIT 1 OFFSET ${dialect.eventsPerFold}`,
+    [since],
+  )
+  const isTime = hour !== LAST_HOUR && typeof next?.at === 'number'
+  const nextMs = isTime ? Math.min(endMs, Math.max(since + 1, Math.floor(next.at))) : endMs
+  const isDone = nextMs >= endMs
+  const parameters = Number.isFinite(nextMs) ? [since, nextMs] : [since]
+  const before = Number.isFinite(nextMs) ? ` AND "timestamp" < ${dialect.fromMs('$2')}` : ''
   const source = eventSource(
     dialect,
-    `"timestamp" >= ${dialect.fromMs('$1')} AND ${isLast ? `${dialect.whole('$2')} >= 0` : `"timestamp" < ${dialect.fromMs('$2')}`}
-     AND id <= ${watermarkSql(database)}`,
+    `"timestamp" >= ${dialect.fromMs('$1')}${before} AND id <= ${watermarkSql(database)}`,
   )
+  const day = Math.floor(hour / DAY_HOURS)
   const ofDay = [day * DAY_HOURS, (day + 1) * DAY_HOURS]
   const hoursOfDay = `bucket >= $1 AND bucket < $2
     AND NOT EXISTS (SELECT 1 FROM ${marks} WHERE hour >= $1 AND hour < $2)`
+  const forget = (span: Span, from: number, to: number) =>
+    ROLLUPS.map(({ table }) => ({
+      sql: `DELETE FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`,
+      parameters: [from, to],
+    }))
   await database.transaction([
     ...toSteps(dialect.lockRollups),
-    // Before the events are read: a mark that is added meanwhile stays.
-    { sql: `DELETE FROM ${marks} WHERE hour = $1`, parameters: [hour] },
-    ...ROLLUPS.flatMap((rollup) => [
-      ...SPANS.map((span) => ({
-        sql: `DELETE FROM ${dialect.table(rollup.table)} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`,
-        parameters: span === DAY_SPAN ? [day, day + 1] : [(hour * HOUR_SPAN) / span, ((hour + 1) * HOUR_SPAN) / span],
-      })),
-      {
-        sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], '$3'),
-        parameters: [hour * HOUR_MS, (hour + 1) * HOUR_MS, firstMinute(nowMs)],
-      },
-      { sql: countSql(dialect, rollup, hourSource(dialect, rollup, hoursOfDay), [DAY_SPAN], '0'), parameters: ofDay },
-    ]),
+    // Before the events are read: a mark that is added meanwhile stays, and the hour begins anew.
+    { sql: `DELETE FROM ${marks} WHERE hour = $1 AND since = $2`, parameters: [hour, since] },
+    ...(since === hour * HOUR_MS
+      ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)]
+      : []),
+    ...ROLLUPS.map((rollup) => ({
+      sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
+      parameters: [...parameters, firstMinute(nowMs)],
+    })),
+    ...(isDone
+      ? [
+          ...forget(DAY_SPAN, day, day + 1),
+          ...ROLLUPS.map((rollup) => ({
+            sql: countSql(dialect, rollup, hourSource(dialect, rollup, hoursOfDay), [DAY_SPAN], '0'),
+            parameters: ofDay,
+          })),
+        ]
+      : [{ sql: `INSERT INTO ${marks} (hour, since) VALUES ($1, $2)`, parameters: [hour, nextMs] }]),
   ])
+  return nextMs
 }
 
 function watermarkSql({ dialect }: Database): string {

@@ -49,7 +49,7 @@ export class RollupKeeper {
       const marked = await markedHours(database)
       // What is just being deleted has a new mark in a moment: an hour is counted once it had one for a while.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
-        await this.#rested(() => recountHour(database, hour, clock.now()))
+        await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
       }
       this.#marked = new Set(marked)
       this.#isFailing = false

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import { type FoldOptions, foldAll } from './catch-up.js'
 import { HOUR_SPAN, ROLLUPS } from './counting.js'
@@ -16,11 +17,11 @@ export async function verifyRollups(database: Database, nowMs: number, options?:
   ]
   const found = await database.snapshot((query) => query<{ hour: number }>(hours.join(' UNION ')))
   const marks = dialect.table('rate_limit_rollup_mark')
-  const hour = dialect.jsonField(0, 'bigint')
+  const [hour, since] = [dialect.jsonField(0, 'bigint'), dialect.jsonField(1, 'bigint')]
   await database.execute(
-    `INSERT INTO ${marks} SELECT ${hour} FROM ${dialect.jsonRows()}
-     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS known WHERE known.hour = ${hour})`,
-    [JSON.stringify(found.map((row) => [row.hour]))],
+    `INSERT INTO ${marks} SELECT ${hour}, ${since} FROM ${dialect.jsonRows()}
+     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS known WHERE known.hour = ${hour} AND known.since = ${since})`,
+    [JSON.stringify(found.map((row) => [row.hour, row.hour * HOUR_MS]))],
   )
   return foldAll(database, nowMs, options)
 }

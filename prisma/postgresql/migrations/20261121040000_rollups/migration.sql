@@ -62,7 +62,8 @@ CREATE TABLE "rate_limit_trend" (
 -- CreateIndex
 CREATE INDEX "rate_limit_blocked_rollup_span_bucket_blocked_idx" ON "rate_limit_blocked_rollup"("span", "bucket", "blocked");
 
--- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log.
+-- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log. While an
+-- hour is counted again, its events since that moment are not yet counted.
 CREATE TABLE "rate_limit_watermark" ("id" INTEGER NOT NULL PRIMARY KEY, "event_id" BIGINT NOT NULL);
 INSERT INTO "rate_limit_watermark" VALUES (1, 0);
 
@@ -71,7 +72,7 @@ INSERT INTO "rate_limit_watermark" VALUES (1, 0);
 CREATE SEQUENCE "rate_limit_watermark_ahead" MINVALUE 0;
 
 -- Marks are only added by writers, of whom none waits for another one.
-CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL);
+CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL, "since" BIGINT NOT NULL);
 
 -- The minutes since the epoch; -1440 before it. Infinity stands with all that is later than the year 9999.
 CREATE FUNCTION "rate_limit_minute"(moment TIMESTAMPTZ) RETURNS BIGINT LANGUAGE sql STABLE AS $$
@@ -87,14 +88,19 @@ BEGIN
     IF TG_WHEN = 'BEFORE' THEN
         PERFORM pg_advisory_xact_lock_shared((72707370::bigint << 32) | TG_RELID::bigint);
     ELSIF TG_OP = 'INSERT' THEN
-        INSERT INTO "rate_limit_rollup_mark"
-        SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 FROM new_events
-        WHERE "id" <= (SELECT GREATEST(last_value, "event_id") FROM "rate_limit_watermark_ahead", "rate_limit_watermark");
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM new_events
+            WHERE "id" <= (SELECT GREATEST(last_value, "event_id") FROM "rate_limit_watermark_ahead", "rate_limit_watermark")
+        ) AS marked;
     ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO "rate_limit_rollup_mark" SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 FROM old_events;
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM old_events
+        ) AS marked;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO "rate_limit_rollup_mark" SELECT "rate_limit_minute"("timestamp") / 60 FROM old_events
-        UNION SELECT "rate_limit_minute"("timestamp") / 60 FROM new_events;
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM old_events
+            UNION SELECT "rate_limit_minute"("timestamp") / 60 FROM new_events
+        ) AS marked;
     ELSE
         -- TRUNCATE takes the events of all transactions; one that keeps to its snapshot could not take all sums of them.
         IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN

@@ -62,11 +62,12 @@ CREATE TABLE "rate_limit_trend" (
 CREATE INDEX "rate_limit_blocked_rollup_span_bucket_blocked_idx" ON "rate_limit_blocked_rollup"("span", "bucket", "blocked")
 WHERE "span" = 1440;
 
--- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log.
+-- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log. While an
+-- hour is counted again, its events since that moment are not yet counted.
 CREATE TABLE "rate_limit_watermark" ("id" INTEGER NOT NULL PRIMARY KEY, "event_id" BIGINT NOT NULL);
 INSERT INTO "rate_limit_watermark" VALUES (1, 0);
 
-CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL PRIMARY KEY);
+CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL, "since" BIGINT NOT NULL, PRIMARY KEY ("hour", "since"));
 
 -- A timestamp written here marks its hour. The minute of a timestamp is here as the dialect has it: what is no number
 -- sorts after all numbers, and stands with all that is later than the year 9999. OR IGNORE would not do, since a trigger
@@ -76,13 +77,16 @@ CREATE VIEW "rate_limit_rollup_marking" AS SELECT NULL AS "timestamp";
 CREATE TRIGGER "rate_limit_rollup_marking_insert" INSTEAD OF INSERT ON "rate_limit_rollup_marking"
 BEGIN
     INSERT INTO "rate_limit_rollup_mark"
-    SELECT "hour" FROM (
+    SELECT "hour", "hour" * 3600000 FROM (
         SELECT CASE
             WHEN typeof(NEW."timestamp") NOT IN ('integer', 'real') THEN 4223371680
             WHEN NEW."timestamp" < 0 THEN -1440
             ELSE MIN(4223371680, CAST(NEW."timestamp" AS INTEGER) / 60000)
         END / 60 AS "hour"
-    ) AS marked WHERE NOT EXISTS (SELECT 1 FROM "rate_limit_rollup_mark" AS known WHERE known."hour" = marked."hour");
+    ) AS marked WHERE NOT EXISTS (
+        SELECT 1 FROM "rate_limit_rollup_mark" AS known
+        WHERE known."hour" = marked."hour" AND known."since" = marked."hour" * 3600000
+    );
 END;
 
 -- Ids of the log's own are above the watermark, unless its sequence was reset.
