@@ -1,10 +1,8 @@
-import { HOUR_MS } from '../clock.js'
 import type { Dialect } from '../db/dialect.js'
 import { eventCounts, IS_REFUSED } from '../events/readings.js'
-import { HOUR_SPAN } from '../rollups/counting.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type BucketRange, type Period, type PeriodParts, partsOf } from './period.js'
+import { type Period, type PeriodParts, partsOf } from './period.js'
 import { loggedParts, type Snapshot } from './window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -34,7 +32,8 @@ export async function readTraffic(
   filter: ReportFilter = {},
 ): Promise<readonly Traffic[]> {
   const { query, dialect } = snapshot
-  const parts = await partsByPath(snapshot, period, filter)
+  // A path that found no room in a bucket is not there to be taken away.
+  const parts = partsFor(snapshot, filter, period, false)
   const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
     if (queries.length === 0) return []
     return query<Traffic>(
@@ -58,7 +57,6 @@ export async function countTraffic(
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
   const { query, dialect } = snapshot
   const parameters = new Parameters()
-  // A path that found no room in a bucket is not there to be taken away.
   const parts = partsFor(snapshot, filter, period, filter.path === undefined)
   const queries = [
     ...bucketQueries(dialect, parts, filter, parameters, 'total, blocked'),
@@ -78,35 +76,6 @@ export async function countTraffic(
 function partsFor({ sums }: Snapshot, { key }: ReportFilter, period: Period, takesAway: boolean): PeriodParts {
   if (key === undefined) return partsOf(period, { ...sums, takesAway })
   return { buckets: [], edges: [{ ...period, sign: 1 }], hours: { from: 0, to: 0 }, dirty: [] }
-}
-
-/** The parts of a period by which its traffic can be told apart by path. */
-async function partsByPath(snapshot: Snapshot, period: Period, filter: ReportFilter): Promise<PeriodParts> {
-  const parts = partsFor(snapshot, filter, period, true)
-  for (const { sign, startMs } of parts.edges) {
-    // What is not there by its path cannot be taken away by its path.
-    if (sign < 0 && (await hasUnknownPaths(snapshot, parts.buckets, Math.floor(startMs / HOUR_MS)))) {
-      return partsFor(snapshot, filter, period, false)
-    }
-  }
-  return parts
-}
-
-/** Whether the bucket that an hour is in has traffic whose paths found no room. */
-async function hasUnknownPaths(
-  { query, dialect }: Snapshot,
-  buckets: readonly BucketRange[],
-  hour: number,
-): Promise<boolean> {
-  const minute = hour * HOUR_SPAN
-  const range = buckets.find(({ span, from, to }) => from * span <= minute && minute < to * span)
-  if (range === undefined) return false
-  const rows = await query(
-    `SELECT 1 FROM ${dialect.table('rate_limit_traffic_rollup')}
-     WHERE span = ${range.span} AND bucket = $1 AND path = '' LIMIT 1`,
-    [Math.floor(minute / range.span)],
-  )
-  return rows.length > 0
 }
 
 /** Queries of the whole buckets of a period. */

@@ -37,7 +37,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     )
   const [waiting] = await next('9223372036854775807')
   if (waiting === undefined || waiting.found < least) return false
-  await database.transaction(toSteps(dialect.settleIds))
+  if (dialect.settleIds.length > 0) await database.transaction(toSteps(dialect.settleIds))
   const [settled] = await next(dialect.lastSettledId)
   if (settled === undefined || settled.last === null) return false
 

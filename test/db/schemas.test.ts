@@ -9,8 +9,15 @@ import { migrateDiff } from '../support/schema-engine.js'
 
 const EMPTY = '-- This is an empty migration.'
 
-/** What only triggers and the rollups use. */
-const TABLES_WITHOUT_MODEL = ['rate_limit_rollup_mark', 'rate_limit_watermark']
+/** What is written and read in SQL alone: the rollups. */
+const TABLES_WITHOUT_MODEL = [
+  'rate_limit_blocked_rollup',
+  'rate_limit_client_rollup',
+  'rate_limit_rollup_mark',
+  'rate_limit_traffic_rollup',
+  'rate_limit_trend',
+  'rate_limit_watermark',
+]
 
 function readSchema(provider: string): string {
   return readFileSync(join(PACKAGE_ROOT, 'prisma', provider, 'schema.prisma'), 'utf8')
