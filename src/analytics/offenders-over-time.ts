@@ -98,10 +98,11 @@ function rollupHoursSql(
         WHERE span = ${range.span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
           AND ${isOffender}`
     }),
+    // Not by an index on the key: these are few, and an offender has many events.
     ...loggedParts(snapshot, parts, parameters, true).map(
       ({ where, sign }) =>
         `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
-         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${isOffender}`,
+         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND (${isOffender}) = TRUE`,
     ),
   ].join(' UNION ALL ')
 }
