@@ -7,6 +7,7 @@ import { EventLog } from './events/event-log.js'
 import { createRoutedPath, type RouterOptions } from './http/request-path.js'
 import { fallbackOf } from './limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter/limiter.js'
+import { RollupKeeper } from './rollups/keeper.js'
 import { CurrentSnapshot } from './rules/current-snapshot.js'
 import { createPreview, type Preview, type PreviewParts } from './rules/preview.js'
 import type { Settings } from './settings/resolve.js'
@@ -96,6 +97,14 @@ export function createReports(
 
 export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
   return new StateSweep({ database, clock, log })
+}
+
+export function createRollupKeeper(
+  { clock }: Settings,
+  { database }: OpenDatabase,
+  log: FastifyBaseLogger,
+): RollupKeeper {
+  return new RollupKeeper({ database, clock, log })
 }
 
 /** @param known what this process knows about the log and the rules */

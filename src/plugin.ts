@@ -20,6 +20,7 @@ import {
   createCurrentSnapshot,
   createEventLog,
   createReports,
+  createRollupKeeper,
   createRulePreview,
   createStaffLimiter,
   createStateSweep,
@@ -154,6 +155,11 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   if (scheduler !== undefined) {
     app.addHook('onReady', async () => scheduler.start())
     app.addHook('onClose', () => Promise.race([scheduler.stop(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]))
+  }
+  if (settings.enabled && settings.logEvents !== false) {
+    const keeper = createRollupKeeper(settings, opened, app.log)
+    keeper.start()
+    app.addHook('onClose', () => Promise.race([keeper.stop(), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]))
   }
   if (settings.enabled && settings.middleware.backend === 'database') {
     const sweep = createStateSweep(settings, opened, app.log)

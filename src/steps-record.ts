@@ -1,4 +1,6 @@
 /** What is noted of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
+import type { EventOutcome } from './events/event.js'
+import type { CheckedRequest } from './http/decide.js'
 import type { HookDependencies } from './http/on-request.js'
 import { createReceivedPath } from './http/request-path.js'
 import { integerUserId } from './http/request-user.js'
@@ -47,6 +49,15 @@ function createEventRecord({ settings: { logEvents }, router, addresses, events 
       ipAddress: addresses.peer(request),
       userId: integerUserId(checked.user),
       clientIp: client.byAddress && address.plain !== null ? address.key : null,
+      client: client.client,
+      policy: limit.policyName,
+      outcome: outcomeFor(checked),
     })
   }
+}
+
+function outcomeFor({ limit, isRefused, decision }: CheckedRequest): EventOutcome {
+  if (limit.isDenial) return 'denied'
+  if (decision.unavailable) return isRefused ? 'unavailable' : 'allowed'
+  return decision.allowed ? 'allowed' : 'over_limit'
 }

@@ -224,15 +224,12 @@ export function createProgram(perform: Perform): Command {
     .action((file, options, command) => perform(command, import('./rules-import.js'), file, options))
 
   defineOnDatabase(program, 'verify-rollups', {
-    summary: 'Recount the event log, and repair what the reports add up',
+    summary: 'Count the event log again, for what the reports add up',
     about: [
-      'Reports add up counts by hour and day, which database triggers keep. This compares them with the events, and makes those of days that differ anew; while it repairs a day, new events wait (and counters, on SQLite): those of a server give up after five seconds, which only a day of millions takes. Nothing has to be run for reports to be right: it is for after a restore, or after the triggers were disabled.',
-      'With --dry-run nothing is repaired, and the exit status is 1 where something differs.',
+      'Reports add up counts by hour and day, which servers keep. This counts all of them again, an hour at a time; reports are exact meanwhile, and slower. Nothing has to be run for reports to be right: it is for after a restore, or after the triggers that notice changes of events were disabled.',
     ],
-    example: 'ratelimit verify-rollups --dry-run',
-  })
-    .option('--dry-run', 'say what differs, repair nothing')
-    .action((options, command) => perform(command, import('./verify-rollups.js'), options))
+    example: 'ratelimit verify-rollups',
+  }).action((options, command) => perform(command, import('./verify-rollups.js'), options))
 
   return program
 }

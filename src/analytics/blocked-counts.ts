@@ -1,31 +1,31 @@
 import type { Offender } from '../alerts/offender.js'
 import { inRange, Parameters } from './filter.js'
-import { type BucketRange, type Period, partsOf } from './period.js'
-import { duringPeriod, type Snapshot } from './window.js'
+import { type BucketRange, type Period, type PeriodParts, partsOf } from './period.js'
+import { loggedParts, type Snapshot } from './window.js'
 
 /** Buckets of one length, each by its number. */
 export interface BucketList {
-  readonly span: 1 | 24
+  readonly span: BucketRange['span']
   readonly buckets: readonly number[]
 }
 
-/** How often each key was blocked, by whole buckets; and what differs in a period: events at its ends, and deltas. */
+/** How often each key was blocked, by whole buckets; and by the events that these do not have. */
 export class BlockedCounts {
   readonly #snapshot: Snapshot
   readonly #table: string
-  readonly #period: Period
+  readonly #parts: PeriodParts
 
   constructor(snapshot: Snapshot, period: Period) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
-    this.#period = period
+    this.#parts = partsOf(period, snapshot.sums)
   }
 
   /** The buckets of the period that the rollup has; undefined where there are too many to go through one by one. */
   async buckets(atMost: number): Promise<BucketList[] | undefined> {
     const lists: BucketList[] = []
     let left = atMost
-    for (const range of partsOf(this.#period).buckets) {
+    for (const range of this.#parts.buckets) {
       const list = await this.#present(range, left)
       if (list === undefined) return undefined
       left -= list.buckets.length
@@ -47,7 +47,7 @@ export class BlockedCounts {
   }
 
   /** The keys that a bucket has most of. */
-  async topOf(span: 1 | 24, buckets: readonly number[], limit: number): Promise<string[]> {
+  async topOf(span: BucketRange['span'], buckets: readonly number[], limit: number): Promise<string[]> {
     if (buckets.length === 0) return []
     const parameters = new Parameters()
     const placeholder = parameters.add(limit)
@@ -99,7 +99,7 @@ export class BlockedCounts {
   rankAll(limit: number, atLeast: number): Promise<Offender[]> {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
-    const ranges = partsOf(this.#period).buckets.map(
+    const ranges = this.#parts.buckets.map(
       (range) =>
         `SELECT key, blocked FROM ${this.#table}
          WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}`,
@@ -115,15 +115,10 @@ export class BlockedCounts {
 
   #restSql(parameters: Parameters): string {
     const { dialect } = this.#snapshot
-    const { edges, hours } = partsOf(this.#period)
-    return [
-      `SELECT key, blocked FROM ${dialect.table('rate_limit_rollup_delta')}
-       WHERE key IS NOT NULL AND ${inRange('hour', hours, parameters)}`,
-      ...edges.map(
-        (edge) =>
-          `SELECT key, ${edge.sign} FROM ${dialect.table('rate_limit_event')}
-           WHERE allowed = false AND ${duringPeriod(dialect, edge, parameters)}`,
-      ),
-    ].join(' UNION ALL ')
+    return loggedParts(this.#snapshot, this.#parts, parameters, true)
+      .map(
+        ({ where, sign }) => `SELECT key, ${sign} AS blocked FROM ${dialect.table('rate_limit_event')} WHERE ${where}`,
+      )
+      .join(' UNION ALL ')
   }
 }

@@ -22,7 +22,7 @@ export function countedClients(keys: readonly string[], days: number): Report<re
     const latest = (key: string, condition: string) =>
       query<CountedClient>(
         `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
-         WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2${condition}
+         WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'${condition}
          ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
         [windowOf(days, nowMs).startMs, key, LATEST],
       )

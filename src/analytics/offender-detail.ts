@@ -96,7 +96,8 @@ async function readTotals({ query, dialect }: Snapshot, startMs: number, key: st
   const [totals] = await query<Totals>(
     `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
        MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2`,
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
+       AND outcome <> 'denied'`,
     [startMs, key],
   )
   return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
@@ -106,7 +107,8 @@ function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: st
   // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through what everybody was refused.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND NOT allowed
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
+       AND NOT allowed AND outcome <> 'denied'
      GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT $3`,
     [startMs, key, MAX_PATHS],
   )
@@ -125,7 +127,7 @@ async function readRecentEvents(
 ): Promise<RecentEvent[]> {
   const rows = await query<EventRow>(
     `SELECT "timestamp", path, method, allowed, count, "limit", rule_name
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
+     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'
      ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
     [startMs, key, recent],
   )

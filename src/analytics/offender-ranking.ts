@@ -1,4 +1,5 @@
 import type { Offender } from '../alerts/offender.js'
+import { HOUR_SPAN } from '../rollups/counting.js'
 import { BlockedCounts, type BucketList } from './blocked-counts.js'
 import { compareBytes } from './breakdown.js'
 import type { Period } from './period.js'
@@ -69,11 +70,11 @@ async function candidatesOf(
   total: number,
 ): Promise<Set<string> | undefined> {
   // A bucket's share is by its length; the rest counts as an hour.
-  const hours = lists.reduce((sum, { span, buckets }) => sum + span * buckets.length, 1)
-  const shareOf = (span: number) => Math.ceil((total * span) / hours)
+  const minutes = lists.reduce((sum, { span, buckets }) => sum + span * buckets.length, HOUR_SPAN)
+  const shareOf = (span: number) => Math.ceil((total * span) / minutes)
   const candidates = new Set<string>()
   for (const [key, blocked] of rest) {
-    if (blocked >= shareOf(1)) candidates.add(key)
+    if (blocked >= shareOf(HOUR_SPAN)) candidates.add(key)
   }
   for (const list of lists) {
     for (const key of await counts.keysAtLeast(list, shareOf(list.span), MAX_CANDIDATES + 1)) candidates.add(key)

@@ -1,10 +1,11 @@
 import type { Offender } from '../alerts/offender.js'
 import { DAY_MS, HOUR_MS } from '../clock.js'
-import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { HOUR_SPAN } from '../rollups/counting.js'
+import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsOf } from './over-time.js'
-import type { Period } from './period.js'
-import { duringPeriod, type Snapshot, windowOf } from './window.js'
+import { type Period, partsOf } from './period.js'
+import { duringPeriod, loggedParts, type Snapshot, windowOf } from './window.js'
 
 /** An offender, and when it was blocked: without gaps, oldest first. The first bar begins before the window, or with it. */
 export interface OffenderOverTime extends Offender {
@@ -58,7 +59,7 @@ function rankFiltered(
 ): Promise<Offender[]> {
   const parameters = new Parameters()
   // Spelled otherwise, it leads through the index of everything blocked, where that of a key is shorter.
-  const isBlocked = filter.key === undefined ? 'allowed = false' : 'NOT allowed'
+  const isBlocked = `${filter.key === undefined ? 'allowed = false' : 'NOT allowed'} AND outcome <> 'denied'`
   return query<Offender>(
     `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
      WHERE ${isBlocked} AND ${duringPeriod(dialect, windowOf(days, nowMs), parameters)}${filtered(filter, parameters)}
@@ -74,24 +75,34 @@ function eventHoursSql(
   filter: ReportFilter,
   parameters: Parameters,
 ): string {
-  return `SELECT key, ${dialect.hourOf('"timestamp"')} AS hour, 1 AS blocked FROM ${dialect.table('rate_limit_event')}
-    WHERE NOT allowed AND ${dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')}
+  return `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, 1 AS blocked
+    FROM ${dialect.table('rate_limit_event')} WHERE NOT allowed AND outcome <> 'denied' AND ${dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')}
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
 /** Whole buckets, asked for one by one: between them lie all other keys. */
 function rollupHoursSql(
-  { dialect }: Snapshot,
+  snapshot: Snapshot,
   period: Period,
   keys: readonly string[],
-  span: 1 | 24,
+  span: 60 | 1440,
   parameters: Parameters,
 ): string {
-  const [first, end] = [period.startMs / HOUR_MS, period.endMs / HOUR_MS]
-  const buckets = Array.from({ length: (end - first) / span }, (_, place) => first / span + place)
+  const { dialect, sums } = snapshot
+  const parts = partsOf(period, { ...sums, longest: span })
   const isOffender = dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')
-  return `SELECT key, bucket * ${span} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
-    WHERE span = ${span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')} AND ${isOffender}
-    UNION ALL SELECT key, hour, blocked FROM ${dialect.table('rate_limit_rollup_delta')}
-    WHERE ${inRange('hour', { from: first, to: end }, parameters)} AND ${isOffender}`
+  return [
+    ...parts.buckets.map((range) => {
+      const buckets = Array.from({ length: range.to - range.from }, (_, place) => range.from + place)
+      return `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
+        WHERE span = ${range.span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
+          AND ${isOffender}`
+    }),
+    // Not by an index on the key: these are few, and an offender has many events.
+    ...loggedParts(snapshot, parts, parameters, true).map(
+      ({ where, sign }) =>
+        `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
+         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND (${isOffender}) = TRUE`,
+    ),
+  ].join(' UNION ALL ')
 }

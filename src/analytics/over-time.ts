@@ -1,8 +1,10 @@
 import { DAY_MS, HOUR_MS } from '../clock.js'
+import { eventCounts } from '../events/readings.js'
+import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
-import type { Period } from './period.js'
-import { bucketQueries, eventCounts, SUMS } from './traffic.js'
+import { type Period, partsOf } from './period.js'
+import { bucketQueries, eventQueries, SUMS } from './traffic.js'
 import { duringPeriod, type Snapshot, windowOf } from './window.js'
 
 export interface Bar extends TrafficCounts {
@@ -34,8 +36,8 @@ export interface Bars {
   readonly starts: readonly number[]
   /** From the first to the end of the last. */
   readonly period: Period
-  /** The longest buckets that bars are made of, in hours. */
-  readonly span: 1 | 24
+  /** The longest buckets that bars are made of, in minutes. */
+  readonly span: 60 | 1440
 }
 
 /** The bars of a window: the last one is that of now. */
@@ -48,7 +50,7 @@ export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
     barMs,
     starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs),
     period: { startMs: first * barMs, endMs: (last + 1) * barMs },
-    span: barMs < DAY_MS ? 1 : 24,
+    span: barMs < DAY_MS ? HOUR_SPAN : DAY_SPAN,
   }
 }
 
@@ -73,19 +75,29 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
 }
 
 /** Counts by `hour`, from where they are fewest to read. The period is of whole bars. */
-function hoursSql({ dialect }: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
+function hoursSql(snapshot: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
+  const { dialect, sums } = snapshot
   const counts = 'total, blocked, would_block'
+  const hour = `${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour`
   if (filter.key !== undefined) {
-    return `SELECT ${dialect.hourOf('"timestamp"')} AS hour, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
+    return `SELECT ${hour}, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
   }
   if (isFiltering(filter)) {
-    const unitMs = span * HOUR_MS
-    const range = { span, from: period.startMs / unitMs, to: period.endMs / unitMs }
-    return bucketQueries(dialect, range, filter, parameters, `bucket * ${span} AS hour, ${counts}`).join(' UNION ALL ')
+    const parts = partsOf(period, { ...sums, longest: span })
+    return [
+      ...bucketQueries(dialect, parts, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
+      ...eventQueries(snapshot, parts, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
+    ].join(' UNION ALL ')
   }
   const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }
-  return `SELECT hour, ${counts} FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}
-    UNION ALL SELECT hour, ${counts} FROM ${dialect.table('rate_limit_rollup_delta')}
-    WHERE is_deletion = false AND ${inRange('hour', hours, parameters)}`
+  const [added] = eventQueries(
+    snapshot,
+    { buckets: [], edges: [], dirty: [], hours },
+    {},
+    parameters,
+    () => `${hour}, ${eventCounts()}`,
+  )
+  return `SELECT hour, ${counts}, denied FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}
+    UNION ALL ${added}`
 }

@@ -1,4 +1,7 @@
-import { DAY_MS, HOUR_MS } from '../clock.js'
+import { HOUR_MS } from '../clock.js'
+import { LAST_MINUTE } from '../db/dialect.js'
+import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
+import type { HourRange } from '../rollups/sums.js'
 
 /** A stretch of time in milliseconds since the epoch, its end not in it. */
 export interface Period {
@@ -9,8 +12,8 @@ export interface Period {
 
 /** Whole hours or days since the epoch, the end not among them. */
 export interface BucketRange {
-  /** In hours, as the rollups have it. */
-  readonly span: 1 | 24
+  /** In minutes, as the rollups have it. */
+  readonly span: 60 | 1440
   readonly from: number
   readonly to: number
 }
@@ -21,53 +24,76 @@ export interface Edge extends Period {
   readonly sign: 1 | -1
 }
 
-/** A period as whole buckets, and what differs from these at its ends. */
+/** A period as whole buckets, and what differs from these. */
 export interface PeriodParts {
   readonly buckets: readonly BucketRange[]
   readonly edges: readonly Edge[]
-  /** The whole hours, of which the deltas are read. */
-  readonly hours: BucketRange
+  /** The whole hours, of which the events above the watermark are read. */
+  readonly hours: HourRange
+  /** Hours among them whose other events are read too. */
+  readonly dirty: readonly Period[]
 }
 
-/** The lengths of the rollups' buckets, in hours. */
-export const SPANS = [1, 24] as const
+const DAY_HOURS = DAY_SPAN / HOUR_SPAN
+/** No hour is as late as this: the end of the day that everything very late is of. */
+const NO_END = LAST_MINUTE / HOUR_SPAN + DAY_HOURS
 
-/** No timestamp is as late as this; in hours. */
-export const NO_END = Number.MAX_SAFE_INTEGER
-const DAY_HOURS = DAY_MS / HOUR_MS
+export interface RoundingOptions {
+  /** Hours that the buckets have wrong. */
+  readonly dirty: readonly HourRange[]
+  /** Whether it may be rounded to more than there is; otherwise up to an hour of events is read at each end. */
+  readonly takesAway?: boolean
+  /** The longest buckets; days unless given. */
+  readonly longest?: BucketRange['span']
+}
 
 /**
  * Rounds a period to whole days and hours, and tells what differs from it at its ends. So no more than half an hour of
  * events is read at each end, of which there are many where the log is long.
- *
- * @param takesAway whether it may be rounded to more than there is; otherwise up to an hour is read
  */
-export function partsOf({ startMs, endMs }: Period, takesAway = true): PeriodParts {
+export function partsOf(
+  { startMs, endMs }: Period,
+  { dirty, takesAway = true, longest = DAY_SPAN }: RoundingOptions,
+): PeriodParts {
   const from = takesAway ? Math.round(startMs / HOUR_MS) : Math.ceil(startMs / HOUR_MS)
-  const to = takesAway ? Math.round(endMs / HOUR_MS) : Math.floor(endMs / HOUR_MS)
+  const to = Math.min(NO_END, takesAway ? Math.round(endMs / HOUR_MS) : Math.floor(endMs / HOUR_MS))
   if (from >= to) {
     const edges: Edge[] = [{ startMs, endMs, sign: 1 }]
-    return { buckets: [], edges: edges.filter(isNotEmpty), hours: { span: 1, from: 0, to: 0 } }
+    return { buckets: [], edges: edges.filter(isNotEmpty), hours: { from: 0, to: 0 }, dirty: [] }
   }
-  const [fromMs, toMs] = [from * HOUR_MS, to * HOUR_MS]
+  const [fromMs, toMs] = [from * HOUR_MS, to === NO_END ? Number.POSITIVE_INFINITY : to * HOUR_MS]
   const edges: Edge[] = [
     { startMs, endMs: fromMs, sign: 1 },
     { startMs: fromMs, endMs: startMs, sign: -1 },
     { startMs: toMs, endMs, sign: 1 },
     { startMs: endMs, endMs: toMs, sign: -1 },
   ]
-  const hours: BucketRange = { span: 1, from, to: Math.min(to, NO_END) }
-  return { buckets: bucketsOf(hours.from, hours.to), edges: edges.filter(isNotEmpty), hours }
+  const ranges: HourRange[] = []
+  const dirtyParts: Period[] = []
+  let next = from
+  for (const range of dirty) {
+    const [dirtyFrom, dirtyTo] = [Math.max(next, range.from), Math.min(to, range.to)]
+    if (dirtyFrom >= dirtyTo) continue
+    ranges.push({ from: next, to: dirtyFrom })
+    // The last hour has all that is later.
+    const endMs = dirtyTo * HOUR_SPAN > LAST_MINUTE ? Number.POSITIVE_INFINITY : dirtyTo * HOUR_MS
+    dirtyParts.push({ startMs: dirtyFrom * HOUR_MS, endMs })
+    next = dirtyTo
+  }
+  ranges.push({ from: next, to })
+  const buckets = ranges.flatMap((range) => bucketsOf(range, longest))
+  return { buckets, edges: edges.filter(isNotEmpty), hours: { from, to }, dirty: dirtyParts }
 }
 
-function bucketsOf(from: number, to: number): BucketRange[] {
+function bucketsOf({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {
   const firstDay = Math.ceil(from / DAY_HOURS)
-  const lastDay = to === NO_END ? NO_END : Math.floor(to / DAY_HOURS)
-  if (firstDay >= lastDay) return [{ span: 1, from, to }]
+  const lastDay = Math.floor(to / DAY_HOURS)
+  const hours: BucketRange = { span: HOUR_SPAN, from, to }
+  if (longest === HOUR_SPAN || firstDay >= lastDay) return from < to ? [hours] : []
   const ranges: BucketRange[] = [
-    { span: 24, from: firstDay, to: lastDay },
-    { span: 1, from, to: firstDay * DAY_HOURS },
-    { span: 1, from: lastDay * DAY_HOURS, to: lastDay === NO_END ? 0 : to },
+    { span: DAY_SPAN, from: firstDay, to: lastDay },
+    { ...hours, to: firstDay * DAY_HOURS },
+    { ...hours, from: lastDay * DAY_HOURS },
   ]
   return ranges.filter((range) => range.from < range.to)
 }

@@ -1,6 +1,6 @@
 import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
 import { checkDatabaseUrl, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl } from './database-url.js'
-import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
+import type { Dialect, Query, SqlConnection, SqlValue, Step, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
@@ -109,6 +109,14 @@ export class Database {
     return this.explained(async () => {
       await this.ready()
       return this.#connection.execute(sql, parameters)
+    })
+  }
+
+  /** Runs statements one after the other, all or none. */
+  transaction(steps: readonly Step[]): Promise<void> {
+    return this.explained(async () => {
+      await this.ready()
+      return this.#connection.transaction(steps)
     })
   }
 

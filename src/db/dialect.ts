@@ -1,4 +1,5 @@
 /** What the two databases have in common. `sqlite.ts` and `postgresql.ts` have the same shape. */
+import { LAST_MOMENT_MS, MINUTE_MS } from '../clock.js'
 
 export type SqlValue = string | number | null
 
@@ -38,6 +39,8 @@ export interface SqlConnection {
   readonly query: Query
   /** Runs a write and answers how many rows it changed. */
   execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
+  /** Runs statements one after the other, all or none, nothing else in between. */
+  transaction(steps: readonly Step[]): Promise<void>
   /** Runs queries that all see the database as it was at one moment. Not to be called while another one runs. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
@@ -54,6 +57,9 @@ export interface SqlConnection {
   close(): Promise<void>
 }
 
+/** What is later than the year 9999 is of one minute, hour and day: PostgreSQL knows infinity, and SQLite any text. */
+export const LAST_MINUTE = (LAST_MOMENT_MS + 1) / MINUTE_MS
+
 /** What has to be spelled differently. */
 export interface Dialect {
   readonly provider: 'sqlite' | 'postgresql'
@@ -67,10 +73,15 @@ export interface Dialect {
   fromMs(expression: string): string
   /** A timestamp as milliseconds since the epoch, where it is not read as a column of its own. */
   toMs(expression: string): string
-  /** The hours since the epoch of a timestamp; negative before it, and far away where it is no time. */
-  hourOf(expression: string): string
-  /** The statement that folds the deltas into the rollups, as the triggers do every few thousand events. */
-  readonly foldRollups: string
+  /** The minutes since the epoch of a timestamp; negative before it, and `LAST_MINUTE` where it is later or no time. */
+  minuteOf(expression: string): string
+  /** How many events are folded into the rollups at once. */
+  readonly eventsPerFold: number
+  /** What a transaction that changes the rollups begins with, so that no other one does. */
+  readonly lockRollups: readonly string[]
+  /** A transaction that finds out up to which id no event can come any more, and that id. */
+  readonly settleIds: readonly string[]
+  readonly lastSettledId: string
   /** An expression, a parameter above all, taken for a whole number. */
   whole(expression: string): string
   /** A text that sorts by its bytes, as every list of a report does. */

@@ -19,21 +19,37 @@ const BEGIN_REPORT =
   'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
 /** What a lock was waited for has to be seen, whatever isolation the role has by default. */
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
+/** How long inserts may be held up to find out which ids are settled. */
+const SETTLE_TIMEOUT_MS = 20
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
 
 export function postgresqlDialect(schema: string): Dialect {
+  const table = (name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
-    // The more of them, the less the triggers of the rollups cost each.
+    // The more of them, the less the statement itself costs each.
     rowsPerInsert: 1_000,
-    table: (name) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`,
+    table,
     // Not in `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    hourOf: (expression) => `${pg.escapeIdentifier(schema)}.rate_limit_hour(${expression})`,
-    foldRollups: `SELECT ${pg.escapeIdentifier(schema)}.rate_limit_rollup_fold(true)`,
+    minuteOf: (expression) => `${table('rate_limit_minute')}(${expression})`,
+    eventsPerFold: 10_000,
+    // The log first, which TRUNCATE locks before it empties the rollups.
+    lockRollups: [
+      `LOCK TABLE ${table('rate_limit_event')} IN ACCESS SHARE MODE`,
+      `SELECT event_id FROM ${table('rate_limit_watermark')} FOR UPDATE`,
+    ],
+    // Whoever inserts shares this lock. A wait for it would queue all further inserts behind a long transaction.
+    settleIds: [
+      `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
+      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${pg.escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
+      `SELECT setval(${pg.escapeLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
+       FROM ${table('rate_limit_watermark_ahead')}`,
+    ],
+    lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
     oneOf: (expression, placeholder, type) =>
@@ -97,6 +113,13 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     async execute(sql, parameters = []) {
       const result = await withConnection(pool, (client) => client.query(prepared(sql, parameters)))
       return result.rowCount ?? 0
+    },
+
+    transaction(steps) {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        for (const { sql, parameters } of steps) await query(sql, parameters)
+      })
     },
 
     snapshot(read) {

@@ -10,7 +10,7 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
 export const CHECKPOINT_PAGES = 8_000
 
 /** One connection to a file. */
-export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'close'>
+export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
 /** What tells a file from another one that has taken its place. */
 export function identityOf(path: string): string {
@@ -48,6 +48,13 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
 
     async execute(sql, parameters = []) {
       return line.run(database, () => prepare(sql).run(named(parameters)).changes)
+    },
+
+    async transaction(steps) {
+      const run = database.transaction(() => {
+        for (const { sql, parameters } of steps) prepare(sql).run(named(parameters))
+      })
+      return line.run(database, () => run.immediate())
     },
 
     async close() {

@@ -1,7 +1,7 @@
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
 import type { SqliteFile } from './sqlite-file.js'
-import type { Answered, Asked, ThreadOptions } from './sqlite-worker.js'
+import type { Answered, Asked, Statement, ThreadOptions, Transaction } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -57,7 +57,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     else asked?.reject(errorOf(answered.message, answered.code))
   })
 
-  function ask(sql: string, parameters: readonly SqlValue[], reads: boolean): Promise<string | number> {
+  function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number> {
     return new Promise((resolve, reject) => {
       if (end !== undefined) {
         reject(end)
@@ -66,7 +66,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
       const id = ++lastId
       if (waiting.size === 0) worker.ref()
       waiting.set(id, { resolve, reject })
-      post({ id, sql, parameters, reads })
+      post({ id, ...asked })
     })
   }
 
@@ -88,11 +88,15 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []): Promise<Row[]> {
-      return JSON.parse(String(await ask(sql, parameters, true)))
+      return JSON.parse(String(await ask({ sql, parameters, reads: true })))
     },
 
     async execute(sql, parameters = []) {
-      return Number(await ask(sql, parameters, false))
+      return Number(await ask({ sql, parameters, reads: false }))
+    },
+
+    async transaction(steps) {
+      await ask({ steps })
     },
 
     async close() {

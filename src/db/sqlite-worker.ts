@@ -1,6 +1,6 @@
 /** The other end of `sqlite-thread.ts`: a connection on a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { SqlValue } from './dialect.js'
+import type { SqlValue, Step } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
 import { sqliteCodeOf } from './sqlite-driver.js'
 import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
@@ -12,14 +12,20 @@ export interface ThreadOptions {
 }
 
 /** A statement to run, or null to close. */
-export type Asked = Statement | null
+export type Asked = Statement | Transaction | null
 
-interface Statement {
+export interface Statement {
   readonly id: number
   readonly sql: string
   readonly parameters: readonly SqlValue[]
   /** Whether its rows are wanted, or how many it changed. */
   readonly reads: boolean
+}
+
+/** Statements to run in one transaction. */
+export interface Transaction {
+  readonly id: number
+  readonly steps: readonly Step[]
 }
 
 /** Texts and numbers only, which pass between threads fastest. */
@@ -45,8 +51,14 @@ const checkpoints = createCheckpoints({ path, identity: file.identity }, (isWork
   void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
 })
 
-async function answer({ id, sql, parameters, reads }: Statement): Promise<Answered> {
+async function answer(asked: Statement | Transaction): Promise<Answered> {
+  const { id } = asked
   try {
+    if ('steps' in asked) {
+      await file.transaction(asked.steps)
+      return { id, answer: 0 }
+    }
+    const { sql, parameters, reads } = asked
     if (!reads) {
       const changed = await file.execute(sql, parameters)
       checkpoints.wrote(changed)

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import type { Dialect, Query, SqlConnection, SqlValue, Steps } from './dialect.js'
+import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
 import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
@@ -15,9 +15,14 @@ export const sqliteDialect: Dialect = {
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
   // As the migration has it.
-  hourOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN 1000000000000
-    WHEN ${expression} < 0 THEN -1 ELSE CAST(${expression} AS INTEGER) / 3600000 END`,
-  foldRollups: 'INSERT INTO rate_limit_rollup_fold VALUES (1)',
+  minuteOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
+    WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
+  // Some ten milliseconds, for which the statements of the limiter wait.
+  eventsPerFold: 1_000,
+  // There is one writer at a time, and ids become visible in their order.
+  lockRollups: [],
+  settleIds: [],
+  lastSettledId: '9223372036854775807',
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   oneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
@@ -60,6 +65,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   return {
     query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
     execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
+    transaction: (steps) => statements.use((file) => file.transaction(steps)),
 
     /** One after the other: the connection has one transaction. */
     snapshot(read) {

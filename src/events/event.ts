@@ -19,11 +19,23 @@ export interface RateLimitEvent {
   readonly userId: number | null
   /** The address the limit was counted by; null when it was counted by something else. */
   readonly clientIp: string | null
+  /** Who was counted, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
+  readonly client: string
+  /** What decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
+  readonly policy: string
+  readonly outcome: EventOutcome
 }
+
+/**
+ * What came of a request: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by the
+ * deny list or an override; `unavailable` was refused because no store answered.
+ */
+export type EventOutcome = 'allowed' | 'over_limit' | 'denied' | 'unavailable'
 
 /** The other columns' lengths, in characters. What is longer is cut, never an error. */
 export const MAX_RULE_NAME_LENGTH = 100
 export const MAX_METHOD_LENGTH = 10
+export const MAX_POLICY_LENGTH = 255
 
 const COLUMNS = [
   ['"timestamp"', 'bigint'],
@@ -37,6 +49,9 @@ const COLUMNS = [
   ['ip_address', 'text'],
   ['user_id', 'bigint'],
   ['client_ip', 'text'],
+  ['client', 'text'],
+  ['policy', 'text'],
+  ['outcome', 'text'],
 ] as const
 
 const MAX_LIMIT = 2_147_483_647
@@ -61,6 +76,9 @@ export function eventValues(event: RateLimitEvent): (string | number | boolean |
     event.ipAddress,
     event.userId,
     event.clientIp,
+    storable(event.client, MAX_KEY_LENGTH),
+    storable(event.policy, MAX_POLICY_LENGTH),
+    event.outcome,
   ]
 }
 

@@ -15,6 +15,8 @@ export interface ClientKey {
    * somebody's address or `user:7` has a counter of its own.
    */
   readonly counter: string
+  /** The same client whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
+  readonly client: string
   /** Whether it is the address that was counted. */
   readonly byAddress: boolean
 }
@@ -22,30 +24,33 @@ export interface ClientKey {
 /** Spells a client the way keys without a rule do: `ip:203.0.113.7`, `user:7`. */
 export function addressKey(address: string): ClientKey {
   const name = `ip:${address}`
-  return { name, counter: name, byAddress: true }
+  return { name, counter: name, client: name, byAddress: true }
 }
 
 export function userKey(id: string): ClientKey {
-  return { name: `user:${id}`, counter: `user:${bounded(id)}`, byAddress: false }
+  const name = `user:${id}`
+  return { name, counter: `user:${bounded(id)}`, client: name, byAddress: false }
 }
 
-export function headerKey(value: string): ClientKey {
-  return { name: `header:${value}`, counter: `header:${bounded(value)}`, byAddress: false }
+export function headerKey(header: string, value: string): ClientKey {
+  const counter = `header:${bounded(value)}`
+  return { name: `header:${value}`, counter, client: `header:${header}:${value}`, byAddress: false }
 }
 
 /** A key that the host's own function made. */
 export function customKey(key: string): ClientKey {
-  return { name: key, counter: `key:${bounded(key)}`, byAddress: false }
+  return { name: key, counter: `key:${bounded(key)}`, client: `key:${key}`, byAddress: false }
 }
 
 /** Spells a client the way a rule's keys do: the address and the header's value stand bare behind the rule's name. */
-export function ruleKey(ruleName: string, kind: ClientKind['kind'], client: ClientKey): ClientKey {
-  const { name, counter, byAddress } = client
+export function ruleKey(ruleName: string, kind: ClientKind['kind'], key: ClientKey): ClientKey {
+  const { name, counter, client, byAddress } = key
   const isHeader = kind === 'header' && !byAddress
   const shown = byAddress ? name.slice('ip:'.length) : isHeader ? name.slice('header:'.length) : name
   return {
     name: `rule:${ruleName}:${shown}`,
     counter: `rule:${ruleName}:${byAddress ? shown : counter}`,
+    client,
     byAddress,
   }
 }
@@ -59,8 +64,8 @@ export function scopeFor(...names: readonly string[]): string {
  * The same client, counted apart from its other counters. A scope has no bare bar but between its names, and none of
  * these begins like a client: so whatever a client spells, its counter is in no other scope.
  */
-export function inScope(scope: string, { name, counter, byAddress }: ClientKey): ClientKey {
-  return { name, counter: `${scope}|${counter}`, byAddress }
+export function inScope(scope: string, { name, counter, client, byAddress }: ClientKey): ClientKey {
+  return { name, counter: `${scope}|${counter}`, client, byAddress }
 }
 
 /** The counters, outside of any scope, that the log's key of a client may stand for. */

@@ -34,7 +34,7 @@ export const NOTHING_IN_FORCE: InForce = {
 }
 
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-const NO_CLIENT: ClientKey = { name: '', counter: '', byAddress: false }
+const NO_CLIENT: ClientKey = { name: '', counter: '', client: '', byAddress: false }
 
 /** A request and what is known of it. Each step fills in what the next ones need. */
 export class CheckedRequest {

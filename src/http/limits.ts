@@ -99,7 +99,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
   return ({ request, address }) => {
     const value = headerValue(request, name)
     if (value === '') return address.clientKey
-    return headerKey(hashHeader === undefined ? value : hashHeader(value))
+    return headerKey(name, hashHeader === undefined ? value : hashHeader(value))
   }
 }
 

@@ -1,7 +1,5 @@
-import { isIP } from 'node:net'
 import { MAX_KEY_LENGTH } from '../db/storable.js'
 import type { LoggedRequest } from './preview-events.js'
-import type { KindAt } from './preview-kinds.js'
 import type { ClientKind } from './rule.js'
 
 /** Why a request cannot be replayed, and how that is said to operators. */
@@ -9,12 +7,9 @@ export const UNCOVERED = {
   address_not_logged: 'were counted by something else than their address, which the log then leaves out',
   user_not_logged: 'have no user in the log',
   header_not_logged: 'were not counted by this header, and the log keeps no other headers',
-  rule_changed:
-    'were counted by a rule that was just edited, or is not known any more, and may have told clients apart otherwise',
   key_cut: 'have a key that was too long for the log',
   path_cut: 'have a path that was too long for the log',
-  deny_list:
-    'were refused by the deny list, by an override that is no more, by a static limit of 0, or for a long path',
+  deny_list: 'were refused by the deny list, by an override that is no more, or for a long path',
   override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const
@@ -36,10 +31,9 @@ export interface Findings {
   hasTextualUsers: boolean
 }
 
+const ADDRESS = 'ip:'
 const USER = 'user:'
 const HEADER = 'header:'
-/** How requests without any address are called. */
-const UNKNOWN_ADDRESS = 'unknown'
 
 /**
  * Who a candidate would have counted a request for, spelled as counters do: the bare address, `user:7`,
@@ -49,63 +43,43 @@ const UNKNOWN_ADDRESS = 'unknown'
  */
 export function createClientReader(
   kind: ClientKind,
-  kindAt: KindAt,
   noIdIsNobody: boolean,
   findings: Findings,
 ): (event: LoggedRequest) => Recovered {
-  if (kind.kind === 'ip') return (event: LoggedRequest) => byAddress(event, kindAt)
-  if (kind.kind === 'user') return byUser
-  const { name } = kind
-  return (event: LoggedRequest) => byHeader(event, name, kindAt)
-
-  function byUser(event: LoggedRequest): Recovered {
-    const client = loggedUser(event, kindAt)
-    if (client !== undefined) {
-      if (event.userId !== null) return { client }
-      findings.hasTextualUsers = true
-      return isCut(event) ? { reason: 'key_cut' } : { client }
+  if (kind.kind === 'ip') {
+    return function byAddress(event) {
+      const address = loggedAddress(event)
+      return address === null ? { reason: 'address_not_logged' } : { client: address }
     }
-    const anonymous = byAddress(event, kindAt)
-    if ('reason' in anonymous) return { reason: 'user_not_logged' }
-    // A rule by user counts addresses for nobody but the anonymous.
-    if (kindAt(event.ruleName, event.timestampMs)?.kind === 'user') return anonymous
-    if (!noIdIsNobody) return { reason: 'user_not_logged' }
-    return { client: anonymous.client, assumed: true }
+  }
+  if (kind.kind === 'header') {
+    const prefix = `${HEADER}${kind.name}:`
+    return function byHeader(event) {
+      if (!event.client.startsWith(prefix)) return { reason: 'header_not_logged' }
+      return isCut(event) ? { reason: 'key_cut' } : { client: HEADER + event.client.slice(prefix.length) }
+    }
+  }
+  return function byUser(event) {
+    const user = loggedUser(event)
+    if (user !== null) {
+      if (event.userId !== null) return { client: USER + user }
+      if (!/^\d+$/.test(user)) findings.hasTextualUsers = true
+      return isCut(event) ? { reason: 'key_cut' } : { client: USER + user }
+    }
+    const address = loggedAddress(event)
+    return address === null || !noIdIsNobody ? { reason: 'user_not_logged' } : { client: address, assumed: true }
   }
 }
 
-/** The user, as `user:7`; undefined where the log names none. */
-export function loggedUser(event: LoggedRequest, kindAt: KindAt): string | undefined {
-  const { userId, key, ruleName, timestampMs } = event
-  if (userId !== null) return `${USER}${userId}`
-  const shown = ruleName === '' ? key : kindAt(ruleName, timestampMs)?.kind === 'user' ? shownClient(event) : ''
-  return shown.startsWith(USER) ? shown : undefined
+/** The user's id; null where the log names none. */
+export function loggedUser({ userId, client }: LoggedRequest): string | null {
+  if (userId !== null) return String(userId)
+  return client.startsWith(USER) ? client.slice(USER.length) : null
 }
 
-/** The address as it was counted: an IPv6 one by its network, as the server was told then. */
-export function byAddress(event: LoggedRequest, kindAt: KindAt): Recovered {
-  if (event.clientIp !== null) return { client: event.clientIp }
-  if (event.ruleName === '') {
-    const address = event.key.startsWith('ip:') ? event.key.slice('ip:'.length) : ''
-    return isAddress(address) ? { client: address } : { reason: 'address_not_logged' }
-  }
-  const recordedBy = kindAt(event.ruleName, event.timestampMs)
-  const shown = shownClient(event)
-  const isShown = recordedBy !== undefined && recordedBy.kind !== 'header' && isAddress(shown)
-  return isShown ? { client: shown } : { reason: 'address_not_logged' }
-}
-
-function byHeader(event: LoggedRequest, name: string, kindAt: KindAt): Recovered {
-  if (event.ruleName === '') return { reason: 'header_not_logged' }
-  const recordedBy = kindAt(event.ruleName, event.timestampMs)
-  if (recordedBy === undefined) return { reason: 'rule_changed' }
-  if (recordedBy.kind !== 'header' || recordedBy.name !== name) return { reason: 'header_not_logged' }
-  // The header was missing or blank.
-  if (event.clientIp !== null) return { client: event.clientIp }
-  const value = shownClient(event)
-  // Somebody without header and address, or a header that says so: nobody can tell.
-  if (value === '' || value === UNKNOWN_ADDRESS) return { reason: 'header_not_logged' }
-  return isCut(event) ? { reason: 'key_cut' } : { client: `${HEADER}${value}` }
+/** The address as it was counted: an IPv6 one by its network, as the server was told then; null where it is not known. */
+export function loggedAddress({ client }: LoggedRequest): string | null {
+  return client.startsWith(ADDRESS) ? client.slice(ADDRESS.length) : null
 }
 
 /** How a rule's key would show a client. */
@@ -113,18 +87,6 @@ export function shownInKey(client: string): string {
   return client.startsWith(HEADER) ? client.slice(HEADER.length) : client
 }
 
-/** What stands behind the rule's name in a key; empty where the key is not that rule's. */
-function shownClient({ key, ruleName }: LoggedRequest): string {
-  const prefix = `rule:${ruleName}:`
-  return key.startsWith(prefix) ? key.slice(prefix.length) : ''
-}
-
-function isCut({ key }: LoggedRequest): boolean {
-  return key.length >= MAX_KEY_LENGTH
-}
-
-function isAddress(text: string): boolean {
-  if (text === UNKNOWN_ADDRESS) return true
-  const slash = text.indexOf('/')
-  return isIP(slash === -1 ? text : text.slice(0, slash)) !== 0
+function isCut({ client }: LoggedRequest): boolean {
+  return client.length >= MAX_KEY_LENGTH
 }

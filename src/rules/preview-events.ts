@@ -1,36 +1,28 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
 import type { RateLimitEvent } from '../events/event.js'
+import { CLIENT, OUTCOME } from '../events/readings.js'
 
-type Logged = 'timestampMs' | 'key' | 'ruleName' | 'path' | 'method' | 'allowed' | 'userId' | 'clientIp'
+type Logged = 'timestampMs' | 'path' | 'method' | 'allowed' | 'userId' | 'client' | 'outcome'
 
-/** A row of the event log, as far as a replay needs it. Its `key` is empty where that would only say the address again. */
+/** A row of the event log, as far as a replay needs it. */
 export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly id: number
-  /** Whether the request was within its limit then. */
-  readonly within: boolean
-  /** Whether it has the mark of the deny list; a static limit of 0 leaves the same. */
-  readonly denied: boolean
 }
 
 /** The same in the order of `COLUMNS`. SQLite knows no truth values. */
 type Row = readonly [
   id: number,
   timestampMs: number,
-  key: string,
-  ruleName: string,
   path: string,
   method: string,
   allowed: boolean | number,
-  within: boolean | number,
-  denied: boolean | number,
   userId: number | null,
-  clientIp: string | null,
+  client: string,
+  outcome: LoggedRequest['outcome'],
 ]
 
-const COLUMNS = `CASE WHEN client_ip IS NULL THEN key ELSE '' END AS key, rule_name, path, method, allowed, count <= "limit" AS within,
-  rule_name = '' AND NOT allowed AND count = 1 AND "limit" = 0 AS denied, user_id, client_ip`
-const ROW = 'id, at, key, rule_name, path, method, allowed, within, denied, user_id, client_ip'
+const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome'
 
 /**
  * One statement's worth. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds;
@@ -46,8 +38,9 @@ export async function* eventPages(
   untilMs: number,
 ): AsyncGenerator<readonly LoggedRequest[]> {
   // Not a comparison of pairs, for which PostgreSQL would not use the index on the timestamp alone.
-  const sql = `SELECT ${dialect.rowsAsJson(ROW)} AS page FROM (
-    SELECT id, ${dialect.toMs('"timestamp"')} AS at, ${COLUMNS} FROM ${dialect.table('rate_limit_event')}
+  const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
+    SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome
+    FROM ${dialect.table('rate_limit_event')}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND ("timestamp" > ${dialect.fromMs('$1')} OR id > $2)
       AND "timestamp" <= ${dialect.fromMs('$3')}
     ORDER BY "timestamp", id LIMIT ${PAGE_SIZE}) AS event`
@@ -71,21 +64,8 @@ export async function* eventPages(
   }
 }
 
-function requestOf(row: Row): LoggedRequest {
-  const [id, timestampMs, key, ruleName, path, method, allowed, within, denied, userId, clientIp] = row
-  return {
-    id,
-    timestampMs,
-    key,
-    ruleName,
-    path,
-    method,
-    allowed: Boolean(allowed),
-    within: Boolean(within),
-    denied: Boolean(denied),
-    userId,
-    clientIp,
-  }
+function requestOf([id, timestampMs, path, method, allowed, userId, client, outcome]: Row): LoggedRequest {
+  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome }
 }
 
 /** When the oldest event there is was recorded; null in an empty log. */

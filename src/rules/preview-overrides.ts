@@ -5,9 +5,8 @@ import { NetworkTable } from './network-table.js'
 import { OverrideReader } from './override-repository.js'
 import type { OverrideSet } from './override-set.js'
 import type { ActiveOverride } from './override-table.js'
-import { byAddress, loggedUser } from './preview-clients.js'
+import { loggedAddress, loggedUser } from './preview-clients.js'
 import type { LoggedRequest } from './preview-events.js'
-import type { KindAt } from './preview-kinds.js'
 import type { PathOptions } from './rule-set.js'
 
 /**
@@ -21,10 +20,8 @@ export interface PreviewOverrides {
   readonly rejected: readonly RejectedRow[]
   all(): Iterable<ActiveOverride>
   /** @param path as the router sees it */
-  verdict(event: LoggedRequest, path: string, kindAt: KindAt): OverrideVerdict
+  verdict(event: LoggedRequest, path: string): OverrideVerdict
 }
-
-const USER = 'user:'
 
 /** Reads the table in a snapshot, whatever this process has in force. */
 export async function readOverrides(
@@ -42,12 +39,12 @@ export async function readOverrides(
   return {
     rejected: reader.rejected(),
     all: () => set.all(),
-    verdict(event, path, kindAt) {
+    verdict(event, path) {
       if (set.size === 0) return 'none'
-      const recovered = byAddress(event, kindAt)
-      const [first = '', length] = 'client' in recovered ? recovered.client.split('/') : []
+      const logged = loggedAddress(event)
+      const [first = '', length] = logged?.split('/') ?? []
       const address = isIP(first) === 0 ? null : first
-      const user = loggedUser(event, kindAt)?.slice(USER.length) ?? null
+      const user = loggedUser(event)
       const override = set.find(address, user, path, nowMs)
       // A server refuses the request: no rule decides it.
       if (override === null) return 'decides'
@@ -57,7 +54,7 @@ export async function readOverrides(
         if (!isWhole && parts.within(address, bits)) return 'unclear'
       }
       if (override !== undefined) return 'decides'
-      const isKnown = (!hasNetworks || 'client' in recovered) && (!set.hasUsers || user !== null)
+      const isKnown = (!hasNetworks || logged !== null) && (!set.hasUsers || user !== null)
       return isKnown ? 'none' : 'assumed_none'
     },
   }

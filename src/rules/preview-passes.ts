@@ -1,8 +1,9 @@
 import type { Dialect, Query } from '../db/dialect.js'
-import { Slices } from '../time/slices.js'
 import { enforcedColumns } from './description.js'
 import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
-import { readChanges } from './preview-history.js'
+
+/** For so long after a change, processes may still have obeyed what was before. */
+const SPREAD_MS = 2_000
 
 /**
  * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is
@@ -25,11 +26,14 @@ export async function countEndedPasses(
     [fromMs, nowMs],
   )
   for (const row of expired) add(row)
-  const slices = new Slices()
-  for (const { before } of await readChanges(query, dialect, 'override', fromMs, nowMs)) {
-    const row: OverrideRow | null = before === null ? null : JSON.parse(before)
-    if (row?.effect === 'allow' && (row.expiresAt === null || row.expiresAt > fromMs)) add(row)
-    if (slices.over()) await slices.pause()
+  const changed = await query<{ before: string }>(
+    `SELECT before FROM ${dialect.table('rate_limit_change')} WHERE entity = 'override' AND before IS NOT NULL
+       AND changed_at >= ${dialect.fromMs('$1')} AND changed_at <= ${dialect.fromMs('$2')}`,
+    [fromMs - SPREAD_MS, nowMs],
+  )
+  for (const { before } of changed) {
+    const row: OverrideRow = JSON.parse(before)
+    if (row.effect === 'allow' && (row.expiresAt === null || row.expiresAt > fromMs)) add(row)
   }
 
   function add(row: OverrideRow): void {

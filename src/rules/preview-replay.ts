@@ -87,7 +87,8 @@ export class Replay {
     }
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
     if (hour !== undefined) this.#match(hour, event)
-    const recovered = event.denied ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
+    const recovered =
+      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
     const client = 'client' in recovered ? this.#client(recovered.client) : undefined
     if (client !== undefined) this.#check(client, event, hour)
     if (hour === undefined) return
@@ -99,11 +100,11 @@ export class Replay {
     }
   }
 
-  #see({ timestampMs, within }: LoggedRequest): void {
+  #see({ timestampMs, outcome }: LoggedRequest): void {
     this.events++
     this.firstMs ??= timestampMs
     this.lastMs = timestampMs
-    if (within) this.withinLimit++
+    if (outcome === 'allowed') this.withinLimit++
   }
 
   #match(hour: Tally, { allowed }: LoggedRequest): void {

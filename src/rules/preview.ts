@@ -8,7 +8,6 @@ import { Slices } from '../time/slices.js'
 import { parseCandidate } from './preview-candidate.js'
 import { createClientReader } from './preview-clients.js'
 import { eventPages, oldestEventMs } from './preview-events.js'
-import { readKinds } from './preview-kinds.js'
 import { type PreviewOverrides, readOverrides } from './preview-overrides.js'
 import { countEndedPasses } from './preview-passes.js'
 import { Replay, type ReplayCounter } from './preview-replay.js'
@@ -108,15 +107,14 @@ interface Run {
 async function replay({ database, requestPath, newCounter }: PreviewParts, query: Query, run: Run) {
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
-  const kindAt = await readKinds(query, dialect, fromMs, untilMs)
   const findings = { hasTextualUsers: false }
-  const clientOf = createClientReader(run.rule.client, kindAt, run.noIdIsNobody, findings)
+  const clientOf = createClientReader(run.rule.client, run.noIdIsNobody, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
     newCounter,
     clientOf,
-    override: (event, path) => overrides.verdict(event, path, kindAt),
+    override: (event, path) => overrides.verdict(event, path),
   })
   const slices = new Slices()
   let read = 0

@@ -6,6 +6,7 @@ import { type AppOptions, ERROR, openDatabase, startApp } from '../support/build
 import { forEachDatabase, type Provider } from '../support/databases.js'
 
 const ALICE = '203.0.113.7'
+const DENIED = '203.0.113.8'
 
 forEachDatabase((provider) => {
   test('a refused request of user 42 is one event with all its fields', async (t) => {
@@ -32,6 +33,9 @@ forEachDatabase((provider) => {
       ipAddress: '127.0.0.1',
       userId: 42,
       clientIp: ALICE,
+      client: `ip:${ALICE}`,
+      policy: 'default',
+      outcome: 'over_limit',
     })
   })
 
@@ -104,6 +108,39 @@ forEachDatabase((provider) => {
     assert.deepEqual(
       (await events()).map(({ key, allowed, count, limit, clientIp }) => ({ key, allowed, count, limit, clientIp })),
       [{ key: `ip:${ALICE}`, allowed: false, count: 1, limit: 0, clientIp: ALICE }],
+    )
+  })
+
+  test('an event says who was counted, by which policy, and what came of it', async (t) => {
+    const { statuses, request, events, app } = await startLogging(t, provider, {
+      useDynamicRules: true,
+      middleware: { defaultRate: '1/m', rateLimits: { '/auth/': '5/m' }, denyList: [DENIED] },
+    })
+    const { rateLimitRule: rules, rateLimitOverride: overrides } = app.smartRateLimit.client
+    await rules.create({
+      data: { name: 'keyed', pathPattern: '^/keyed', rate: '1/m', key: 'header:X-Key', block: false },
+    })
+    await overrides.create({ data: { client: 'ip:203.0.113.9', effect: 'deny' } })
+    await overrides.create({ data: { client: 'ip:203.0.113.10', effect: '5/m' } })
+    await statuses(2, '/', { from: ALICE })
+    await request('/auth/login', { from: ALICE })
+    await request('/', { from: DENIED })
+    await request('/', { from: '203.0.113.9' })
+    await request('/', { from: '203.0.113.10' })
+    for (const _ of [1, 2]) await request('/keyed', { from: ALICE, headers: { 'x-key': 'a' } })
+
+    assert.deepEqual(
+      (await events()).map(({ client, policy, outcome, allowed }) => [client, policy, outcome, allowed]),
+      [
+        [`ip:${ALICE}`, 'default', 'allowed', true],
+        [`ip:${ALICE}`, 'default', 'over_limit', false],
+        [`ip:${ALICE}`, '/auth/', 'allowed', true],
+        [`ip:${DENIED}`, 'deny-list', 'denied', false],
+        ['ip:203.0.113.9', 'override', 'denied', false],
+        ['ip:203.0.113.10', 'override', 'allowed', true],
+        ['header:x-key:a', 'keyed', 'allowed', true],
+        ['header:x-key:a', 'keyed', 'over_limit', true],
+      ],
     )
   })
 

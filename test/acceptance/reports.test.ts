@@ -7,6 +7,8 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+import { insertEvents } from '../support/insert-events.js'
 
 const BAD = '203.0.113.66'
 const MEH = '203.0.113.7'
@@ -19,6 +21,27 @@ forEachDatabase((provider) => {
     const expected = { days: 1, total: 5, allowed: 2, blocked: 3, block_rate: 0.6 }
     assert.deepEqual(await analytics.getTrafficSummary(), expected)
     assert.deepEqual(await analytics.getTrafficSummary({ days: 30 }), { ...expected, days: 30 })
+  })
+
+  test('a server that logs folds events into the rollups by itself', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { dialect } = database.database
+    await startApp(t, { database, plugin: { logEvents: true } })
+    const event = {
+      atMs: Date.now(),
+      key: `ip:${BAD}`,
+      rule: '',
+      path: '/',
+      method: 'GET',
+      outcome: 'blocked',
+    } as const
+    await insertEvents(database.database, Array(dialect.eventsPerFold).fill(event))
+
+    const counted = `SELECT SUM(blocked) AS blocked FROM ${dialect.table('rate_limit_blocked_rollup')} WHERE span = 60`
+    await eventually('the events are folded', async () => {
+      const [rows] = await database.database.query<{ blocked: number | null }>(counted)
+      return rows?.blocked === dialect.eventsPerFold
+    })
   })
 
   test('with logging off the reports are empty', async (t) => {

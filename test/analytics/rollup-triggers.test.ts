@@ -5,12 +5,13 @@ import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
-import { verifyRollups } from '../../src/analytics/verify-rollups.js'
 import { reportsOf } from '../../src/analytics/window.js'
 import { DAY_MS, HOUR_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
 import { sqlitePath } from '../../src/db/sqlite.js'
 import { openSqliteFile } from '../../src/db/sqlite-driver.js'
+import { foldStep, markedHours, recountHour } from '../../src/rollups/fold.js'
+import { RollupKeeper } from '../../src/rollups/keeper.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 
@@ -19,6 +20,7 @@ import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support
 import { logEvents } from '../support/events.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
+import { readEvents } from '../support/recount.js'
 import { foldRollups } from '../support/rollups.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
@@ -69,19 +71,32 @@ forEachDatabase((_provider, open) => {
     assert.equal(await rowsOf(database, 'rate_limit_event'), 3)
   })
 
-  test('thousands of events are folded by themselves, and nothing is left to fold for long', async (t) => {
+  test('a server folds whole steps of events, and counts an hour again that had a mark for a round', async (t) => {
     const { database, close } = await open()
     atEnd(t, close)
-    // PostgreSQL throws dice: that it folds after none of these batches happens once in 30,000 times.
-    for (let batch = 0; batch < 8; batch++) {
-      await insertEvents(
-        database,
-        Array.from({ length: 3_000 }, (_, place) => blocked(NOW_MS - (place % 48) * HOUR_MS, { key: `user:${place}` })),
-      )
-    }
-    const left = await rowsOf(database, 'rate_limit_rollup_delta')
-    assert.ok(left < 24_000 * 0.9, `${left} of 24,000 are left`)
-    assert.ok((await rowsOf(database, 'rate_limit_traffic_rollup')) > 0)
+    const warnings: object[] = []
+    const clock = fakeClock(NOW_MS)
+    const keeper = new RollupKeeper({ database, clock, log: { warn: (details) => warnings.push(details) } })
+    const size = database.dialect.eventsPerFold
+    await insertEvents(
+      database,
+      Array.from({ length: 2 * size + 5 }, (_, place) =>
+        blocked(NOW_MS - (place % 48) * HOUR_MS, { key: `user:${place}` }),
+      ),
+    )
+    await keeper.round()
+    const { table } = database.dialect
+    const [left] = await database.query<{ events: number }>(
+      `SELECT COUNT(*) AS events FROM ${table('rate_limit_event')}
+       WHERE id > (SELECT event_id FROM ${table('rate_limit_watermark')})`,
+    )
+    assert.equal(left?.events, 5)
+
+    await database.execute(`DELETE FROM ${table('rate_limit_event')} WHERE key = 'user:7'`)
+    await keeper.round()
+    assert.equal((await markedHours(database)).length, 1)
+    await keeper.round()
+    assert.deepEqual([await markedHours(database), warnings], [[], []])
     await compareNowAndFolded(database)
   })
 
@@ -131,14 +146,19 @@ forEachDatabase((_provider, open) => {
     await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path >= '/9'`)
     const read = reportsOf(database, fakeClock(NOW_MS))
 
-    for (const fold of [async () => undefined, () => foldRollups(database)]) {
+    // Until the hour is counted again it is read from the log, which knows all paths.
+    const ways = [
+      [async () => undefined, 0],
+      [() => foldRollups(database), 289 - 256],
+    ] as const
+    for (const [fold, unknown] of ways) {
       await fold()
       const { window, by_path } = await read(dashboardReport({ days: 1 }))
       assert.equal(window.total, 289)
       assert.equal(by_path.other.total + by_path.shares.reduce((sum, { total }) => sum + total, 0), 289)
       const filtered = await read(dashboardReport({ days: 1, filter: { path: '/9' } }))
       assert.deepEqual([filtered.window.total, filtered.window.blocked], [0, 0])
-      assert.equal(filtered.unknown_paths, 289 - 256)
+      assert.equal(filtered.unknown_paths, unknown)
       assert.ok(filtered.over_time.bars.every(({ total }) => total === 0))
     }
   })
@@ -171,54 +191,105 @@ forEachDatabase((_provider, open) => {
     )
   })
 
-  test('the trend follows an event that is corrected', async (t) => {
+  test('events that come while an hour is counted again are counted once', async (t) => {
     const { database, close } = await open()
     atEnd(t, close)
-    await insertEvents(database, [blocked(NOW_MS)])
-    await foldRollups(database)
-    const { dialect } = database
-    const moved = `UPDATE ${dialect.table('rate_limit_event')} SET "timestamp" = ${dialect.fromMs('$1')}, allowed = true`
-    await database.execute(moved, [NOW_MS - 5 * HOUR_MS])
-    await foldRollups(database)
-    const { over_time } = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
-    assert.deepEqual(
-      over_time.bars.filter(({ total }) => total > 0),
-      [{ start_ms: Date.UTC(2026, 0, 15, 7), total: 1, blocked: 0, would_block: 1 }],
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 7 } })
+    const hourMs = Math.floor(NOW_MS / HOUR_MS) * HOUR_MS
+    const atMinute = (minute: number) => blocked(hourMs + minute * 60_000, { path: `/${minute}` })
+    await insertEvents(
+      database,
+      Array.from({ length: 30 }, (_, minute) => atMinute(minute)),
     )
-    assert.equal(await rowsOf(database, 'rate_limit_trend'), 1)
+    await foldRollups(database)
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE id = 3`)
+    const [hour = 0] = await markedHours(database)
+    await recountHour(database, hour, NOW_MS, (run) => run().then(() => Number.POSITIVE_INFINITY))
+    await insertEvents(database, [atMinute(0), atMinute(25)])
+    assert.equal(await foldStep(database, NOW_MS, 1), false)
+    await compareNowAndFolded(database)
+    assert.deepEqual(await markedHours(database), [])
   })
 
-  test('the events that were there before the rollups are in them', async (t) => {
+  test('the minutes of the last two hours are counted as hours are, and later ones go', async (t) => {
     const { database, close } = await open()
     atEnd(t, close)
-    await insertEvents(database, [blocked(NOW_MS), blocked(NOW_MS - DAY_MS), blocked(NOW_MS, { outcome: 'allowed' })])
-    await forgetRollups(database)
-    await database.migrate()
+    const minuteMs = (place: number) => NOW_MS - place * 60_000
+    await insertEvents(
+      database,
+      Array.from({ length: 200 }, (_, place) => blocked(minuteMs(place), { path: `/${place % 3}` })),
+    )
+    await foldRollups(database, NOW_MS)
+    const minutes = () =>
+      database.query<{ bucket: number; total: number }>(
+        `SELECT bucket, SUM(total) AS total FROM ${database.dialect.table('rate_limit_traffic_rollup')}
+         WHERE span = 1 GROUP BY bucket ORDER BY bucket DESC`,
+      )
+    const expected = (nowMs: number, totalOf: (minute: number) => number) =>
+      Array.from({ length: 121 }, (_, place) => Math.floor(nowMs / 60_000) - place)
+        .map((bucket) => ({ bucket, total: totalOf(bucket) }))
+        .filter(({ total }) => total > 0)
+    assert.deepEqual(
+      await minutes(),
+      expected(NOW_MS, () => 1),
+    )
+
+    const lateMs = NOW_MS + HOUR_MS
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path = '/1'`)
+    await insertEvents(database, [blocked(minuteMs(3)), blocked(lateMs)])
+    await foldRollups(database, lateMs)
+    const events = await readEvents(database)
+    const logged = (minute: number) => events.filter(({ atMs }) => Math.floor(atMs / 60_000) === minute).length
+    assert.deepEqual(await minutes(), expected(lateMs, logged))
+  })
+
+  test('clients are counted by what decided about them, and by what came of it', async (t) => {
+    const { database, close } = await open()
+    atEnd(t, close)
+    const outcomes = ['allowed', 'blocked', 'would_block', 'denied', 'denied', 'unavailable'] as const
+    await insertEvents(
+      database,
+      outcomes.map((outcome) => blocked(NOW_MS, { outcome, rule: 'api' })),
+    )
+    await insertEvents(database, [blocked(NOW_MS), blocked(NOW_MS, { key: 'b', outcome: 'allowed' })])
+    await database.execute(
+      `INSERT INTO ${database.dialect.table('rate_limit_event')}
+         ("timestamp", key, rule_name, path, method, allowed, count, "limit")
+       VALUES (${database.dialect.fromMs(String(NOW_MS))}, 'rule:api:user:7', 'api', '/', 'GET', true, 2, 1)`,
+    )
+    await foldRollups(database)
+    for (const span of [60, 1440]) {
+      const rows = await database.query(
+        `SELECT client, policy, over_limit, would_block, denied, unavailable
+         FROM ${database.dialect.table('rate_limit_client_rollup')} WHERE span = ${span} ORDER BY client, policy`,
+      )
+      assert.deepEqual(rows, [
+        { client: 'key:ip:192.0.2.1', policy: 'api', over_limit: 1, would_block: 1, denied: 2, unavailable: 1 },
+        { client: 'key:ip:192.0.2.1', policy: 'default', over_limit: 1, would_block: 0, denied: 0, unavailable: 0 },
+        { client: 'user:7', policy: 'api', over_limit: 0, would_block: 1, denied: 0, unavailable: 0 },
+      ])
+    }
+    const report = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    assert.deepEqual(report.outcomes, { allowed: 2, would_block: 2, blocked: 3 })
+  })
+
+  test('a log whose ids begin anew is exact', async (t) => {
+    const { database, close } = await open()
+    atEnd(t, close)
+    await insertEvents(database, Array(50).fill(blocked(NOW_MS)))
+    await foldRollups(database)
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE id > 7`)
+    await database.execute(
+      database.dialect.provider === 'sqlite'
+        ? 'DELETE FROM sqlite_sequence'
+        : `ALTER SEQUENCE "${database.schema}".rate_limit_event_id_seq RESTART WITH 8`,
+    )
+    await insertEvents(database, Array(5).fill(blocked(NOW_MS, { path: '/anew' })))
     await compareNowAndFolded(database)
-    assert.equal(await rowsOf(database, 'rate_limit_trend'), 2)
+    await insertEvents(database, Array(5).fill(blocked(NOW_MS - HOUR_MS, { path: '/anew' })))
+    await compareNowAndFolded(database)
   })
 })
-
-const SQLITE_ROW_TRIGGERS = ['replaced_before', 'replaced_after', 'moved_before', 'moved_after']
-
-/** Takes the database back to before the migration. */
-async function forgetRollups(database: Database): Promise<void> {
-  const { dialect } = database
-  const sqlite = dialect.provider === 'sqlite'
-  const triggers = ['insert', 'update', 'delete', ...(sqlite ? [] : ['truncate'])].map((event) => `rollup_${event}`)
-  for (const name of [...triggers, ...(sqlite ? SQLITE_ROW_TRIGGERS : [])]) {
-    const on = sqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
-    await database.execute(`DROP TRIGGER "rate_limit_event_${name}"${on}`)
-  }
-  const tables = ['traffic_rollup', 'blocked_rollup', 'trend', 'rollup_delta']
-  for (const name of [...tables, ...(sqlite ? ['rollup_stage', 'rollup_fold', 'event_replaced'] : [])]) {
-    await database.execute(`DROP TABLE ${dialect.table(`rate_limit_${name}`)}`)
-  }
-  for (const name of sqlite ? [] : ['hour(timestamptz)', 'rollup_fold(boolean)', 'event_rollup()']) {
-    await database.execute(`DROP FUNCTION "${database.schema}".rate_limit_${name}`)
-  }
-  await database.execute(`DELETE FROM ${dialect.table('_prisma_migrations')} WHERE migration_name LIKE '%_rollups'`)
-}
 
 test('on SQLite, whatever INSERT does about a conflict is noticed', async (t) => {
   const { database, close } = await openTestDatabase('sqlite')
@@ -374,23 +445,38 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await compareNowAndFolded(database)
   })
 
-  test('a pile that nobody could fold is folded in parts, none of which takes long', async (t) => {
+  test('an event that becomes visible late is counted, and does not hold up others', async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const host = await connect(url, schema)
     atEnd(t, () => host.end())
-    await host.query('BEGIN ISOLATION LEVEL SERIALIZABLE')
-    await host.query(
-      `INSERT INTO rate_limit_event ("timestamp", key, path, method, allowed, count, "limit")
-       SELECT to_timestamp(${NOW_MS} / 1000.0), 'key:' || n, '/' || n % 300, 'GET', false, 1, 1 FROM generate_series(1, 25000) AS n`,
-    )
-    await host.query('DELETE FROM rate_limit_event WHERE id % 3 = 0')
+    await host.query('BEGIN')
+    await host.query(insertMany(10, 'host'))
+    await insertEvents(database, Array(20).fill(blocked(NOW_MS)))
+    await assert.rejects(foldRollups(database), /lock timeout/)
+    await compareReports(database, NOW_MS, 3)
     await host.query('COMMIT')
-    for (const left of [33_333 - 16_384, 33_333 - 2 * 16_384, 0]) {
-      await host.query('SELECT rate_limit_rollup_fold(false)')
-      assert.equal(await rowsOf(database, 'rate_limit_rollup_delta'), left)
-      assert.equal((await verifyRollups(database, { dryRun: true })).wrong_rows, 0)
-    }
+    await compareNowAndFolded(database)
+    assert.deepEqual(await markedHours(database), [])
+  })
+
+  test('a transaction that keeps an older snapshot deletes and adds events that were folded since', async (t) => {
+    const { database, url, schema, close } = await openTestDatabase('postgresql')
+    atEnd(t, close)
+    const host = await connect(url, schema)
+    atEnd(t, () => host.end())
+    await insertEvents(database, Array(20).fill(blocked(NOW_MS)))
+    await host.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+    await host.query('SELECT count(*) FROM rate_limit_event')
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE id = 5`)
+    await foldRollups(database)
+    await host.query('DELETE FROM rate_limit_event WHERE id = 3')
+    await host.query(
+      `INSERT INTO rate_limit_event (id, "timestamp", key, path, method, allowed, count, "limit")
+       VALUES (5, to_timestamp(${NOW_MS - 5 * HOUR_MS} / 1000.0), 'a', '/', 'GET', false, 1, 1)`,
+    )
+    await host.query('COMMIT')
+    await compareNowAndFolded(database)
   })
 
   test('TRUNCATE is refused to a transaction that keeps its snapshot, and so cannot take all there is', async (t) => {
@@ -439,6 +525,5 @@ async function writeForAWhile(writer: pg.Client, place: number): Promise<void> {
       )
     }
     if (inTransaction) await writer.query('COMMIT')
-    if (round % 7 === 0) await writer.query('SELECT rate_limit_rollup_fold(false)')
   }
 }

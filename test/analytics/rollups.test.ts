@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import type { ReportFilter } from '../../src/analytics/filter.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
+import { foldStep, markedHours, recountHour } from '../../src/rollups/fold.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
@@ -34,7 +35,7 @@ const event: fc.Arbitrary<NewEvent> = fc.record({
   rule: fc.constantFrom(...RULES),
   path: fc.constantFrom(...PATHS),
   method: fc.constantFrom(...METHODS),
-  outcome: fc.constantFrom('allowed', 'blocked', 'would_block'),
+  outcome: fc.constantFrom('allowed', 'blocked', 'would_block', 'denied', 'unavailable'),
 })
 const step = fc.oneof(
   {
@@ -42,6 +43,8 @@ const step = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('insert' as const), events: fc.array(event, { maxLength: 30 }) }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold a step' as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('count a part of an hour' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete older' as const), atMs: moment }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete every third' as const) }) },
   {
@@ -62,6 +65,15 @@ async function take(database: Database, step: Step): Promise<void> {
     case 'fold':
       await foldRollups(database)
       return
+    case 'fold a step':
+      await foldStep(database, NOW_MS, 1)
+      return
+    case 'count a part of an hour': {
+      const [hour] = await markedHours(database)
+      const onlyOnce = (run: () => Promise<number>) => run().then(() => Number.POSITIVE_INFINITY)
+      if (hour !== undefined) await recountHour(database, hour, NOW_MS, onlyOnce)
+      return
+    }
     case 'delete older':
       await database.execute(`DELETE FROM ${table} WHERE "timestamp" < ${dialect.fromMs('$1')}`, [step.atMs])
       return
@@ -75,7 +87,11 @@ async function take(database: Database, step: Step): Promise<void> {
       )
       return
     case 'pardon':
-      await database.execute(`UPDATE ${table} SET allowed = NOT allowed, path = '/pardoned' WHERE key = $1`, [step.key])
+      // As one who knows nothing of outcomes writes it.
+      await database.execute(
+        `UPDATE ${table} SET allowed = NOT allowed, outcome = '', path = '/pardoned' WHERE key = $1`,
+        [step.key],
+      )
   }
 }
 
@@ -83,6 +99,8 @@ forEachDatabase((_provider, open) => {
   test('every report equals the plain recount, whatever became of the log', async (t) => {
     const { database, close } = await open()
     t.after(close)
+    // So that a step is a part of most histories, and of an hour with few events.
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 7 } })
     const history = fc.record({
       steps: fc.array(step, { minLength: 1, maxLength: 12 }),
       nowMs: fc.constantFrom(NOW_MS, EARLIER_MS),

@@ -9,12 +9,14 @@ import { migrateDiff } from '../support/schema-engine.js'
 
 const EMPTY = '-- This is an empty migration.'
 
-/** What only triggers use, and statements that run them. */
+/** What is written and read in SQL alone: the rollups. */
 const TABLES_WITHOUT_MODEL = [
-  'rate_limit_event_replaced',
-  'rate_limit_rollup_delta',
-  'rate_limit_rollup_fold',
-  'rate_limit_rollup_stage',
+  'rate_limit_blocked_rollup',
+  'rate_limit_client_rollup',
+  'rate_limit_rollup_mark',
+  'rate_limit_traffic_rollup',
+  'rate_limit_trend',
+  'rate_limit_watermark',
 ]
 
 function readSchema(provider: string): string {

@@ -25,7 +25,7 @@ const PIECES = [
   ...['GET /a', 'GET /a|', '/a', '/a|', '203.0.113.7', '2001:db8::/64', 'shop|', 'app.one|'],
   ...[LONG, `${LONG}y`, HASH, `#${HASH}`, ...[60, 63, 190].map((length) => `${LONG.slice(0, length)}#${HASH}`)],
 ]
-const KINDS = { user: userKey, header: headerKey, key: customKey } as const
+const KINDS = { user: userKey, header: (value: string) => headerKey('x-key', value), key: customKey } as const
 
 /** What a counter is for, in a form that is one counter's alone, and the names that the package gives it. */
 interface Counted {

@@ -13,7 +13,7 @@ import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-
 forEachDatabase((provider) => {
   test('a missing table is a 503 that tells staff what to do', async (t) => {
     const { app, request, log } = await startWithStaff(t, provider, { isStaff: () => true }, { logEvents: false })
-    for (const table of ['rate_limit_event', 'rate_limit_rollup_delta']) await dropTable(app, table)
+    for (const table of ['rate_limit_event', 'rate_limit_watermark']) await dropTable(app, table)
 
     for (const path of ['', 'offender.html?key=a']) {
       const page = await request(DASHBOARD + path)

@@ -11,6 +11,7 @@ import { MemoryStore } from '../../src/stores/memory-store.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { EVENT } from '../support/events.js'
+import { foldRollups } from '../support/rollups.js'
 import { openStore } from '../support/store-place.js'
 import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
 
@@ -120,13 +121,16 @@ forEachDatabase((provider) => {
       ipAddress: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'),
       userId: fc.oneof(fc.constant(null), fc.maxSafeInteger()),
       clientIp: fc.constantFrom(null, '203.0.113.7', 'ffff:ffff:ffff:ffff::/64'),
+      client: texts,
+      policy: texts,
+      outcome: fc.constantFrom('allowed', 'over_limit', 'denied', 'unavailable'),
     })
     const rows = fc.sample(events, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE }).map(eventValues)
     for (let batch = 0; batch < BATCHES; batch++) {
       const some = rows.slice(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE)
       await database.execute(insertEventsSql(database.dialect), [JSON.stringify(some)])
     }
-    await database.execute(database.dialect.foldRollups)
+    await foldRollups(database)
     assert.equal(await client.rateLimitEvent.count(), rows.length)
     assert.equal((await client.rateLimitEvent.findMany()).length, rows.length, 'and each can be read')
   })

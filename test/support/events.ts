@@ -15,6 +15,9 @@ export const EVENT: RateLimitEvent = {
   ipAddress: null,
   userId: null,
   clientIp: null,
+  client: 'ip:203.0.113.7',
+  policy: 'default',
+  outcome: 'allowed',
 }
 
 export interface LoggedEvents {

@@ -7,8 +7,10 @@ export interface NewEvent {
   readonly rule: string
   readonly path: string
   readonly method: string
-  readonly outcome: 'allowed' | 'blocked' | 'would_block'
+  readonly outcome: 'allowed' | 'blocked' | 'would_block' | 'denied' | 'unavailable'
 }
+
+const OUTCOMES = { blocked: 'over_limit', would_block: 'over_limit' } as const
 
 /** As the event log writes them. */
 export async function insertEvents(database: Database, events: readonly NewEvent[]): Promise<void> {
@@ -19,12 +21,15 @@ export async function insertEvents(database: Database, events: readonly NewEvent
       ruleName: rule,
       path,
       method,
-      allowed: outcome !== 'blocked',
+      allowed: outcome === 'allowed' || outcome === 'would_block',
       count: outcome === 'allowed' ? 1 : 2,
       limit: 1,
       ipAddress: null,
       userId: null,
       clientIp: null,
+      client: `key:${key}`,
+      policy: rule || 'default',
+      outcome: outcome === 'blocked' || outcome === 'would_block' ? OUTCOMES[outcome] : outcome,
     }),
   )
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])

@@ -19,12 +19,12 @@ interface Row extends Omit<PlainEvent, 'blocked' | 'would_block' | 'atMs'> {
   readonly would_block: number
 }
 
-/** Every event of a database, without any rollup. */
+/** Every event of a database but denials, without any rollup. */
 export async function readEvents(database: Database): Promise<PlainEvent[]> {
   const rows = await database.query<Row>(
     `SELECT "timestamp" AS at, key, rule_name, path, method, CASE WHEN allowed = false THEN 1 ELSE 0 END AS blocked,
-       CASE WHEN allowed <> false AND count > "limit" THEN 1 ELSE 0 END AS would_block
-     FROM ${database.dialect.table('rate_limit_event')}`,
+       CASE WHEN allowed <> false AND (outcome = 'over_limit' OR (outcome = '' AND count > "limit")) THEN 1 ELSE 0 END AS would_block
+     FROM ${database.dialect.table('rate_limit_event')} WHERE outcome <> 'denied'`,
   )
   return rows.map(({ at, blocked, would_block, ...row }) => ({
     ...row,

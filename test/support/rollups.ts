@@ -1,6 +1,7 @@
 import type { Database } from '../../src/db/database.js'
+import { foldAll } from '../../src/rollups/catch-up.js'
 
-/** Folds what the triggers have gathered into the rollups, as they do by themselves every few thousand events. */
-export async function foldRollups(database: Database): Promise<void> {
-  await database.execute(database.dialect.foldRollups)
+/** Folds all events into the rollups, as servers do by themselves, and counts again what has a mark. */
+export async function foldRollups(database: Database, nowMs = Date.now()): Promise<void> {
+  await foldAll(database, nowMs)
 }

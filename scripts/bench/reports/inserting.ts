@@ -2,14 +2,13 @@ import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql } from '../../../src/events/event.js'
 import { createEvents } from './synthetic-log.js'
 
-/** Takes the rollups from a database, so that it writes events as if there were none. */
+/** Takes the rollups' triggers from inserts, so that events are written as if there were no rollups. */
 export async function dropRollups(database: Database): Promise<void> {
   const { dialect } = database
   const isSqlite = dialect.provider === 'sqlite'
-  const events = ['rollup_insert', 'rollup_update', 'rollup_delete']
-  for (const name of isSqlite ? [...events, 'replaced_before', 'replaced_after'] : events) {
+  for (const name of ['insert', isSqlite ? 'replace' : 'lock']) {
     const on = isSqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
-    await database.execute(`DROP TRIGGER rate_limit_event_${name}${on}`)
+    await database.execute(`DROP TRIGGER rate_limit_event_rollup_${name}${on}`)
   }
 }
 
@@ -24,7 +23,7 @@ export async function compareInserting(
   batches: number,
   nowMs: number,
 ): Promise<number> {
-  const makeEvent = createEvents(batches)
+  const makeEvent = createEvents(batches, 'skewed')
   const sql = insertEventsSql(withRollups.dialect)
   const tookMs = new Map([withRollups, without].map((database) => [database, 0]))
   for (let batch = 0; batch < batches; batch++) {

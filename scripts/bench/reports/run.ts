@@ -15,6 +15,7 @@ import { type Report, reportsOf } from '../../../src/analytics/window.js'
 import { databaseOf } from '../../../src/db/database.js'
 import { lineOf } from '../../../src/errors.js'
 import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../../src/index.js'
+import { foldAll } from '../../../src/rollups/catch-up.js'
 import { integer } from '../../commands/support/integer.js'
 import { createProgress } from '../../commands/support/progress.js'
 import { printLine, warnLine } from '../../commands/support/terminal.js'
@@ -22,7 +23,7 @@ import { Places } from '../places.js'
 import { isPostgresReachable } from '../servers.js'
 import { compareInserting, dropRollups } from './inserting.js'
 import { PLAIN_REPORTS } from './plain-reports.js'
-import { fillLog } from './synthetic-log.js'
+import { DISTRIBUTIONS, type Distribution, fillLog } from './synthetic-log.js'
 import { reportTables } from './tables.js'
 import { type Timing, timed } from './timing.js'
 
@@ -38,6 +39,11 @@ const program = new Command('npm run bench:reports --')
     new Option('--databases <list>', 'which databases, separated by commas')
       .argParser(parseDatabases)
       .default<Provider[]>(['sqlite', 'postgresql']),
+  )
+  .addOption(
+    new Option('--distributions <list>', 'how requests are spread, separated by commas')
+      .argParser(parseDistributions)
+      .default<Distribution[]>([...DISTRIBUTIONS]),
   )
   .option('--runs <int>', 'how often each report is read', integer('runs', 1, 10_000), 40)
   .option('--plain-runs <int>', 'how often each plain query is run', integer('runs', 1, 1_000), 3)
@@ -55,6 +61,14 @@ function parseDatabases(text: string): Provider[] {
   return text.split(',').map((name) => {
     if (name === 'sqlite' || name === 'postgresql') return name
     throw new InvalidArgumentError('Give sqlite, postgresql or both, separated by commas')
+  })
+}
+
+function parseDistributions(text: string): Distribution[] {
+  return text.split(',').map((name) => {
+    const distribution = DISTRIBUTIONS.find((each) => each === name)
+    if (distribution !== undefined) return distribution
+    throw new InvalidArgumentError(`Give ${DISTRIBUTIONS.join(', ')} or both, separated by commas`)
   })
 }
 
@@ -84,6 +98,9 @@ const FILTERS: Readonly<Record<string, ReportFilter>> = {
 export interface Measured {
   readonly database: string
   readonly events: number
+  readonly distribution: Distribution
+  /** How long it takes to fold one, in microseconds. */
+  readonly foldUs: number
   readonly reports: Readonly<Record<string, Timing>>
   readonly plain: Readonly<Record<string, Timing>>
   /** The whole page, by filter. */
@@ -95,7 +112,12 @@ interface Conditions {
   readonly plainRuns: number
 }
 
-async function measure(provider: 'sqlite' | 'postgresql', events: number, conditions: Conditions): Promise<Measured> {
+async function measure(
+  provider: Provider,
+  events: number,
+  distribution: Distribution,
+  conditions: Conditions,
+): Promise<Measured> {
   const places = await Places.open()
   try {
     return await places.with({ needs: provider }, async ({ url, name }) => {
@@ -103,11 +125,14 @@ async function measure(provider: 'sqlite' | 'postgresql', events: number, condit
       const database = databaseOf(client)
       const nowMs = Date.now()
       const progress = createProgress()
-      await fillLog(database, events, nowMs, (written) => {
+      await fillLog(database, events, distribution, nowMs, (written) => {
         interruption.signal.throwIfAborted()
         progress.show(`${provider}: ${written} of ${events} events`)
       })
       progress.end()
+      const startedMs = performance.now()
+      await foldAll(database, nowMs, { signal: interruption.signal })
+      const foldUs = ((performance.now() - startedMs) * 1_000) / events
       await settle(provider, client)
       warnLine(`${provider}: ${events} events are written; measuring`)
       const read = reportsOf(database, { now: () => nowMs })
@@ -115,7 +140,7 @@ async function measure(provider: 'sqlite' | 'postgresql', events: number, condit
       const pages = await measurePages(client, conditions.runs)
       const plain = await timeAll(PLAIN_REPORTS, (report) => timed(conditions.plainRuns, () => read(report)))
       await client.$disconnect()
-      return { database: provider, events, reports, plain, pages }
+      return { database: provider, events, distribution, foldUs, reports, plain, pages }
     })
   } finally {
     await places.close()
@@ -160,7 +185,7 @@ async function timeAll<Work>(
 }
 
 /** What an event costs with rollups, as a multiple of what it costs without, in logs that have so many already. */
-async function measureInserting(provider: 'sqlite' | 'postgresql', events: number): Promise<number> {
+async function measureInserting(provider: Provider, events: number): Promise<number> {
   const places = await Places.open()
   try {
     return await places.with({ needs: provider }, (one) =>
@@ -173,7 +198,7 @@ async function measureInserting(provider: 'sqlite' | 'postgresql', events: numbe
         await without.ready()
         await dropRollups(without)
         for (const database of databases)
-          await fillLog(database, events, nowMs, () => interruption.signal.throwIfAborted())
+          await fillLog(database, events, 'skewed', nowMs, () => interruption.signal.throwIfAborted())
         for (const client of clients) await settle(provider, client)
         const ratio = await compareInserting(withRollups, without, INSERT_BATCHES, nowMs)
         await Promise.all(clients.map((client) => client.$disconnect()))
@@ -185,11 +210,13 @@ async function measureInserting(provider: 'sqlite' | 'postgresql', events: numbe
   }
 }
 
-async function bench({ sizes, databases, runs, plainRuns, json } = program.opts()): Promise<void> {
+async function bench({ sizes, databases, distributions, runs, plainRuns, json } = program.opts()): Promise<void> {
   const measured: Measured[] = []
   const inserting: Record<string, number> = {}
   for (const provider of await reachable(databases)) {
-    for (const size of sizes) measured.push(await measure(provider, size, { runs, plainRuns }))
+    for (const distribution of distributions) {
+      for (const size of sizes) measured.push(await measure(provider, size, distribution, { runs, plainRuns }))
+    }
     // At a size that takes a minute.
     inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
   }

@@ -3,16 +3,19 @@ import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/events/event.js'
 
 export const LOG_DAYS = 30
-const KEYS = 100_000
+const KEYS = 200_000
 const RULES = 20
 const PATHS_PER_RULE = 3
 const METHODS = ['GET', 'GET', 'GET', 'POST'] as const
 const BLOCKED_SHARE = 0.1
+/** Of the even log: combinations of a path and a rule. */
+const EVEN_COMBINATIONS = 1_000
 /** Events without a table in between are made faster than they are written: large batches keep the filling short. */
 const FILL_BATCH = 2_000
 
-/** As often as autovacuum, which is off on some servers, would come at some thousands of events per second. */
-const VACUUM_INTERVAL = 200_000
+/** Few clients and paths make most of the requests; or all make as many, and are refused as often. */
+export const DISTRIBUTIONS = ['skewed', 'even'] as const
+export type Distribution = (typeof DISTRIBUTIONS)[number]
 
 /** The same events in every run: Mulberry32, a generator of 32 bits of state (public domain). */
 function createRandom(seed: number): () => number {
@@ -46,17 +49,20 @@ function createZipf(count: number, random: () => number): () => number {
 }
 
 /**
- * Makes events as an API with 20 rules would log them: a tenth is blocked, and few of 100,000 clients make most of the
- * requests, each under one rule.
+ * Makes events as an API with 20 rules would log them: a tenth is blocked, and few of 200,000 clients make most of the
+ * requests, each under one rule. Or with 1,000 combinations of path and rule in every hour, and as many refusals of any
+ * client.
  */
-export function createEvents(seed: number): (timestampMs: number) => RateLimitEvent {
+export function createEvents(seed: number, distribution: Distribution): (timestampMs: number) => RateLimitEvent {
   const random = createRandom(seed)
-  const client = createZipf(KEYS, random)
+  const isEven = distribution === 'even'
+  const client = isEven ? () => Math.floor(random() * KEYS) : createZipf(KEYS, random)
   return function makeEvent(timestampMs) {
     const place = client()
     const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
     const rule = place % RULES
-    const path = rule + RULES * Math.floor(random() ** 2 * PATHS_PER_RULE)
+    const path =
+      rule + RULES * Math.floor(isEven ? random() * (EVEN_COMBINATIONS / RULES) : random() ** 2 * PATHS_PER_RULE)
     const blocked = random() < BLOCKED_SHARE
     return {
       timestampMs,
@@ -70,6 +76,9 @@ export function createEvents(seed: number): (timestampMs: number) => RateLimitEv
       ipAddress: '10.0.0.1',
       userId: null,
       clientIp: address,
+      client: `ip:${address}`,
+      policy: rule === 0 ? 'default' : `rule-${rule}`,
+      outcome: blocked ? 'over_limit' : 'allowed',
     }
   }
 }
@@ -78,10 +87,11 @@ export function createEvents(seed: number): (timestampMs: number) => RateLimitEv
 export async function fillLog(
   database: Database,
   events: number,
+  distribution: Distribution,
   nowMs: number,
   onProgress: (written: number) => void,
 ): Promise<void> {
-  const makeEvent = createEvents(events)
+  const makeEvent = createEvents(events, distribution)
   const stepMs = (LOG_DAYS * DAY_MS) / events
   const startMs = nowMs - LOG_DAYS * DAY_MS
   const { dialect } = database
@@ -91,9 +101,6 @@ export async function fillLog(
       eventValues(makeEvent(Math.floor(startMs + (written + place) * stepMs))),
     )
     await database.execute(sql, [JSON.stringify(rows)])
-    if (written % VACUUM_INTERVAL === 0 && dialect.provider === 'postgresql') {
-      await database.execute(`VACUUM ${dialect.table('rate_limit_rollup_delta')}`)
-    }
     onProgress(written + rows.length)
   }
 }

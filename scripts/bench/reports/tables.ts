@@ -8,11 +8,12 @@ export function reportTables(measured: readonly Measured[], inserting: Readonly<
   return [
     '| | Events | Traffic summary | Top offenders | Rule hits | Dashboard | … by plain queries | Times faster |',
     '|---|--:|--:|--:|--:|--:|--:|--:|',
-    ...measured.map(({ database, events, reports, plain, pages }) => {
+    ...measured.map((measurement) => {
+      const { events, reports, plain, pages } = measurement
       const page = pages['no filter']
       const timings = [reports['Traffic summary'], reports['Top offenders'], reports['Rule hits'], page]
       const cells = [...timings, plain.Dashboard].map(cell)
-      return row([title(database), count(events), ...cells, times(plain.Dashboard, page)])
+      return row([title(measurement), count(events), ...cells, times(plain.Dashboard, page)])
     }),
     '',
     'The dashboard and its filters, and other reports:',
@@ -21,7 +22,11 @@ export function reportTables(measured: readonly Measured[], inserting: Readonly<
     '',
     ...Object.entries(inserting).map(
       ([database, ratio]) =>
-        `Writing an event with rollups takes ${ratio.toFixed(2)} times as long as without, on ${title(database)}.`,
+        `Writing an event with rollups takes ${ratio.toFixed(2)} times as long as without, on ${TITLES[database]}.`,
+    ),
+    ...measured.map(
+      (measurement) =>
+        `Folding an event takes ${measurement.foldUs.toFixed(1)} µs: ${title(measurement)}, ${count(measurement.events)} events.`,
     ),
   ]
 }
@@ -32,14 +37,15 @@ function filterTable(measured: readonly Measured[]): string[] {
   return [
     row(['', 'Events', ...filters, ...others]),
     row(['---', '--:', ...filters.map(() => '--:'), ...others.map(() => '--:')]),
-    ...measured.map(({ database, events, pages, reports }) =>
-      row([
-        title(database),
+    ...measured.map((measurement) => {
+      const { events, pages, reports } = measurement
+      return row([
+        title(measurement),
         count(events),
         ...filters.map((filter) => cell(pages[filter])),
         ...others.map((name) => cell(reports[name])),
-      ]),
-    ),
+      ])
+    }),
   ]
 }
 
@@ -47,8 +53,8 @@ function row(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |`
 }
 
-function title(database: string): string {
-  return TITLES[database] ?? database
+function title({ database, distribution }: Measured): string {
+  return `${TITLES[database]}${distribution === 'even' ? ', even' : ''}`
 }
 
 function count(events: number): string {

@@ -12,6 +12,9 @@ CREATE TABLE "rate_limit_event" (
     "ip_address" VARCHAR(45),
     "user_id" BIGINT,
     "client_ip" VARCHAR(64),
+    "client" VARCHAR(255) NOT NULL DEFAULT '',
+    "policy" VARCHAR(255) NOT NULL DEFAULT '',
+    "outcome" VARCHAR(20) NOT NULL DEFAULT '',
 
     CONSTRAINT "rate_limit_event_pkey" PRIMARY KEY ("id")
 );
@@ -63,7 +66,7 @@ CREATE INDEX "rate_limit_event_timestamp_idx" ON "rate_limit_event"("timestamp")
 CREATE INDEX "rate_limit_event_key_timestamp_idx" ON "rate_limit_event"("key", "timestamp");
 
 -- CreateIndex
-CREATE INDEX "rate_limit_event_allowed_timestamp_idx" ON "rate_limit_event"("allowed", "timestamp");
+CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome");
 
 -- CreateIndex
 CREATE UNIQUE INDEX "rate_limit_rule_name_key" ON "rate_limit_rule"("name");

@@ -11,7 +11,10 @@ CREATE TABLE "rate_limit_event" (
     "limit" INTEGER NOT NULL,
     "ip_address" TEXT,
     "user_id" BIGINT,
-    "client_ip" TEXT
+    "client_ip" TEXT,
+    "client" TEXT NOT NULL DEFAULT '',
+    "policy" TEXT NOT NULL DEFAULT '',
+    "outcome" TEXT NOT NULL DEFAULT ''
 );
 
 -- CreateTable
@@ -55,7 +58,7 @@ CREATE INDEX "rate_limit_event_timestamp_idx" ON "rate_limit_event"("timestamp")
 CREATE INDEX "rate_limit_event_key_timestamp_idx" ON "rate_limit_event"("key", "timestamp");
 
 -- CreateIndex
-CREATE INDEX "rate_limit_event_allowed_timestamp_idx" ON "rate_limit_event"("allowed", "timestamp");
+CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome");
 
 -- CreateIndex
 CREATE UNIQUE INDEX "rate_limit_rule_name_key" ON "rate_limit_rule"("name");

@@ -1,0 +1,106 @@
+/** The rule of counting: the same statements count events the first time and again, and hours into days. */
+import type { Dialect } from '../db/dialect.js'
+import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../events/readings.js'
+
+/** The length of a bucket in minutes. */
+export type Span = 1 | 60 | 1440
+export const HOUR_SPAN = 60
+export const DAY_SPAN = 1440
+export const SPANS: readonly Span[] = [1, HOUR_SPAN, DAY_SPAN]
+/** Minutes are kept for so long, in minutes. */
+export const KEPT_MINUTES = 120
+
+/** A table of counts per bucket. */
+export interface Rollup {
+  readonly table: string
+  /** What a row is about, and what it counts. */
+  readonly keys: readonly string[]
+  readonly counts: readonly string[]
+}
+
+const TRAFFIC: Rollup = {
+  table: 'rate_limit_traffic_rollup',
+  keys: ['path', 'rule_name', 'method'],
+  counts: ['total', 'blocked', 'would_block', 'denied'],
+}
+export const ROLLUPS: readonly Rollup[] = [
+  TRAFFIC,
+  { table: 'rate_limit_blocked_rollup', keys: ['key'], counts: ['blocked'] },
+  {
+    table: 'rate_limit_client_rollup',
+    keys: ['client', 'policy'],
+    counts: ['over_limit', 'would_block', 'denied', 'unavailable'],
+  },
+]
+
+/** How many combinations of path, rule and method a bucket keeps apart. */
+const MAX_COMBINATIONS = 256
+
+/** Events, as rows to count. */
+export function eventSource(dialect: Dialect, condition: string): string {
+  return `SELECT ${dialect.minuteOf('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
+      ${POLICY} AS policy, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
+      CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
+    FROM ${dialect.table('rate_limit_event')} WHERE ${condition}`
+}
+
+/** The rows of hours, to be counted into days. */
+export function hourSource(dialect: Dialect, { table, keys, counts }: Rollup, condition: string): string {
+  return `SELECT bucket * ${HOUR_SPAN} AS minute, ${[...keys, ...counts].join(', ')}
+    FROM ${dialect.table(table)} WHERE span = ${HOUR_SPAN} AND ${condition}`
+}
+
+/**
+ * Adds the rows of a source to a rollup.
+ *
+ * @param firstMinute the placeholder of the first minute that is counted by itself
+ */
+export function countSql(
+  dialect: Dialect,
+  rollup: Rollup,
+  source: string,
+  spans: readonly Span[],
+  firstMinute: string,
+): string {
+  const { keys, counts } = rollup
+  const table = dialect.table(rollup.table)
+  const names = ['span', 'bucket', ...keys].join(', ')
+  const sums = counts.map((count) => `SUM(${count}) AS ${count}`).join(', ')
+  const counted = `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
+    FROM (${source}) AS events CROSS JOIN (${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans
+    WHERE minute >= 0 AND (span > 1 OR minute >= ${firstMinute}) AND ${counts.join(' + ')} > 0
+    GROUP BY span, minute / span, ${keys.join(', ')}`
+  return `INSERT INTO ${table} AS rollup (${names}, ${counts.join(', ')})
+    ${rollup === TRAFFIC ? withRoom(table, counted, sums) : counted}
+    ON CONFLICT (${names}) DO UPDATE SET ${counts.map((count) => `${count} = rollup.${count} + excluded.${count}`).join(', ')}`
+}
+
+/** The busiest of the new combinations take the room that is left in their bucket; the paths of others are left out. */
+function withRoom(table: string, counted: string, sums: string): string {
+  return `WITH counted AS (${counted}), present AS (
+      SELECT span, bucket, COUNT(*) AS combinations FROM ${table}
+      WHERE path <> '' AND (span, bucket) IN (SELECT span, bucket FROM counted) GROUP BY span, bucket
+    ), marked AS (
+      SELECT counted.*, CASE WHEN path = '' OR known.total IS NOT NULL THEN 1 ELSE 0 END AS is_known
+      FROM counted LEFT JOIN ${table} AS known USING (span, bucket, path, rule_name, method)
+    ), placed AS (
+      SELECT marked.*, ROW_NUMBER() OVER (
+        PARTITION BY span, bucket, is_known ORDER BY total DESC, path, rule_name, method
+      ) AS place FROM marked
+    )
+    SELECT span, bucket, kept_path, rule_name, method, ${sums} FROM (
+      SELECT placed.*, CASE
+          WHEN is_known = 1 OR place <= ${MAX_COMBINATIONS} - COALESCE(combinations, 0) THEN path ELSE ''
+        END AS kept_path
+      FROM placed LEFT JOIN present USING (span, bucket)
+    ) AS kept WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
+}
+
+/** Adds events to the trend, which has what was logged in each hour, also when it is deleted. */
+export function trendSql(dialect: Dialect, source: string): string {
+  const { counts } = TRAFFIC
+  return `INSERT INTO ${dialect.table('rate_limit_trend')} AS trend (hour, ${counts.join(', ')})
+    SELECT minute / ${HOUR_SPAN}, ${counts.map((count) => `SUM(${count})`).join(', ')}
+    FROM (${source}) AS events WHERE minute >= 0 GROUP BY minute / ${HOUR_SPAN}
+    ON CONFLICT (hour) DO UPDATE SET ${counts.map((count) => `${count} = trend.${count} + excluded.${count}`).join(', ')}`
+}

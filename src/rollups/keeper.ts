@@ -1,0 +1,89 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Clock, SECOND_MS } from '../clock.js'
+import type { Database } from '../db/database.js'
+import { codeOf } from '../errors.js'
+import { foldStep, markedHours, recountHour } from './fold.js'
+
+export interface RollupKeeperOptions {
+  readonly database: Database
+  /** Says which minutes are recent. When to look is real time. */
+  readonly clock: Clock
+  readonly log: { warn(details: object, message: string): void }
+}
+
+/** Short, so that a report finds few events that are not folded; to look costs an index read. */
+const INTERVAL_MS = SECOND_MS
+/** A rest between two steps is at most so long, in milliseconds. */
+const MAX_REST_MS = 100
+/** PostgreSQL's code where a transaction that inserted events lasts longer than the wait for it. */
+const LOCK_NOT_AVAILABLE = '55P03'
+
+/** Keeps the rollups in the background of a server: folds new events, and counts hours again that have a mark. */
+export class RollupKeeper {
+  readonly #options: RollupKeeperOptions
+  readonly #stop = new AbortController()
+  /** The hours that had a mark in the last round. */
+  #marked: ReadonlySet<number> = new Set()
+  #running: Promise<void> | undefined
+  #isFailing = false
+
+  constructor(options: RollupKeeperOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    this.#running = this.#run()
+  }
+
+  /** Resolves when the step that is under way is done. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  /** Never rejects: what fails is tried again in the next round. */
+  async round(): Promise<void> {
+    const { database, clock } = this.#options
+    try {
+      while (await this.#rested(() => foldStep(database, clock.now())));
+      const marked = await markedHours(database)
+      // What is just being deleted has a new mark in a moment: an hour is counted once it had one for a while.
+      for (const hour of marked.filter((each) => this.#marked.has(each))) {
+        await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
+      }
+      this.#marked = new Set(marked)
+      this.#isFailing = false
+    } catch (error) {
+      this.#reportFailure(error)
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      // Half the interval to one and a half, so that processes that started together drift apart.
+      await delay(INTERVAL_MS * (0.5 + Math.random()), undefined, { ref: false, signal }).catch(() => undefined)
+      if (!signal.aborted) await this.round()
+    }
+  }
+
+  /** Rests for as long as a step took, so that half of the database is left to others. */
+  async #rested<T>(step: () => Promise<T>): Promise<T> {
+    const { signal } = this.#stop
+    signal.throwIfAborted()
+    const startedMs = performance.now()
+    const result = await step()
+    const restMs = Math.min(MAX_REST_MS, performance.now() - startedMs)
+    await delay(restMs, undefined, { signal })
+    return result
+  }
+
+  #reportFailure(error: unknown): void {
+    if (this.#isFailing || this.#stop.signal.aborted || codeOf(error) === LOCK_NOT_AVAILABLE) return
+    this.#isFailing = true
+    this.#options.log.warn(
+      { err: error },
+      'Rate limit events cannot be folded into the rollups: tried again in a moment',
+    )
+  }
+}

@@ -1,0 +1,33 @@
+import type { Dialect, Query } from '../db/dialect.js'
+
+/** Whole hours since the epoch, the end not among them. */
+export interface HourRange {
+  readonly from: number
+  readonly to: number
+}
+
+/** How far the rollups can be trusted, at the moment of a snapshot. */
+export interface Sums {
+  /** Events up to this id are in the rollups. */
+  readonly watermark: number
+  /** But for those of these hours: they have to be read from the log. */
+  readonly dirty: readonly HourRange[]
+}
+
+/** More ranges than this are read as one: each is a part of every query. */
+const MAX_RANGES = 20
+
+export async function readSums(query: Query, dialect: Dialect): Promise<Sums> {
+  const rows = await query<{ watermark: number; hour: number | null }>(
+    `SELECT event_id AS watermark, hour FROM ${dialect.table('rate_limit_watermark')}
+     LEFT JOIN (SELECT DISTINCT hour FROM ${dialect.table('rate_limit_rollup_mark')}) AS marked ON true ORDER BY hour`,
+  )
+  const dirty: { from: number; to: number }[] = []
+  for (const { hour } of rows) {
+    const last = dirty.at(-1)
+    if (hour === null) continue
+    if (last?.to === hour || (last && dirty.length === MAX_RANGES)) last.to = hour + 1
+    else dirty.push({ from: hour, to: hour + 1 })
+  }
+  return { watermark: rows[0]?.watermark ?? 0, dirty }
+}
