@@ -3,7 +3,7 @@ import { RULES } from '../../src/rules/rule.js'
 import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE, type PanelAction } from './actions.js'
-import { BULK_DELETE, doOneByOne } from './bulk.js'
+import { BULK_DELETE, doForEach } from './bulk.js'
 import { historyAction } from './changes.js'
 import { describedFields, heading } from './described.js'
 import { only } from './fields.js'
@@ -57,7 +57,7 @@ export function rules(parts: Parts): AdminResource {
 
 function switchAction(name: 'enable' | 'disable', isActive: boolean): PanelAction {
   async function switchRules(_request: unknown, _response: unknown, context: ActionContext) {
-    return doOneByOne(context, {
+    return doForEach(context, {
       isDue: (record) => record.get('isActive') !== isActive,
       act: (record) => context.resource.update(String(record.id()), { isActive }, context),
       told: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${done} rule(s).`,
