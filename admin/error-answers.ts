@@ -1,7 +1,7 @@
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { asksToSignIn, messageFor, titleFor } from '../src/staff/error-page.js'
-import type { Pages } from '../src/staff/pages.js'
+import { asksToSignIn, messageFor, titleFor } from '../src/sign-in/error-page.js'
+import type { Pages } from '../src/sign-in/pages.js'
 import { PostOnlyError } from './resources/actions.js'
 
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)

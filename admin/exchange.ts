@@ -1,6 +1,6 @@
 import type { ActionRequest, AdminPage } from 'adminjs'
+import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { messageOf, RuleDocumentError } from '../src/errors.js'
-import type { SmartRateLimit } from '../src/smart-rate-limit.js'
 
 /** The page that exports all rules and overrides, and imports them, the difference shown first. */
 export function exchangePage({ rules }: SmartRateLimit): AdminPage {

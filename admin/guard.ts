@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../src/internals.js'
-import { countRefusal } from '../src/staff/own-limits.js'
-import { fromDatabase, StaffOnlyError } from '../src/staff/staff-errors.js'
-import { hostStaff } from '../src/staff/staff-guard.js'
+import { countRefusal } from '../src/sign-in/own-limits.js'
+import { fromDatabase, StaffOnlyError } from '../src/sign-in/staff-errors.js'
+import { hostStaff } from '../src/sign-in/staff-guard.js'
 import type { AdminOptions } from './options.js'
 
 /** Who a request comes from; undefined for everybody who is not staff. */

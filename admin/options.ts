@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../src/errors.js'
-import { checkStaffOptions, type StaffOptions } from '../src/staff/staff-options.js'
+import { checkStaffOptions, type StaffOptions } from '../src/sign-in/staff-options.js'
 
 export interface AdminOptions extends StaffOptions {
   /**

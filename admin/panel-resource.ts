@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
-import { asActor } from '../src/rules/actor.js'
+import { asActor } from '../src/history/actor.js'
 import {
   type Condition,
   conditionsOf,

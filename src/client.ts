@@ -1,9 +1,9 @@
-import { type Clock, systemClock } from './clock.js'
 import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseOf } from './db/database.js'
 import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
 import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
-import { withCheckedWrites } from './rules/rule-extension.js'
+import { type Clock, systemClock } from './time/clock.js'
+import { withCheckedWrites } from './writes/client-extension.js'
 
 export interface ClientOptions {
   /** `file:./ratelimit.db` (SQLite, created and migrated by itself) or `postgresql://…`. */

@@ -1,8 +1,8 @@
 export type { AlertSettingOptions } from './alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './alerts/mailer.js'
+export type { AlertLog, ChannelOutcome } from './alerts/notify.js'
 export type { Offender } from './alerts/offender.js'
 export type { AlertChannels, AlertOptions, AlertResult } from './alerts/send-alerts.js'
-export type { AlertLog, ChannelOutcome } from './alerts/tell.js'
 export type { WebhookFormat } from './alerts/webhook-format.js'
 export type { AlertableOffendersOptions } from './analytics/alertable-offenders.js'
 export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
@@ -11,6 +11,8 @@ export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } 
 export type { RuleHitCount } from './analytics/rule-hit-counts.js'
 export type { TrafficSummary } from './analytics/traffic-summary.js'
 export type { Coverage, RankingOptions, WindowOptions } from './analytics/window.js'
+export { rateLimitPlugin, rateLimitPlugin as default } from './app/plugin.js'
+export type { SmartRateLimit } from './app/smart-rate-limit.js'
 export {
   type ClientOptions,
   createRateLimitClient,
@@ -18,7 +20,7 @@ export {
   migrate,
   type RateLimitClient,
 } from './client.js'
-export type { Clock } from './clock.js'
+export { type DashboardOptions, dashboardPlugin } from './dashboard/dashboard-plugin.js'
 export type { RedisClient } from './db/redis.js'
 export {
   type FieldErrors,
@@ -33,7 +35,12 @@ export {
 } from './errors.js'
 export type { EventLogStats } from './events/event-log.js'
 export type { RetentionOptions } from './events/retention.js'
+export type { Difference, FieldChanges } from './exchange/difference.js'
+export type { ImportOptions, ImportResult } from './exchange/exchange.js'
+export type { RuleDocument } from './exchange/rule-document.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
+export { asActor } from './history/actor.js'
+export type { Change, ChangedFields, HistoryOptions } from './history/history.js'
 export type { Cost, RouteConfig } from './http/cost.js'
 export type { RequestFunction } from './http/guard.js'
 export type { HeaderVariant } from './http/headers.js'
@@ -52,31 +59,24 @@ export type {
   OpenTelemetryMeterProvider,
   PrometheusRegistry,
 } from './metrics/targets.js'
-export type { MiddlewareOptions, RateLimitOptions } from './options.js'
-export { rateLimitPlugin, rateLimitPlugin as default } from './plugin.js'
-export { asActor } from './rules/actor.js'
-export type { Difference, FieldChanges } from './rules/difference.js'
-export type { ImportOptions, ImportResult } from './rules/exchange.js'
-export type { Change, ChangedFields, HistoryOptions } from './rules/history.js'
-export type { OverrideEntry } from './rules/override.js'
-export type { Preview, PreviewOptions } from './rules/preview.js'
-export type { UncoveredReason } from './rules/preview-clients.js'
-export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './rules/preview-report.js'
+export type { OverrideEntry } from './overrides/override.js'
+export type { UncoveredReason } from './preview/clients.js'
+export type { Preview, PreviewOptions } from './preview/preview.js'
+export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './preview/report.js'
 export type { ClientKind, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
-export type { RuleDocument } from './rules/rule-document.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
-export type { SmartRateLimit } from './smart-rate-limit.js'
-export { type DashboardOptions, dashboardPlugin } from './staff/dashboard-plugin.js'
-export { hashPassword } from './staff/passwords.js'
+export type { MiddlewareOptions, RateLimitOptions } from './settings/options.js'
+export { hashPassword } from './sign-in/passwords.js'
 export {
   type StaffAccounts,
   type StaffAccountsOptions,
   type StaffCredentials,
   staffAccounts,
-} from './staff/staff-accounts.js'
-export type { IsStaff } from './staff/staff-guard.js'
-export type { StaffOptions } from './staff/staff-options.js'
+} from './sign-in/staff-accounts.js'
+export type { IsStaff } from './sign-in/staff-guard.js'
+export type { StaffOptions } from './sign-in/staff-options.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'
 export type { Store } from './stores/store.js'
+export type { Clock } from './time/clock.js'

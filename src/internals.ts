@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Clock } from './clock.js'
 import type { Database } from './db/database.js'
 import type { EventLogStats } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
+import type { Clock } from './time/clock.js'
 
 /** What this process does, so that the pages can say what there is to switch on. */
 export interface Switches {

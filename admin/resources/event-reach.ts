@@ -1,8 +1,8 @@
 /** How far back the list of events looks. */
 import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
-import { type Clock, DAY_MS } from '../../src/clock.js'
-import { formatCount, formatTime } from '../../src/staff/format.js'
+import { formatCount, formatTime } from '../../src/dashboard/format.js'
+import { type Clock, DAY_MS } from '../../src/time/clock.js'
 import { type Condition, type FilterValues, isExactly, isTrue, isWithin, textOf } from '../conditions.js'
 import { notice } from './actions.js'
 

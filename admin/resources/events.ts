@@ -1,6 +1,6 @@
 import type { CountedClient } from '../../src/analytics/counted-clients.js'
-import { visible } from '../../src/staff/format.js'
-import { clientOf, panelLinks } from '../../src/staff/panel-links.js'
+import { visible } from '../../src/dashboard/format.js'
+import { clientOf, panelLinks } from '../../src/dashboard/panel-links.js'
 import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'

@@ -1,4 +1,4 @@
-import { OVERRIDES } from '../../src/rules/override.js'
+import { OVERRIDES } from '../../src/overrides/override.js'
 import { isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, EDITABLE } from './actions.js'

@@ -1,8 +1,8 @@
 import type { ActionRequest } from 'adminjs'
+import { formatCount, visible } from '../../src/dashboard/format.js'
 import { RuleValidationError } from '../../src/errors.js'
-import type { RulePreview } from '../../src/rules/preview-report.js'
+import type { RulePreview } from '../../src/preview/report.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
-import { formatCount, visible } from '../../src/staff/format.js'
 import type { PanelAction } from './actions.js'
 import type { Parts } from './resource.js'
 

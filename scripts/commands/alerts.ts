@@ -1,6 +1,6 @@
+import type { ChannelOutcome } from '../../src/alerts/notify.js'
 import type { Offender } from '../../src/alerts/offender.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
-import type { ChannelOutcome } from '../../src/alerts/tell.js'
 import { type Analytics, analyticsOf } from '../../src/analytics/analytics.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

@@ -1,4 +1,4 @@
-import { hashPassword } from '../../src/staff/passwords.js'
+import { hashPassword } from '../../src/sign-in/passwords.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { readPassword } from './support/read-password.js'
 

@@ -1,13 +1,13 @@
 import type { OpenDatabase } from '../../src/client.js'
-import { checkHealth, HEALTH_CHECKS, type Looks } from '../../src/health/health.js'
+import { checkHealth, HEALTH_CHECKS, type Probes } from '../../src/health/health.js'
 import {
-  databaseLook,
-  lastEventLook,
-  mailLook,
-  redisLook,
-  ruleTableLook,
-  scheduleLook,
-} from '../../src/health/looks.js'
+  databaseProbe,
+  lastEventProbe,
+  mailProbe,
+  redisProbe,
+  ruleTableProbe,
+  scheduleProbe,
+} from '../../src/health/probes.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
 import type { Settings } from '../../src/settings/resolve.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
@@ -20,7 +20,7 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
   const redis = settings.redis === undefined ? undefined : new RedisStore({ redis: settings.redis })
   try {
     return await withDatabase(settings, async (opened) => {
-      const found = await checkHealth(looksOf(settings, opened, redis))
+      const found = await checkHealth(probesFor(settings, opened, redis))
       const checks = HEALTH_CHECKS.map((name) => ({ name, ...found.checks[name] }))
       const failing = checks.filter(({ status }) => status === 'failing')
       return {
@@ -34,22 +34,22 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
   }
 }
 
-function looksOf(
+function probesFor(
   { clock, alerts }: Settings,
   { client, database }: OpenDatabase,
   redis: RedisStore | undefined,
-): Looks {
+): Probes {
   const missing = missingFile(database)
   const toDatabase = {
-    database: databaseLook(database, clock, new DatabaseStore({ database: client })),
-    rules: ruleTableLook(database),
-    events: lastEventLook(database, clock),
-    schedule: scheduleLook(new JobLeases(database), clock),
+    database: databaseProbe(database, clock, new DatabaseStore({ database: client })),
+    rules: ruleTableProbe(database),
+    events: lastEventProbe(database, clock),
+    schedule: scheduleProbe(new JobLeases(database), clock),
   }
   return {
     ...(missing === undefined ? toDatabase : { database: () => fail(`there is no database at ${missing}`) }),
-    ...(redis === undefined ? {} : { redis: redisLook(redis, clock) }),
-    ...(alerts.emails.length === 0 ? {} : { mail: mailLook(alerts) }),
+    ...(redis === undefined ? {} : { redis: redisProbe(redis, clock) }),
+    ...(alerts.emails.length === 0 ? {} : { mail: mailProbe(alerts) }),
   }
 }
 

@@ -1,6 +1,6 @@
 import { selectedColumns } from '../../src/db/columns.js'
 import type { Database } from '../../src/db/database.js'
-import { OVERRIDES } from '../../src/rules/override.js'
+import { OVERRIDES } from '../../src/overrides/override.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { OVERRIDE_ROW, type OverrideRow, overrideJson, overrideLine } from './support/override-lines.js'

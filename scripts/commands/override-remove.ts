@@ -1,5 +1,5 @@
-import { asActor } from '../../src/rules/actor.js'
-import { clientText, parseOverrideClient } from '../../src/rules/override.js'
+import { asActor } from '../../src/history/actor.js'
+import { clientText, parseOverrideClient } from '../../src/overrides/override.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

@@ -1,4 +1,4 @@
-import { createRulePreview, logGapsOf } from '../../src/parts.js'
+import { createRulePreview, logGapsOf } from '../../src/app/wiring.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

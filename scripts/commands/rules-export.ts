@@ -1,4 +1,4 @@
-import { exportRules } from '../../src/rules/exchange.js'
+import { exportRules } from '../../src/exchange/exchange.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 

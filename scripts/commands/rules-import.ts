@@ -1,6 +1,6 @@
 import { RuleDocumentError } from '../../src/errors.js'
-import { asActor } from '../../src/rules/actor.js'
-import { importRules } from '../../src/rules/exchange.js'
+import { importRules } from '../../src/exchange/exchange.js'
+import { asActor } from '../../src/history/actor.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
 import { importLines } from './support/import-lines.js'

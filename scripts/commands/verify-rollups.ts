@@ -1,5 +1,5 @@
-import { systemClock } from '../../src/clock.js'
 import { verifyRollups } from '../../src/rollups/verify-rollups.js'
+import { systemClock } from '../../src/time/clock.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { runBatches } from './support/progress.js'

@@ -1,5 +1,5 @@
 import type { RateLimitClient } from '../../src/client.js'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 
 /** Some of the traffic of an invented shop. */
 interface Source {

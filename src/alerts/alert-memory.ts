@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { type Clock, DAY_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import type { Steps } from '../db/dialect.js'
+import { type Clock, DAY_MS } from '../time/clock.js'
 import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
 import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
 

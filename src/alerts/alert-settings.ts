@@ -1,4 +1,3 @@
-import { SECOND_MS } from '../clock.js'
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { readableUrl } from '../readable-url.js'
@@ -15,6 +14,7 @@ import {
   readNumber,
   type SettingTable,
 } from '../settings/setting.js'
+import { SECOND_MS } from '../time/clock.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
 import { webhookUrl } from './webhook.js'

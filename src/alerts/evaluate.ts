@@ -1,4 +1,4 @@
-import { MINUTE_MS } from '../clock.js'
+import { MINUTE_MS } from '../time/clock.js'
 import type { Offender } from './offender.js'
 
 /** How long a run may take to tell: longer than any channel does. One that died is over by the next run of a scheduler. */

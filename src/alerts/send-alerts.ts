@@ -1,7 +1,7 @@
 import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
 import { createEmailChannel } from './email.js'
+import { type ChannelOutcome, type Run, type TellParts, tell } from './notify.js'
 import type { Offender } from './offender.js'
-import { type ChannelOutcome, type Run, type TellParts, tell } from './tell.js'
 import { createWebhookChannel } from './webhook.js'
 
 /** The most offenders that one run looks at. Whoever has more is not helped by a longer list. */

@@ -1,4 +1,4 @@
-import { HOUR_MS } from '../clock.js'
+import { HOUR_MS } from '../time/clock.js'
 import { filtered, Parameters, type ReportFilter } from './filter.js'
 import type { Report } from './window.js'
 

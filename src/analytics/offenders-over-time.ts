@@ -1,6 +1,6 @@
 import type { Offender } from '../alerts/offender.js'
-import { DAY_MS, HOUR_MS } from '../clock.js'
 import { HOUR_SPAN } from '../rollups/counting.js'
+import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsOf } from './over-time.js'

@@ -1,6 +1,6 @@
-import { DAY_MS, HOUR_MS } from '../clock.js'
 import { eventCounts } from '../events/readings.js'
 import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
+import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { type Period, partsOf } from './period.js'

@@ -1,7 +1,7 @@
-import { HOUR_MS } from '../clock.js'
 import { LAST_MINUTE } from '../db/dialect.js'
 import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import type { HourRange } from '../rollups/sums.js'
+import { HOUR_MS } from '../time/clock.js'
 
 /** A stretch of time in milliseconds since the epoch, its end not in it. */
 export interface Period {

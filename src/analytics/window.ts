@@ -1,4 +1,3 @@
-import { type Clock, DAY_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import type { Dialect, Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
@@ -6,6 +5,7 @@ import { IS_REFUSED } from '../events/readings.js'
 import { foldForReport } from '../rollups/catch-up.js'
 import { HOUR_SPAN } from '../rollups/counting.js'
 import { readSums, type Sums } from '../rollups/sums.js'
+import { type Clock, DAY_MS } from '../time/clock.js'
 import { inRange, type Parameters } from './filter.js'
 import type { Period, PeriodParts } from './period.js'
 

@@ -1,5 +1,5 @@
 /** What the two databases have in common. `sqlite.ts` and `postgresql.ts` have the same shape. */
-import { LAST_MOMENT_MS, MINUTE_MS } from '../clock.js'
+import { LAST_MOMENT_MS, MINUTE_MS } from '../time/clock.js'
 
 export type SqlValue = string | number | null
 

@@ -1,6 +1,6 @@
-import { LAST_MOMENT_MS } from '../clock.js'
 import type { Dialect } from '../db/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
+import { LAST_MOMENT_MS } from '../time/clock.js'
 
 /** One row of the event log, as it is written. */
 export interface RateLimitEvent {

@@ -1,7 +1,7 @@
-import { type Clock, DAY_MS } from '../clock.js'
 import { deleteInBatches, MAX_BATCH_SIZE } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
+import { type Clock, DAY_MS } from '../time/clock.js'
 
 export interface RetentionOptions {
   /** Events older than this many days go: a number >= 0, 30 unless given. */

@@ -22,38 +22,38 @@ export interface Health {
 }
 
 /**
- * Looks at one thing, and answers what is to be said of it.
+ * Probes at one thing, and answers what is to be said of it.
  *
  * @throws whatever says that it fails
  */
-export type Look = () => string | Promise<string>
+export type Probe = () => string | Promise<string>
 
-/** How to look at what is used; what is left out is off. */
-export type Looks = Partial<Record<HealthCheckName, Look>>
+/** How what is used is probed; what is left out is off. */
+export type Probes = Partial<Record<HealthCheckName, Probe>>
 
 const NEEDED: ReadonlySet<HealthCheckName> = new Set(['database', 'redis', 'rules'])
 /** Longer than anything takes that is well, in milliseconds. */
-const LOOK_TIMEOUT_MS = 5_000
+const PROBE_TIMEOUT_MS = 5_000
 
-/** Looks at everything at once. Never rejects, and takes no longer than the time limit. */
-export async function checkHealth(looks: Looks, timeoutMs = LOOK_TIMEOUT_MS): Promise<Health> {
+/** Probes at everything at once. Never rejects, and takes no longer than the time limit. */
+export async function checkHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
   const [database, redis, rules, events, mail, schedule] = await Promise.all([
-    check(looks.database, timeoutMs),
-    check(looks.redis, timeoutMs),
-    check(looks.rules, timeoutMs),
-    check(looks.events, timeoutMs),
-    check(looks.mail, timeoutMs),
-    check(looks.schedule, timeoutMs),
+    check(probes.database, timeoutMs),
+    check(probes.redis, timeoutMs),
+    check(probes.rules, timeoutMs),
+    check(probes.events, timeoutMs),
+    check(probes.mail, timeoutMs),
+    check(probes.schedule, timeoutMs),
   ])
   const checks = { database, redis, rules, events, mail, schedule }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }
 
-async function check(look: Look | undefined, timeoutMs: number): Promise<HealthCheck> {
-  if (look === undefined) return { status: 'off', detail: 'not used' }
+async function check(probe: Probe | undefined, timeoutMs: number): Promise<HealthCheck> {
+  if (probe === undefined) return { status: 'off', detail: 'not used' }
   try {
-    return { status: 'ok', detail: await inTime((async () => look())(), timeoutMs, 'it') }
+    return { status: 'ok', detail: await inTime((async () => probe())(), timeoutMs, 'it') }
   } catch (error) {
     return { status: 'failing', detail: lineOf(error) }
   }

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { InvalidSettingError, messageOf } from '../errors.js'
-import { type ParsedNetwork, parseNetwork } from '../rules/network.js'
+import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
 import { addressKey, type ClientKey } from './client-key.js'
 
 /** Where a request comes from, as limits see it. */

@@ -1,5 +1,5 @@
-import { parseOverrideClient } from '../rules/override.js'
-import type { OverrideSet } from '../rules/override-set.js'
+import { parseOverrideClient } from '../overrides/override.js'
+import type { OverrideSet } from '../overrides/override-set.js'
 import { countersOfKey, scopeFor } from './client-key.js'
 
 /** More are there only where a rate function answers with ever new periods. */

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
-import { SECOND_MS } from '../clock.js'
 import type { Policy } from '../limiter/algorithm.js'
+import { SECOND_MS } from '../time/clock.js'
 import type { CheckedRequest } from './decide.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const

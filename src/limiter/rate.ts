@@ -9,8 +9,9 @@
  *
  * Nothing else is accepted: no sign, no blank, no fraction, no upper case.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../clock.js'
+
 import { InvalidRateError } from '../errors.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 
 const COUNT = /^\d{1,10}$/
 const UNIT = /^(?:(s|sec|second)|(m|min|minute)|(h|hr|hour)|(d|day))$/

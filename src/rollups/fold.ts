@@ -1,7 +1,8 @@
 /** Moves the watermark on, and counts hours again that have a mark. Each step is one transaction. */
-import { HOUR_MS, MINUTE_MS } from '../clock.js'
+
 import type { Database } from '../db/database.js'
 import { LAST_MINUTE, type Step } from '../db/dialect.js'
+import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import {
   countSql,
   DAY_SPAN,

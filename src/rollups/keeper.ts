@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Clock, SECOND_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
 import { codeOf } from '../errors.js'
+import { type Clock, SECOND_MS } from '../time/clock.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
 export interface RollupKeeperOptions {

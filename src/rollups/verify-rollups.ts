@@ -1,5 +1,5 @@
-import { HOUR_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
+import { HOUR_MS } from '../time/clock.js'
 import { type FoldOptions, foldAll } from './catch-up.js'
 import { HOUR_SPAN, ROLLUPS } from './counting.js'
 

@@ -1,8 +1,8 @@
 /** Reads the values of single fields. An error's message goes beside the field. */
 import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import { checkPatternSyntax } from '../patterns/pattern.js'
 import type { Field } from './description.js'
-import { checkPatternSyntax } from './pattern.js'
 
 export const MAX_PATTERN_LENGTH = 255
 

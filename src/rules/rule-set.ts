@@ -1,17 +1,10 @@
-import { lowerCasedPattern, SHORT_PATH_LENGTH } from './pattern.js'
-import { PatternIndex } from './pattern-index.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
+import { PatternIndex } from '../patterns/pattern-index.js'
 import type { Rule } from './rule.js'
 
 /** Short paths that repeat are not matched again; forgotten together when there are too many. */
 const REMEMBERED = 4_096
-
-/** What the router makes of paths, and patterns have to follow. */
-export interface PathOptions {
-  /** Where it is false, paths are in lower case. */
-  readonly caseSensitive: boolean
-  /** A path with and without a slash at its end reaches the same route. */
-  readonly ignoreTrailingSlash: boolean
-}
 
 /** The active rules at one moment. Immutable: an edit makes a new set. */
 export class RuleSet {

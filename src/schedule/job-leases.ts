@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { MINUTE_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
+import { MINUTE_MS } from '../time/clock.js'
 
 /** How long a process that died keeps others from a job. Longer than clocks of servers differ. */
 const LEASE_MS = 2 * MINUTE_MS

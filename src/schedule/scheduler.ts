@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.js'
-import { MINUTE_MS } from '../clock.js'
 import { messageOf } from '../errors.js'
+import type { Clock } from '../time/clock.js'
+import { MINUTE_MS } from '../time/clock.js'
 import { type JobLeases, RENEWAL_MS } from './job-leases.js'
 import type { NextRun } from './schedule-options.js'
 

@@ -6,10 +6,10 @@ import { parseAddressList } from '../http/client-address.js'
 import { DEFAULT_RATE, type KeyFunction, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
-import type { MiddlewareOptions } from '../options.js'
 import { checkAlgorithm } from '../rules/field-checks.js'
 import { type ClientKind, parseClientKind } from '../rules/rule.js'
 import type { Store } from '../stores/store.js'
+import type { MiddlewareOptions } from './options.js'
 import {
   Callback,
   checkedBy,

@@ -1,7 +1,6 @@
 /** Every setting of the plugin, described once. */
 
 import { ALERT_SETTINGS, type AlertSettingOptions } from '../alerts/alert-settings.js'
-import { type Clock, LAST_MOMENT_MS, systemClock } from '../clock.js'
 import { checkDatabaseUrl, DEFAULT_SCHEMA } from '../db/database-url.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from '../db/namespace.js'
 import { checkRedis, type RedisClient } from '../db/redis.js'
@@ -9,9 +8,10 @@ import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { HEADER_VARIANTS } from '../http/headers.js'
 import { STORE_ERROR_ACTIONS } from '../limiter/fallback.js'
-import type { RateLimitOptions } from '../options.js'
+import { type Clock, LAST_MOMENT_MS, systemClock } from '../time/clock.js'
 import { resolveMetrics } from './metrics.js'
 import { readMiddleware } from './middleware.js'
+import type { RateLimitOptions } from './options.js'
 import {
   type AnySetting,
   Callback,

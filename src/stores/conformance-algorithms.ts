@@ -1,7 +1,7 @@
 /** What holds for every algorithm. */
 import assert from 'node:assert/strict'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../clock.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import { type Ask, ask, askOne, freshKey, MAX_LIMIT, NOW_MS, times } from './conformance-asking.js'
 import type { Store } from './store.js'
 

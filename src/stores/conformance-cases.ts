@@ -1,7 +1,7 @@
 /** What holds for keys, whatever the algorithm, and for fixed windows alone. */
 import assert from 'node:assert/strict'
-import { MINUTE_MS } from '../clock.js'
 import type { Policy } from '../limiter/algorithm.js'
+import { MINUTE_MS } from '../time/clock.js'
 import { ask, askOne, freshKey, MAX_LIMIT, NOW_MS, times } from './conformance-asking.js'
 import type { Store } from './store.js'
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { HOUR_MS, MINUTE_MS } from '../clock.js'
 import { ALGORITHMS, type Check, type Decision, type Policy } from '../limiter/algorithm.js'
 import { checkFixedWindow } from '../limiter/fixed-window.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
+import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import { ask, freshKey, NOW_MS } from './conformance-asking.js'
 import type { Store } from './store.js'
 

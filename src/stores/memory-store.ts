@@ -1,6 +1,6 @@
-import { SECOND_MS } from '../clock.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
+import { SECOND_MS } from '../time/clock.js'
 import { type Entry, newEntry } from './memory-entry.js'
 import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'

@@ -1,6 +1,6 @@
-import { type Clock, DAY_MS } from '../clock.js'
 import { deleteInBatches } from '../db/batches.js'
 import type { Database } from '../db/database.js'
+import { type Clock, DAY_MS } from '../time/clock.js'
 
 export interface StateCleanupOptions {
   /** Days of grace after a row's own expiry: a number >= 0. */

@@ -1,5 +1,5 @@
-import { type Clock, HOUR_MS, MINUTE_MS } from '../clock.js'
 import type { Database } from '../db/database.js'
+import { type Clock, HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import { deleteExpiredBatch, STATE_KINDS, type StateKind } from './state-cleanup.js'
 
 export interface StateSweepOptions {

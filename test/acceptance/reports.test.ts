@@ -1,8 +1,8 @@
 /** Somebody reports on what was served: the same numbers, whoever asks and whichever database keeps them. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { DAY_MS, HOUR_MS } from '../../src/clock.js'
 import { createAnalytics, type RateLimitOptions } from '../../src/index.js'
+import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
-import type { RateLimitOptions } from '../../src/options.js'
+import type { RateLimitOptions } from '../../src/settings/options.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'

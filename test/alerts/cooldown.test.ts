@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { AlertSettingOptions } from '../../src/alerts/alert-settings.js'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { startAlerts } from '../support/alerts.js'
 import { forEachDatabase } from '../support/databases.js'
 import { startMailServer } from '../support/mail-server.js'

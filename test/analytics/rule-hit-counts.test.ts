@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { analyticsOf } from '../../src/analytics/analytics.js'
-import { DAY_MS } from '../../src/clock.js'
+import { DAY_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/clock.js'
 import { verifyRollups } from '../../src/rollups/verify-rollups.js'
+import { DAY_MS } from '../../src/time/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'

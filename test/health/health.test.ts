@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import { MINUTE_MS } from '../../src/clock.js'
 import { EventLog } from '../../src/events/event-log.js'
 import { checkHealth } from '../../src/health/health.js'
-import { eventLogLook } from '../../src/health/looks.js'
+import { eventLogProbe } from '../../src/health/probes.js'
+import { MINUTE_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
@@ -182,8 +182,8 @@ describe('app.smartRateLimit.health()', () => {
 
 describe('a health check', () => {
   test('that hangs is given up, and takes no other one along', async () => {
-    const looks = { redis: () => new Promise<string>(() => undefined), database: () => 'well' }
-    const { ok, checks } = await checkHealth(looks, 50)
+    const probes = { redis: () => new Promise<string>(() => undefined), database: () => 'well' }
+    const { ok, checks } = await checkHealth(probes, 50)
     assert.deepEqual(
       [ok, checks.redis, checks.database],
       [false, { status: 'failing', detail: 'it did not answer within 0.05 s' }, { status: 'ok', detail: 'well' }],
@@ -204,16 +204,16 @@ test('a log is behind by the time that its oldest event waits, and fails after t
     now: () => clock.now(),
     log: { error: () => undefined },
   })
-  const look = async () => (await checkHealth({ events: eventLogLook(events) })).checks.events
+  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
   const record = () => events.record({ ...EVENT, timestampMs: clock.now() })
 
   record()
   clock.advance(4_000)
   record()
   await yieldToEventLoop()
-  assert.deepEqual(await look(), { status: 'ok', detail: '4 s behind, 2 waiting, 0 lost since the start' })
+  assert.deepEqual(await probe(), { status: 'ok', detail: '4 s behind, 2 waiting, 0 lost since the start' })
   clock.advance(6_001)
-  assert.deepEqual(await look(), { status: 'failing', detail: '10.001 s behind, 2 waiting, 0 lost since the start' })
+  assert.deepEqual(await probe(), { status: 'failing', detail: '10.001 s behind, 2 waiting, 0 lost since the start' })
   finish()
   await eventually('the first one is written', () => events.stats().written === 1)
   assert.equal(events.lagMs(), 6_001)
@@ -234,14 +234,14 @@ test('a log that loses its events fails until one is written', async () => {
     now: () => EVENT.timestampMs,
     log: { error: () => undefined },
   })
-  const look = async () => (await checkHealth({ events: eventLogLook(events) })).checks.events
+  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
 
   events.record(EVENT)
   await events.flush()
   const detail = '0 s behind, 0 waiting, 1 lost since the start (the disk is full)'
-  assert.deepEqual(await look(), { status: 'failing', detail })
+  assert.deepEqual(await probe(), { status: 'failing', detail })
   fails = false
   events.record(EVENT)
   await events.flush()
-  assert.equal((await look()).status, 'ok')
+  assert.equal((await probe()).status, 'ok')
 })

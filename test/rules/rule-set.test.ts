@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parseCandidate } from '../../src/rules/preview-candidate.js'
-import { type PathOptions, RuleSet } from '../../src/rules/rule-set.js'
+import type { PathOptions } from '../../src/patterns/path-patterns.js'
+import { parseCandidate } from '../../src/preview/candidate.js'
+import { RuleSet } from '../../src/rules/rule-set.js'
 
 const AS_WRITTEN: PathOptions = { caseSensitive: true, ignoreTrailingSlash: false }
 

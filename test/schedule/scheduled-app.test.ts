@@ -1,8 +1,8 @@
 /** Apps with a schedule. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, MINUTE_MS } from '../../src/clock.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
+import { DAY_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { logEvents } from '../support/events.js'

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
-import { scheduleLook } from '../../src/health/looks.js'
+import { scheduleProbe } from '../../src/health/probes.js'
 import { JobLeases } from '../../src/schedule/job-leases.js'
 import { type Job, Scheduler } from '../../src/schedule/scheduler.js'
+import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 
@@ -114,7 +114,7 @@ forEachDatabase((_provider, open) => {
     const leases = new JobLeases(database.database)
     const dead = await leases.take('job', clock.now(), clock.now())
     assert.notEqual(dead, undefined)
-    const look = scheduleLook(leases, clock)
+    const look = scheduleProbe(leases, clock)
     clock.advance(2 * MINUTE_MS - 1)
     assert.equal(await leases.take('job', clock.now(), clock.now()), undefined)
     assert.equal(await look(), 'job began 120 s ago')
@@ -182,12 +182,12 @@ forEachDatabase((_provider, open) => {
     clock.advance(5 * MINUTE_MS)
     await scheduler.tick()
     const leases = new JobLeases(database.database)
-    const everybody = scheduleLook(leases, clock)
+    const everybody = scheduleProbe(leases, clock)
 
-    assert.equal(await scheduleLook(leases, clock, ['alerts'])(), 'nothing was due yet')
+    assert.equal(await scheduleProbe(leases, clock, ['alerts'])(), 'nothing was due yet')
     await assert.rejects(async () => everybody(), /^Error: alerts@shop failed: webhook failed \(status 500\)$/)
     clock.advance(49 * HOUR_MS)
-    await assert.rejects(async () => scheduleLook(leases, clock, ['alerts@shop'])(), /status 500/)
+    await assert.rejects(async () => scheduleProbe(leases, clock, ['alerts@shop'])(), /status 500/)
     assert.equal(
       await everybody(),
       'alerts@shop failed: webhook failed (status 500) (176400 s ago, and did not run since)',

@@ -1,10 +1,10 @@
 /** Running servers delete what has expired, a little at a time, without anybody asking them to. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { HOUR_MS, MINUTE_MS } from '../../src/clock.js'
 import { ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { StateSweep } from '../../src/stores/state-sweep.js'
+import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { countStatements } from '../support/count-statements.js'

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/clock.js'
 import { ALGORITHMS, type Algorithm } from '../../src/limiter/algorithm.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import type { Store } from '../../src/stores/store.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
 import { openStore } from '../support/store-place.js'
 import { forEachStore } from '../support/stores.js'
 

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { describe } from 'node:test'
 import pg from 'pg'
 import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
-import type { Clock } from '../../src/clock.js'
 import { type Database, databaseOf } from '../../src/db/database.js'
 import { messageOf } from '../../src/errors.js'
+import type { Clock } from '../../src/time/clock.js'
 
 export type Provider = 'sqlite' | 'postgresql'
 

@@ -1,6 +1,6 @@
 import type { ReportFilter } from '../../src/analytics/filter.js'
-import { DAY_MS } from '../../src/clock.js'
 import type { Database } from '../../src/db/database.js'
+import { DAY_MS } from '../../src/time/clock.js'
 
 /** One event as a report sees it. */
 export interface PlainEvent {

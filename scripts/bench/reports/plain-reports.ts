@@ -1,6 +1,6 @@
 import type { Report, Snapshot } from '../../../src/analytics/window.js'
-import { DAY_MS } from '../../../src/clock.js'
 import type { SqlValue } from '../../../src/db/dialect.js'
+import { DAY_MS } from '../../../src/time/clock.js'
 
 const DAYS = 7
 

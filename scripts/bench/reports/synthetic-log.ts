@@ -1,6 +1,6 @@
-import { DAY_MS } from '../../../src/clock.js'
 import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/events/event.js'
+import { DAY_MS } from '../../../src/time/clock.js'
 
 export const LOG_DAYS = 30
 const KEYS = 200_000

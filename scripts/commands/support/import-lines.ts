@@ -1,6 +1,6 @@
-import type { Difference, FieldChanges } from '../../../src/rules/difference.js'
-import type { ImportResult } from '../../../src/rules/exchange.js'
-import type { OverrideEntry } from '../../../src/rules/override.js'
+import type { Difference, FieldChanges } from '../../../src/exchange/difference.js'
+import type { ImportResult } from '../../../src/exchange/exchange.js'
+import type { OverrideEntry } from '../../../src/overrides/override.js'
 import type { RuleEntry } from '../../../src/rules/rule.js'
 
 /** How much of a long text is shown, in characters. */

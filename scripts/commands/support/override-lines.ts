@@ -1,7 +1,7 @@
 import { columnOf } from '../../../src/db/columns.js'
 import { messageOf } from '../../../src/errors.js'
+import { OVERRIDES, type OverrideEntry, parseOverride } from '../../../src/overrides/override.js'
 import { fieldNames } from '../../../src/rules/description.js'
-import { OVERRIDES, type OverrideEntry, parseOverride } from '../../../src/rules/override.js'
 
 export interface OverrideRow extends Omit<OverrideEntry, 'algorithm' | 'expiresAt'> {
   readonly id: number

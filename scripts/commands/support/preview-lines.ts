@@ -1,5 +1,5 @@
-import type { PreviewHour, PreviewKey, RulePreview } from '../../../src/rules/preview-report.js'
-import { formatBar, formatCount, formatRate } from '../../../src/staff/format.js'
+import { formatBar, formatCount, formatRate } from '../../../src/dashboard/format.js'
+import type { PreviewHour, PreviewKey, RulePreview } from '../../../src/preview/report.js'
 
 const BAR_WIDTH = 30
 const COUNTS = ['matched', 'over limit', 'refused then']

@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto'
+import type { Database } from '../db/database.js'
+import { messageOf } from '../errors.js'
+import type { Clock } from '../time/clock.js'
+import { AlertMemory, type Claim } from './alert-memory.js'
+import type { AlertSettings } from './alert-settings.js'
+import type { AlertChannel, Delivery } from './channel.js'
+import type { Found } from './evaluate.js'
+
+/** What became of one channel. */
+export interface ChannelOutcome {
+  /** Whether a message went out to all that it was for. */
+  readonly sent: boolean
+  /** Why not, or why not to all; without secrets. Where it is absent nothing failed. */
+  readonly error?: string
+  /** How many offenders were not told because they were within the cool-down; absent where there were none. */
+  readonly quiet?: number
+  /** How many keys were told to have fallen silent; absent where there were none. */
+  readonly resolved?: number
+}
+
+export interface AlertLog {
+  error(details: object, message: string): void
+}
+
+/** What telling takes. */
+export interface TellParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly settings: AlertSettings
+  readonly log: AlertLog
+}
+
+/** What a run found, and by what it was found. */
+export interface Run extends Found {
+  readonly threshold: number
+}
+
+/** Never rejects. Undefined where there is nothing that could be told. */
+export async function tell(channel: AlertChannel, run: Run, parts: TellParts): Promise<ChannelOutcome | undefined> {
+  const watch = watchOf(channel, run)
+  const claim = await claimOf(watch, run, parts)
+  const { offenders, resolved, remaining } = claim
+  if (offenders.length + resolved.length === 0) {
+    return run.offenders.length === 0 ? undefined : { sent: false, quiet: run.offenders.length }
+  }
+  const { threshold, days } = run
+  const message = { watch, threshold, days, offenders, resolved, remaining }
+  const { told, isEmpty, error } = await channel
+    .send(message)
+    .catch((failure: unknown): Delivery => ({ told: false, error: messageOf(failure) }))
+  await claim.settle(told).catch((failure: unknown) => {
+    const reason = messageOf(failure)
+    parts.log.error({ err: failure }, `Rate limit alerts: what was told could not be kept in mind: ${reason}`)
+  })
+  if (error !== undefined)
+    parts.log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
+  const quiet = run.offenders.length - offenders.length
+  return {
+    sent: told && !isEmpty && error === undefined,
+    ...(error === undefined ? {} : { error }),
+    ...(quiet > 0 ? { quiet } : {}),
+    ...(told && !isEmpty && resolved.length > 0 ? { resolved: resolved.length } : {}),
+  }
+}
+
+/** Without a cool-down everything is told every time; and so it is where the memory fails: better twice than never. */
+async function claimOf(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
+  const everything = {
+    offenders: run.offenders,
+    resolved: [],
+    remaining: run.offenders.length,
+    settle: async () => undefined,
+  }
+  const { cooldownMs, tellsResolved } = settings
+  if (cooldownMs === 0) return everything
+  try {
+    return await new AlertMemory({ database, clock, cooldownMs, tellsResolved }).claim(watch, run)
+  } catch (error) {
+    const reason = messageOf(error)
+    log.error({ err: error }, `Rate limit alerts: the cool-down does not hold, its table cannot be used: ${reason}`)
+    return everything
+  }
+}
+
+/** Other recipients, another threshold and another window have a memory of their own. No secret can be read from it. */
+function watchOf({ name, target }: AlertChannel, { threshold, days }: Run): string {
+  return `${name}:${createHash('sha256')
+    .update(JSON.stringify([target, threshold, days]))
+    .digest('hex')}`
+}

@@ -1,0 +1,76 @@
+/** What an app probes to say how it does: only what it uses. */
+
+import type { OpenDatabase } from '../client.js'
+import type { EventLog } from '../events/event-log.js'
+import { checkHealth, type Health, type Probe } from '../health/health.js'
+import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../health/probes.js'
+import { JobLeases } from '../schedule/job-leases.js'
+import type { Settings } from '../settings/resolve.js'
+import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
+import { RedisStore } from '../stores/redis-store.js'
+import type { Store } from '../stores/store.js'
+import { type Clock, MINUTE_MS } from '../time/clock.js'
+import { jobNames } from './schedule.js'
+
+/** Probes come every few seconds, from several places: a mail server would take that for an attack. */
+const MAIL_INTERVAL_MS = MINUTE_MS
+
+interface HealthParts {
+  readonly opened: OpenDatabase
+  readonly store: Store
+  readonly current: CurrentSnapshot
+  readonly events: EventLog
+}
+
+/** Probes that come while one is under way share its answer. */
+export function createHealth(settings: Settings, parts: HealthParts): () => Promise<Health> {
+  const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
+  const { opened, store, events } = parts
+  const counting = settings.middleware.backend === 'database' ? store : undefined
+  const probes = !settings.enabled
+    ? {}
+    : {
+        ...(needsDatabase(settings) ? { database: databaseProbe(opened.database, clock, counting) } : {}),
+        ...(store instanceof RedisStore ? { redis: redisProbe(store, clock) } : {}),
+        ...(useDynamicRules ? { rules: cachedRulesProbe(parts, clock) } : {}),
+        ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
+        ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
+        ...(schedule === undefined
+          ? {}
+          : { schedule: scheduleProbe(new JobLeases(opened.database), clock, jobNames(settings)) }),
+      }
+  let underWay: Promise<Health> | undefined
+  return () => {
+    underWay ??= checkHealth(probes).finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+}
+
+/** Whether anything is kept in the database. */
+export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
+  return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
+}
+
+/** The rules that requests are decided by, which are read no more often than for these. */
+function cachedRulesProbe({ current }: HealthParts, clock: Clock): Probe {
+  return async () => {
+    const { rules } = (await current.at(clock.now())).rules
+    const count = `${rules.length} active rule(s)`
+    if (current.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
+    return count
+  }
+}
+
+/** Answers what was answered before, unless that is long ago. */
+function seldom(probe: Probe, clock: Clock): Probe {
+  let answered: { readonly atMs: number; readonly answer: Promise<string> } | undefined
+  return () => {
+    const nowMs = clock.now()
+    if (answered === undefined || Math.abs(nowMs - answered.atMs) >= MAIL_INTERVAL_MS) {
+      answered = { atMs: nowMs, answer: (async () => probe())() }
+    }
+    return answered.answer
+  }
+}

@@ -1,0 +1,212 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { EventLog } from '../events/event-log.js'
+import { after } from '../http/after.js'
+import { createAsk } from '../http/ask.js'
+import { createHeaderHash } from '../http/client-key.js'
+import { createRouteCost } from '../http/cost.js'
+import type { CounterScopes } from '../http/counter-scopes.js'
+import { NOTHING_IN_FORCE } from '../http/decide.js'
+import { createHeaders } from '../http/headers.js'
+import {
+  createStaticLimits,
+  type KeyFunction,
+  type KeyOf,
+  type KeyOptions,
+  keyOfFunction,
+  keyOfKind,
+  limitOfOverride,
+  limitOfRule,
+  TOO_LONG_LIMIT,
+} from '../http/limits.js'
+import { memoize } from '../http/memoize.js'
+import { createOnRequest, type HookDependencies } from '../http/on-request.js'
+import { createPreflights } from '../http/preflight.js'
+import { createErrorHandlerCheck } from '../http/refusal.js'
+import type { RequestAddresses } from '../http/request-address.js'
+import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
+import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
+import { createRouteLimit, type RouteLimitOptions } from '../http/route-limit.js'
+import type { Check } from '../limiter/algorithm.js'
+import type { Limiter } from '../limiter/limiter.js'
+import type { Metrics } from '../metrics/metrics.js'
+import { timedCheck } from '../metrics/timed-check.js'
+import type { ActiveOverride } from '../overrides/override-table.js'
+import type { ClientKind, Rule } from '../rules/rule.js'
+import type { Settings } from '../settings/resolve.js'
+import { resolveRouteLimit } from '../settings/route-limit.js'
+import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { createRecord, createRouteRecord } from './record.js'
+
+export interface HookParts {
+  readonly app: FastifyInstance
+  readonly settings: Settings
+  readonly router: RouterOptions
+  readonly addresses: RequestAddresses
+  readonly limiter: Limiter
+  readonly current: CurrentSnapshot
+  readonly events: EventLog
+  readonly scopes: CounterScopes
+  readonly metrics: Metrics | undefined
+}
+
+/** Resolves the steps of the hot path, so that it looks up no option. */
+export function createHook(parts: HookParts) {
+  const { app, settings, router, scopes } = parts
+  const { log } = app
+  const { skipPaths } = settings.middleware
+  const skipped = new PathPrefixes(
+    skipPaths.map((prefix) => [prefix, true] as const),
+    router,
+  )
+  const routeCost = createRouteCost(log, hasRoutes(app))
+  const errorHandlers = createErrorHandlerCheck()
+  const warnOfUsers = createUserWarning(app, settings)
+  const keys = keyOptions(parts)
+  const isSkipped = (request: FastifyRequest, path: string): boolean =>
+    !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
+  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const common = {
+    // Whole milliseconds, whatever the host's clock answers.
+    now: () => Math.floor(settings.clock.now()),
+    address: parts.addresses.client,
+    check: createCheck(parts),
+    hasErrorHandler: errorHandlers.hasErrorHandler,
+    failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
+  }
+  const dependencies: HookDependencies = {
+    ...common,
+    path: createRequestPath(router),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
+    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
+    inForce: createInForce(parts, warnOfUsers),
+    overrideLimit: createOverrideLimit(keys),
+    limit: createLimit(parts, keys, warnOfUsers),
+    headers: createHeaders(settings.headers),
+    record: createRecord(parts),
+  }
+  const preflights = createPreflights(
+    createOnRequest({
+      ...dependencies,
+      cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
+    }),
+  )
+
+  function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
+    const { key, ...resolved } = resolveRouteLimit(options)
+    const isByUser = typeof key === 'object' && key.kind === 'user'
+    if (isByUser) warnOfUsers()
+    const hook = createRouteLimit(resolved, {
+      ...common,
+      user: isByUser ? createRequestUser(settings.user, log) : () => null,
+      variant: settings.headers,
+      keyOf: createKeyOf(key, 'limit.key', keys),
+      scopes,
+      router,
+      log,
+      record: createRouteRecord(parts),
+    })
+    return settings.enabled ? hook : (_request, _reply, done) => done()
+  }
+
+  let pricedRoutes = 0
+  /** Checks a route's config when it is declared, and takes note of the route. */
+  function noteRoute(this: FastifyInstance, route: RouteOptions): void {
+    const { method, url, config } = route
+    if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
+    errorHandlers.noteRoute(route)
+    routeCost.check(config?.smartRateLimit)
+    if (typeof config?.smartRateLimit === 'object') pricedRoutes++
+    scopes.addRoute({ method, url })
+  }
+
+  return {
+    onRequest: createOnRequest(dependencies),
+    ask: createAsk(dependencies, isSkipped),
+    routeLimit,
+    noteRoute,
+    /** How many routes have a cost of their own. */
+    pricedRoutes: () => pricedRoutes,
+  }
+}
+
+function hasRoutes(app: FastifyInstance): boolean {
+  return !app.printRoutes().startsWith('(empty tree)')
+}
+
+function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {
+  return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
+}
+
+function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts): KeyOptions {
+  return {
+    log,
+    hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
+    users: createLateUserWarning(user, log),
+  }
+}
+
+function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
+  return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
+}
+
+/** Which limit holds for a request: that of the matching rule, else the static one. */
+function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
+  const { app, settings, router, scopes } = parts
+  const { key, ...middleware } = settings.middleware
+  if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
+
+  const staticLimit = createStaticLimits({
+    ...middleware,
+    setting: 'middleware.defaultRate',
+    policyName: 'default',
+    keyOf: createKeyOf(key, 'middleware.key', options),
+    scopes,
+    router,
+    log: app.log,
+  })
+  if (!settings.useDynamicRules) return staticLimit
+
+  const ruleLimit = memoize((rule: Rule) => {
+    if (rule.client.kind === 'user') warnOfUsers()
+    return limitOfRule(rule, options)
+  })
+  return (checked) => {
+    const rule = checked.inForce.rules.match(checked.path, checked.request.method)
+    if (rule === null) return TOO_LONG_LIMIT
+    return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
+  }
+}
+
+/** What is in force for a request. */
+function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+  if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
+  function checkUsers(inForce: Snapshot): Snapshot {
+    if (inForce.overrides.hasUsers) warnOfUsers()
+    return inForce
+  }
+  return (nowMs) => after(current.at(nowMs), checkUsers)
+}
+
+/** What an override holds a request to. */
+function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
+  return memoize((override: ActiveOverride) => limitOfOverride(override, options))
+}
+
+/** Says once that limits by user have nobody to tell them who that is. */
+function createUserWarning(app: FastifyInstance, { user }: Settings): () => void {
+  let warned = user !== undefined
+  return function warnOfUsers() {
+    if (warned || app.hasRequestDecorator('user')) return
+    warned = true
+    app.log.warn(
+      'Rate limits by user count by IP address: no request has a user. Give the option "user", or decorate requests with "user" before this plugin\'s hook runs',
+    )
+  }
+}
+
+/** Asks the limiter, and tells how long that took where somebody wants to know. */
+function createCheck({ limiter, metrics }: HookParts): HookDependencies['check'] {
+  const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
+  return metrics === undefined ? check : timedCheck(check, metrics.observe)
+}

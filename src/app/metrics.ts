@@ -1,0 +1,44 @@
+/** What an app tells about itself when metrics are collected. */
+
+import type { EventLog } from '../events/event-log.js'
+import type { Limiter } from '../limiter/limiter.js'
+import type { AppReadings } from '../metrics/shared-readings.js'
+import type { Settings } from '../settings/resolve.js'
+import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
+import { SECOND_MS } from '../time/clock.js'
+
+interface ReadParts {
+  readonly limiter: Limiter
+  readonly events: EventLog
+  readonly current: CurrentSnapshot
+}
+
+/** Without events, or rules, there are no figures of them. */
+export function createReadings(settings: Settings, { limiter, events, current }: ReadParts): AppReadings {
+  return {
+    storeErrors: () => limiter.storeErrors,
+    fallbackActive: () => Number(limiter.storeIsDown),
+    ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
+    ...(settings.useDynamicRules ? readingsOfRules(settings, current) : {}),
+  }
+}
+
+function readingsOfEvents(events: EventLog): AppReadings {
+  return {
+    eventsWritten: () => events.stats().written,
+    eventsDropped: () => events.stats().dropped,
+    eventsBuffered: () => events.stats().buffered,
+  }
+}
+
+function readingsOfRules({ clock }: Settings, current: CurrentSnapshot): AppReadings {
+  return {
+    rulesActive: () => current.lastGood().rules.rules.length,
+    rulesAgeSeconds: () => {
+      const { seenAtMs } = current
+      // The clock may have been set back.
+      return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS
+    },
+    overridesActive: () => current.lastGood().overrides.size,
+  }
+}

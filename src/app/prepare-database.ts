@@ -1,0 +1,72 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { type Database, isFault } from '../db/database.js'
+import { sqlitePath } from '../db/sqlite.js'
+import { exposedFiles } from '../db/sqlite-file.js'
+import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
+
+/** How long starting waits for a database server, in milliseconds. */
+const START_TIMEOUT_MS = 3_000
+
+/**
+ * Prepares the database of a server that starts. The embedded one has to open: a wrong path is an error at start. A
+ * PostgreSQL server may be away, which is logged; one that can never be used is an error at start too, or is logged when
+ * it is reached for the first time.
+ *
+ * @throws InvalidSettingError naming the remedy
+ */
+export async function prepareDatabase(database: Database, app: FastifyInstance): Promise<void> {
+  if (database.dialect.provider === 'sqlite') {
+    await database.ready()
+    warnOfExposure(sqlitePath(database.url), app.log)
+    // Opens it, on a thread where there shall be one, which takes longer than the first request should.
+    await database.query('SELECT 1')
+    return
+  }
+  const report = createFaultReport(app.log)
+  if (await isSettled(database, report, app.log)) return
+  database.faultListeners.add(report)
+  app.addHook('onClose', async () => {
+    database.faultListeners.delete(report)
+  })
+}
+
+/** Logs each kind of fault once: every query may meet it. */
+function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
+  const reported = new Set<string | undefined>()
+  return function reportFault(fault) {
+    if (reported.has(codeOf(fault))) return
+    reported.add(codeOf(fault))
+    log.error({ err: fault }, `Rate limit database: ${messageOf(fault)}`)
+  }
+}
+
+/** Whether a database server answers in time that it can be used, or what an operator has to do first. */
+async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
+  let isStarting = true
+  const answered = database.checkMigrations().then(
+    () => true,
+    (error: unknown) => {
+      if (isStarting && error instanceof InvalidSettingError) throw error
+      if (isFault(error)) {
+        report(error)
+        return true
+      }
+      const complaint = `Rate limit database: ${messageOf(error)}: onStoreError decides until it can be reached`
+      log.error({ err: error }, complaint)
+      return false
+    },
+  )
+  const inTime = await Promise.race([answered, delay(START_TIMEOUT_MS, false, { ref: false })])
+  isStarting = false
+  return inTime
+}
+
+/** The file holds addresses, ids and sessions. Its mode is the operator's choice, and is not changed here. */
+function warnOfExposure(path: string, log: FastifyBaseLogger): void {
+  const exposed = exposedFiles(path)
+  if (exposed.length === 0) return
+  const files = exposed.map((file) => `${file.path} (mode ${file.mode})`).join(', ')
+  const paths = exposed.map((file) => `'${file.path}'`).join(' ')
+  log.warn(`Rate limit database: other users of this machine may read or change ${files}: run chmod 600 ${paths}`)
+}

@@ -1,0 +1,57 @@
+/** What the scheduler does: the same functions that the commands call. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { AlertResult } from '../alerts/send-alerts.js'
+import type { Analytics } from '../analytics/analytics.js'
+import type { OpenDatabase } from '../client.js'
+import { cleanupOldEvents } from '../events/retention.js'
+import { JobLeases } from '../schedule/job-leases.js'
+import type { JobName } from '../schedule/schedule-options.js'
+import { type Job, Scheduler } from '../schedule/scheduler.js'
+import type { Settings } from '../settings/resolve.js'
+import { cleanupState } from '../stores/state-cleanup.js'
+
+/** Undefined where nothing is scheduled. */
+export function createScheduler(
+  settings: Settings,
+  { database }: OpenDatabase,
+  analytics: Pick<Analytics, 'sendOffenderAlerts'>,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): Scheduler | undefined {
+  const { clock, schedule } = settings
+  if (schedule === undefined) return undefined
+  const { olderThanDays } = schedule
+  const work: Record<JobName, Job['run']> = {
+    alerts: async () => failuresOf(await analytics.sendOffenderAlerts()),
+    cleanup: async (signal) => {
+      await cleanupState(database, clock, { signal })
+      return null
+    },
+    pruneEvents: async (signal) => {
+      await cleanupOldEvents(database, clock, { olderThanDays, signal })
+      return null
+    },
+  }
+  const jobs = schedule.jobs.map(({ name, nextRun }) => ({
+    name: sharedName(name, settings),
+    nextRun,
+    run: work[name],
+  }))
+  return new Scheduler({ jobs, leases: new JobLeases(database), clock, log })
+}
+
+/** What the jobs of this app are called in the database. */
+export function jobNames(settings: Settings): string[] {
+  return (settings.schedule?.jobs ?? []).map(({ name }) => sharedName(name, settings))
+}
+
+/** Apps that only share the database each run their own. */
+function sharedName(name: JobName, { namespace }: Settings): string {
+  return namespace === undefined ? name : `${name}@${namespace}`
+}
+
+function failuresOf({ channels }: AlertResult): string | null {
+  const failures = Object.entries(channels).flatMap(([name, { error }]) =>
+    error === undefined ? [] : `${name} failed (${error})`,
+  )
+  return failures.length === 0 ? null : failures.join(', ')
+}

@@ -1,0 +1,147 @@
+/** Makes the parts of the plugin from its settings. */
+import type { FastifyBaseLogger } from 'fastify'
+import { type Analytics, analyticsOf } from '../analytics/analytics.js'
+import type { OpenDatabase } from '../client.js'
+import { insertEventsSql } from '../events/event.js'
+import { EventLog } from '../events/event-log.js'
+import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
+import { fallbackOf } from '../limiter/fallback.js'
+import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
+import { createPreview, type Preview, type PreviewParts } from '../preview/preview.js'
+import { RollupKeeper } from '../rollups/keeper.js'
+import type { Settings } from '../settings/resolve.js'
+import { CurrentSnapshot } from '../snapshot/current-snapshot.js'
+import { DatabaseStore } from '../stores/database-store.js'
+import { newEntry } from '../stores/memory-entry.js'
+import { MemoryStore } from '../stores/memory-store.js'
+import { RedisStore } from '../stores/redis-store.js'
+import { StateSweep } from '../stores/state-sweep.js'
+import type { Store } from '../stores/store.js'
+import { Poll } from '../time/poll.js'
+
+export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
+  if (typeof backend === 'object') return backend
+  if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
+  if (backend === 'memory') return new MemoryStore()
+  return new DatabaseStore({ database: client, namespace })
+}
+
+export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+  const memory = new MemoryStore()
+  const fallback = fallbackOf(settings.onStoreError, {
+    decide: (check, nowMs) => memory.checkOne(check, nowMs),
+    reset: (keys) => memory.reset(keys),
+  })
+  const limiter: Limiter = createLimiter({
+    store,
+    fallback,
+    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetRefusals()),
+    timeoutMs: settings.storeTimeoutMs,
+    log,
+  })
+  return limiter
+}
+
+/** Makes a process notice that another one reset a counter. */
+function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
+  const { resets } = store
+  if (resets === undefined) return undefined
+  let known: number | undefined
+  async function look(): Promise<void> {
+    const counted = await resets?.call(store)
+    if (counted !== known) changed()
+    known = counted
+  }
+  return new Poll({ look, now: () => clock.now(), timeoutMs: storeTimeoutMs })
+}
+
+/**
+ * The limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` says: passwords are
+ * never guessed without limit, and staff are never kept out. The other limiter logs the failure. A store in memory is one
+ * of its own, since clients that make up keys could push its counters out of theirs.
+ */
+export function createStaffLimiter(settings: Settings, store: Store): Limiter {
+  const silent = { error: () => undefined, info: () => undefined }
+  const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
+  return createStoreLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
+}
+
+export function createCurrentSnapshot(
+  { clock, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  log: FastifyBaseLogger,
+): CurrentSnapshot {
+  const now = () => clock.now()
+  return new CurrentSnapshot({ database, router, ttlMs: ruleCacheTimeoutMs, timeoutMs: storeTimeoutMs, now, log })
+}
+
+export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
+  const sql = insertEventsSql(database.dialect)
+  return new EventLog({
+    write: (rowsJson) => database.execute(sql, [rowsJson]),
+    batchSize: database.dialect.rowsPerInsert,
+    bufferSize: settings.eventBuffer,
+    now: () => settings.clock.now(),
+    log,
+  })
+}
+
+export function createReports(
+  { clock, alerts, logEvents }: Settings,
+  { database }: OpenDatabase,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): Analytics {
+  return analyticsOf(database, clock, { settings: alerts, log }, logEvents === 'blocked')
+}
+
+export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
+  return new StateSweep({ database, clock, log })
+}
+
+export function createRollupKeeper(
+  { clock }: Settings,
+  { database }: OpenDatabase,
+  log: FastifyBaseLogger,
+): RollupKeeper {
+  return new RollupKeeper({ database, clock, log })
+}
+
+/** @param known what this process knows about the log and the rules */
+export function createRulePreview(
+  { clock }: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  known: Pick<PreviewParts, 'gaps' | 'notes'>,
+): Preview {
+  return createPreview({
+    database,
+    clock,
+    router,
+    requestPath: createRoutedPath(router),
+    newCounter: newEntry,
+    ...known,
+  })
+}
+
+/** Why the log may lack requests. What other processes lost, and what this one was told before it started, is not known. */
+export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] {
+  const gaps: string[] = []
+  if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
+  if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
+  const { dropped = 0 } = events?.stats() ?? {}
+  if (dropped > 0) gaps.push(`This process lost ${dropped} event(s) since it started.`)
+  return gaps
+}
+
+/** @param pricedRoutes how many routes of the app have a cost of their own */
+export function previewNotesOf({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
+  const notes: string[] = []
+  if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')
+  if (pricedRoutes > 0) {
+    notes.push(
+      `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at 1.`,
+    )
+  }
+  return notes
+}

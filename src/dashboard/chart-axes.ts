@@ -1,0 +1,69 @@
+import type { Bar } from '../analytics/over-time.js'
+import { DAY_MS, HOUR_MS } from '../time/clock.js'
+import { formatShortCount } from './format.js'
+import { rounded } from './stack.js'
+
+/** More lines than this are noise. */
+const MAX_LINES = 4
+/** More labels than this run into each other. */
+const MAX_LABELS = 9
+/** The distances between labels that people can read at a glance, all multiples of the lengths of bars below them. */
+const LABEL_STEPS_MS = [1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS)
+/** Nearer to an end than this, in percent, a label is written away from it. */
+const NEAR_AN_END = 4
+
+const MONTH_AND_DAY = new Intl.DateTimeFormat('en-US', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+
+/** A line across the chart; `y` is in percent from the top. */
+export interface AxisLine {
+  readonly y: number
+  readonly label: string
+}
+
+/** A moment below the chart; `x` is in percent, `minor` is for those that narrow screens have no room for. */
+export interface AxisLabel {
+  readonly x: number
+  readonly anchor: 'start' | 'middle' | 'end'
+  readonly text: string
+  readonly minor: boolean
+}
+
+/** The height of the chart in requests: round, and no less than the tallest bar. */
+export function topOf(most: number): number {
+  return lineDistance(most) * Math.max(1, Math.ceil(most / lineDistance(most)))
+}
+
+/** Lines at 0 and a few round numbers of requests. */
+export function countLines(most: number): AxisLine[] {
+  const top = topOf(most)
+  const distance = lineDistance(most)
+  const lines = Math.round(top / distance)
+  return Array.from({ length: lines + 1 }, (_, line) => ({
+    y: rounded(100 - (100 * line) / lines),
+    label: formatShortCount(line * distance),
+  }))
+}
+
+/** The least of 1, 2, 5, 10, 20, … that makes few enough lines. */
+function lineDistance(most: number): number {
+  let power = 1
+  while (power * 10 * MAX_LINES < most) power *= 10
+  return [1, 2, 5].map((digit) => digit * power).find((distance) => distance * MAX_LINES >= most) ?? 10 * power
+}
+
+/** The days, or hours, below the bars, in UTC. */
+export function timeLabels(bars: readonly Bar[], barMs: number): AxisLabel[] {
+  const spanMs = bars.length * barMs
+  const stepMs = LABEL_STEPS_MS.find((step) => step % barMs === 0 && spanMs / step <= MAX_LABELS) ?? spanMs
+  const labelled = bars.flatMap(({ start_ms }, place) => (start_ms % stepMs === 0 ? [{ start_ms, place }] : []))
+  return labelled.map(({ start_ms, place }, number) => {
+    const x = rounded((100 * place) / bars.length)
+    const anchor = x < NEAR_AN_END ? 'start' : x > 100 - NEAR_AN_END ? 'end' : 'middle'
+    return { x, anchor, text: momentLabel(start_ms), minor: number % 2 === 1 }
+  })
+}
+
+/** `Jan 15`, or `06:00` within a day. */
+function momentLabel(ms: number): string {
+  return ms % DAY_MS === 0 ? MONTH_AND_DAY.format(ms) : new Date(ms).toISOString().slice(11, 16)
+}

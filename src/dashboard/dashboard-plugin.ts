@@ -1,0 +1,76 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { InvalidSettingError } from '../errors.js'
+import { internalsOf } from '../internals.js'
+import { createErrorHandler } from '../sign-in/error-page.js'
+import type { Pages } from '../sign-in/pages.js'
+import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
+import { accountStaff, createStaffGuard, hostStaff, type IsStaff, nobodyIsStaff } from '../sign-in/staff-guard.js'
+import { checkStaffOptions, type StaffOptions } from '../sign-in/staff-options.js'
+import type { Clock } from '../time/clock.js'
+import { registerReportRoutes } from './report-routes.js'
+
+export interface DashboardOptions extends StaffOptions {
+  /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
+  readonly templates?: string | undefined
+}
+
+/**
+ * The staff pages, below the prefix it is registered with: `dashboard/` (HTML), `dashboard/offenders.csv`,
+ * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `staff` and `isStaff` they refuse
+ * everybody.
+ *
+ * @throws InvalidSettingError for a wrong or unknown option
+ */
+export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
+  checkOptions(options)
+  const { staff, isStaff, templates } = options
+  const internals = internalsOf(app)
+  if (staff === undefined && isStaff === undefined) {
+    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
+  }
+  // The template engine is loaded where there are pages.
+  const { registerPages } = await import('../sign-in/pages.js')
+  const pages = await registerPages(app, templates, staff !== undefined)
+  app.setErrorHandler(createErrorHandler(pages, staff !== undefined))
+  app.addHook('onRequest', securityHeaders(pages))
+
+  // Two scopes, since nobody can be signed in already where people sign in.
+  const prefix = '/dashboard'
+  const mount = `${app.prefix}${prefix}/`
+  internals.places.dashboards.push(mount)
+  if (staff !== undefined) {
+    app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
+  }
+  app.register(
+    async (scope) => {
+      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(options, internals.clock)))
+      registerReportRoutes(scope, internals, pages, mount)
+    },
+    { prefix },
+  )
+}
+
+function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock): IsStaff {
+  if (staff !== undefined) return accountStaff(staff)
+  return isStaff === undefined ? nobodyIsStaff : hostStaff(isStaff, clock)
+}
+
+function securityHeaders({ contentSecurityPolicy }: Pages) {
+  return async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    reply.headers({
+      'cache-control': 'no-store',
+      'content-security-policy': contentSecurityPolicy,
+      'x-content-type-options': 'nosniff',
+      // With `no-referrer`, browsers send a form's Origin as `null`, and the check for foreign forms needs it.
+      'referrer-policy': 'same-origin',
+    })
+  }
+}
+
+function checkOptions(options: DashboardOptions): void {
+  const { templates } = options
+  checkStaffOptions('dashboardPlugin', options, ['templates'])
+  if (templates !== undefined && typeof templates !== 'string') {
+    throw new InvalidSettingError(`Option "templates" is ${String(templates)}: give the path of a folder`)
+  }
+}

@@ -1,0 +1,67 @@
+import type { CountedClient } from '../analytics/counted-clients.js'
+import { clientText, parseOverrideClient } from '../overrides/override.js'
+import { DAY_MS } from '../time/clock.js'
+
+/** How long an override holds that a link proposes: long enough to look into the matter. */
+const PROPOSED_MS = DAY_MS
+/** What "Limit this client" proposes. */
+const PROPOSED_RATE = '10/m'
+/** The key of a rule's counter; names of rules have no colon. */
+const RULE_KEY = /^rule:([^:]*):(.*)$/s
+
+/** Where the panel goes on with a client. */
+export interface PanelLinks {
+  /** Its events. */
+  readonly events: string
+  /** A new override, filled in; undefined for a client that no override can name: one told apart by a header. */
+  readonly block?: string
+  readonly limit?: string
+}
+
+/**
+ * The client of an event, as overrides spell it. Its key alone does not tell: a header, or a function of the host's, can
+ * spell somebody else's address or user, who must not be blocked for it.
+ *
+ * @param countsByUser whether a rule, or the limit where no rule matched, tells clients apart by user
+ */
+export function clientOf(
+  { key, clientIp, userId }: CountedClient,
+  countsByUser: (ruleName: string | undefined) => boolean,
+): string | undefined {
+  if (clientIp !== null) return known(`ip:${clientIp}`)
+  const [, ruleName, client = key] = RULE_KEY.exec(key) ?? []
+  if (!client.startsWith('user:')) return undefined
+  const isThatUser = userId === null ? countsByUser(ruleName) : client === `user:${userId}`
+  return isThatUser ? known(client) : undefined
+}
+
+/** The client that all of some events were counted for; undefined where that were several, or it is not known. */
+export function commonClient(
+  events: readonly CountedClient[],
+  countsByUser: (ruleName: string | undefined) => boolean,
+): string | undefined {
+  const [first, ...others] = new Set(events.map((event) => clientOf(event, countsByUser)))
+  return others.length === 0 ? first : undefined
+}
+
+function known(text: string): string | undefined {
+  try {
+    return clientText(parseOverrideClient(text))
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * @param panel the panel's root path
+ * @param key of the client, as the event log has it
+ * @param client as overrides spell it, where one can name it
+ */
+export function panelLinks(panel: string, key: string, client: string | undefined, nowMs: number): PanelLinks {
+  const events = `${panel}/resources/events?${new URLSearchParams({ 'filters.key': key })}`
+  if (client === undefined) return { events }
+  const expiresAt = new Date(nowMs + PROPOSED_MS).toISOString()
+  const href = (effect: string) =>
+    `${panel}/resources/overrides/actions/new?${new URLSearchParams({ client, effect, expiresAt })}`
+  return { events, block: href('deny'), limit: href(PROPOSED_RATE) }
+}

@@ -1,0 +1,69 @@
+/** What an import changes. Pure. */
+import { type Description, type Entry, type FieldTable, fieldNames, identityOf } from '../rules/description.js'
+
+/** Fields that differ, as `[before, after]`. */
+export type FieldChanges<Compared> = {
+  readonly [Field in keyof Compared]?: readonly [before: Compared[Field], after: Compared[Field]]
+}
+
+/** How the rules, or the overrides, of the database differ from those of a document. */
+export interface Difference<Compared, Identity extends keyof Compared> {
+  readonly created: readonly Compared[]
+  readonly updated: readonly (Readonly<Pick<Compared, Identity>> & { readonly changes: FieldChanges<Compared> })[]
+  readonly deleted: readonly Compared[]
+  /** How many entries of the document are in the database as they should be. */
+  readonly unchanged: number
+}
+
+export interface Comparison<Compared, Identity extends keyof Compared> {
+  readonly difference: Difference<Compared, Identity>
+  /** The entries to write: those created and those updated. */
+  readonly written: readonly Compared[]
+}
+
+export interface CompareOptions {
+  /** Whether entries that the document does not name stay. */
+  readonly keep: boolean
+  readonly nowMs: number
+}
+
+/** @param wanted `undefined` leaves everything as it is */
+export function compareEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  present: readonly Entry<Table>[],
+  wanted: readonly Entry<Table>[] | undefined,
+  { keep, nowMs }: CompareOptions,
+): Comparison<Entry<Table>, Identity> {
+  const missing = new Map(present.map((entry) => [identityOf(description, entry), entry]))
+  if (wanted === undefined) {
+    return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
+  }
+  const created: Entry<Table>[] = []
+  const updated: Difference<Entry<Table>, Identity>['updated'][number][] = []
+  const written: Entry<Table>[] = []
+  for (const entry of wanted) {
+    const identity = identityOf(description, entry)
+    const before = missing.get(identity)
+    missing.delete(identity)
+    if (before === undefined) {
+      created.push(entry)
+      written.push(entry)
+      continue
+    }
+    const changes = changesBetween(before, entry)
+    if (Object.keys(changes).length === 0) continue
+    updated.push({ ...description.identify(entry), changes })
+    written.push(entry)
+  }
+  // What has expired means nothing any more: it is not for an import to clear it away.
+  const deleted = keep ? [] : [...missing.values()].filter((entry) => !description.hasExpired(entry, nowMs))
+  return { difference: { created, updated, deleted, unchanged: wanted.length - written.length }, written }
+}
+
+function changesBetween<Compared extends object>(before: Compared, after: Compared): FieldChanges<Compared> {
+  const changes: { [Field in keyof Compared]?: readonly [Compared[Field], Compared[Field]] } = {}
+  for (const field of fieldNames(after)) {
+    if (before[field] !== after[field]) changes[field] = [before[field], after[field]]
+  }
+  return changes
+}

@@ -1,0 +1,126 @@
+import { RuleDocumentError } from '../errors.js'
+import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import {
+  type Description,
+  defaultsOf,
+  type Entry,
+  type FieldTable,
+  identityOf,
+  spelled,
+  type Values,
+} from '../rules/description.js'
+import { RULES, type RuleEntry } from '../rules/rule.js'
+import { Slices } from '../time/slices.js'
+import { DOCUMENT_VERSION } from './rule-document.js'
+
+/** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
+export interface CheckedDocument {
+  readonly rules: readonly RuleEntry[] | undefined
+  readonly overrides: readonly OverrideEntry[] | undefined
+}
+
+/** Notes what is wrong, and where. The first complaint about a place stays. */
+type Complain = (place: string, message: string) => void
+
+/** Wrong places after which no more entries are looked at: a file of something else may have millions. */
+const ENOUGH = 10_000
+const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
+
+/**
+ * Checks a document, and lets other work of the process run in between.
+ *
+ * @param document what was parsed from JSON
+ * @throws RuleDocumentError with a message for every wrong place, up to ten thousand or so
+ */
+export async function checkDocument(document: unknown): Promise<CheckedDocument> {
+  const errors = new Map<string, string>()
+  const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
+  const given = fieldsOf(document)
+  if (given === undefined) throw new RuleDocumentError({ document: 'must be an object' })
+  // Nothing can be said about what another version means.
+  if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
+  for (const field of Object.keys(given)) {
+    if (!KNOWN.includes(field)) complain(field, `does not exist: known are ${KNOWN.join(', ')}`)
+  }
+  if (typeof (given.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
+  if (given.rules === undefined && given.overrides === undefined) {
+    complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
+  }
+  const isEnough = () => errors.size >= ENOUGH
+  const rules = await checkEntries(RULES, given.rules, complain, isEnough)
+  const overrides = await checkEntries(OVERRIDES, given.overrides, complain, isEnough)
+  if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
+  return { rules, overrides }
+}
+
+function versionComplaint(version: unknown): string {
+  if (version === undefined) return `is missing: give ${DOCUMENT_VERSION}`
+  return `is ${JSON.stringify(version)}: this version of the package reads ${DOCUMENT_VERSION}`
+}
+
+async function checkEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  given: unknown,
+  complain: Complain,
+  isEnough: () => boolean,
+): Promise<Entry<Table>[] | undefined> {
+  if (given === undefined) return undefined
+  if (!Array.isArray(given)) {
+    complain(description.place, 'must be a list')
+    return undefined
+  }
+  const defaults = defaultsOf(description.fields)
+  const entries: Entry<Table>[] = []
+  const places = new Map<string, string>()
+  const slices = new Slices()
+  for (const [index, value] of given.entries()) {
+    const place = `${description.place}[${index}]`
+    if (isEnough()) {
+      complain(description.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
+      break
+    }
+    const entry = checkEntry(description, place, value, defaults, complain)
+    if (entry !== undefined) {
+      const identity = identityOf(description, entry)
+      const twin = places.get(identity)
+      if (twin === undefined) places.set(identity, place)
+      else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)
+      entries.push(entry)
+    }
+    if (slices.over()) await slices.pause()
+  }
+  return entries
+}
+
+/** The entry as it is to be stored, or undefined when something is wrong with it. */
+function checkEntry<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  place: string,
+  value: unknown,
+  defaults: Values,
+  complain: Complain,
+): Entry<Table> | undefined {
+  const given = fieldsOf(value)
+  if (given === undefined) {
+    complain(place, 'must be an object')
+    return undefined
+  }
+  const values = { ...defaults, ...given }
+  // An expiry that is past is no mistake here: the file has grown old, and the entry is left out.
+  const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
+  const known = Object.keys(description.fields)
+  for (const field of Object.keys(given)) {
+    if (!known.includes(field)) errors.set(field, `does not exist: known are ${known.join(', ')}`)
+  }
+  for (const [field, message] of errors) complain(`${place}.${field}`, message)
+  if (errors.size > 0) return undefined
+  const stored = { ...values, ...spelled(description.fields, values) }
+  // Each field was checked above, which no type can follow.
+  return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
+}
+
+/** The fields of a plain object; one that is `undefined` counts as left out. */
+function fieldsOf(value: unknown): Values | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined))
+}

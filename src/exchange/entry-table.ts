@@ -1,0 +1,84 @@
+/** Reads and writes the entries of a rule document, whole tables at a time. */
+import { columnOf, selectedColumns } from '../db/columns.js'
+import { ask, type Dialect, type SqlValue, type Steps } from '../db/dialect.js'
+import { changeToken, currentActor } from '../history/actor.js'
+import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
+
+export function* readEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  { table, fields }: Description<Table, Identity>,
+  dialect: Dialect,
+): Steps<Entry<Table>[]> {
+  const described = fieldEntries(fields)
+  const rows = yield* ask<Record<string, SqlValue | boolean>>(
+    `SELECT ${selectedColumns(Object.keys(fields))} FROM ${dialect.table(table)}`,
+  )
+  return rows.map((row) => {
+    const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
+    // A row that raw SQL filled with something else is told as it is.
+    return entry as Entry<Table>
+  })
+}
+
+/** Creates or replaces entries by one statement. The triggers of the tables keep their history. */
+export function* writeEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  { table, fields, identity }: Description<Table, Identity>,
+  dialect: Dialect,
+  entries: readonly Entry<Table>[],
+  nowMs: number,
+): Steps<void> {
+  if (entries.length === 0) return
+  const described = fieldEntries(fields)
+  const rows = entries.map((entry) => described.map(([name, { kind }]) => storedValue(kind, entry[name])))
+  const values = described.map(([, { kind }], place) => columnValue(dialect, kind, place))
+  const columns = described.map(([name]) => columnOf(name))
+  const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
+  // "WHERE true" is for SQLite, which would take ON for the condition of a join.
+  yield* ask(
+    `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
+     SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
+     ON CONFLICT (${identity.map(columnOf).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
+    [JSON.stringify(rows), nowMs, changeToken()],
+  )
+}
+
+/**
+ * Deletes entries by one statement, and says who did it: a deleted row cannot carry that, so it goes into the changes
+ * that the triggers recorded. Nobody else may write to the table meanwhile.
+ */
+export function* deleteEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  { table, entity, identity }: Description<Table, Identity>,
+  dialect: Dialect,
+  entries: readonly Entry<Table>[],
+): Steps<void> {
+  if (entries.length === 0) return
+  const changes = dialect.table('rate_limit_change')
+  const [newest] = yield* ask<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
+  const rows = entries.map((entry) => identity.map((name) => entry[name]))
+  yield* ask(
+    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(columnOf).join(', ')}) IN
+     (SELECT ${identity.map((_, place) => dialect.jsonField(place, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
+    [JSON.stringify(rows)],
+  )
+  yield* ask(
+    `UPDATE ${changes} SET source = 'client', actor = $1
+     WHERE id > ${dialect.whole('$2')} AND entity = $3 AND action = 'delete'`,
+    [currentActor(), newest?.id ?? 0, entity],
+  )
+}
+
+function columnValue(dialect: Dialect, kind: Kind, place: number): string {
+  if (kind === 'moment') return dialect.fromMs(dialect.jsonField(place, 'bigint'))
+  return dialect.jsonField(place, kind === 'integer' ? 'bigint' : kind)
+}
+
+function storedValue(kind: Kind, value: unknown): unknown {
+  return kind === 'moment' && typeof value === 'string' ? Date.parse(value) : value
+}
+
+/** @param value of a moment in milliseconds */
+function documentValue(kind: Kind, value: unknown): unknown {
+  if (kind === 'boolean') return Boolean(value)
+  if (kind !== 'moment') return value
+  const moment = new Date(typeof value === 'number' ? value : Number.NaN)
+  return Number.isNaN(moment.getTime()) ? value : moment.toISOString()
+}

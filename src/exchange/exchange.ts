@@ -1,0 +1,116 @@
+import type { Database } from '../db/database.js'
+import { type Dialect, type Steps, takeSteps } from '../db/dialect.js'
+import { InvalidSettingError } from '../errors.js'
+import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import type { Description, Entry, FieldTable } from '../rules/description.js'
+import { RULES, type RuleEntry } from '../rules/rule.js'
+import type { Clock } from '../time/clock.js'
+import { type Comparison, compareEntries, type Difference } from './difference.js'
+import { checkDocument } from './document-check.js'
+import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
+import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
+
+export interface ImportOptions {
+  /** Only tells the difference: false unless given. */
+  readonly dryRun?: boolean | undefined
+  /** Leaves what the document does not name, instead of deleting it: false unless given. */
+  readonly keep?: boolean | undefined
+}
+
+export interface ImportResult {
+  readonly rules: Difference<RuleEntry, 'name'>
+  readonly overrides: Difference<OverrideEntry, 'client' | 'pathPattern'>
+  /** How many overrides of the document have expired and were left out. */
+  readonly expired: number
+  /** Whether the database is now as the document says; false for a dry run. */
+  readonly applied: boolean
+}
+
+/**
+ * All rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the same
+ * document, whatever the order in which they were written.
+ */
+export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
+  return database.report((query) => takeSteps(query, readDocument(database.dialect, clock.now())))
+}
+
+function* readDocument(dialect: Dialect, nowMs: number): Steps<RuleDocument> {
+  const rules = yield* readEntries(RULES, dialect)
+  const overrides = yield* readEntries(OVERRIDES, dialect)
+  return {
+    $schema: SCHEMA_PATH,
+    version: DOCUMENT_VERSION,
+    rules: rules.sort(RULES.order),
+    overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)).sort(OVERRIDES.order),
+  }
+}
+
+/**
+ * Makes the rules and overrides of the database equal to those of a document: all or nothing, in one transaction in
+ * which nobody else changes them. A list that the document does not have is left alone. What is right already is not
+ * written: a second import does nothing.
+ *
+ * @param document what an export answered, or was parsed from such a file
+ * @throws RuleDocumentError with a message for every wrong place, InvalidSettingError for an unknown option; then
+ * nothing was written
+ */
+export async function importRules(
+  database: Database,
+  clock: Clock,
+  document: unknown,
+  options: ImportOptions = {},
+): Promise<ImportResult> {
+  const { dryRun = false, keep = false, ...unknown } = options
+  // A mistyped "dryRun" must not delete rules.
+  for (const name of Object.keys(unknown)) {
+    throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
+  }
+  const wanted = await checkDocument(document)
+  const { dialect } = database
+  const nowMs = clock.now()
+  const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
+  const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
+
+  function* compare(): Steps<Comparisons> {
+    const given = { keep, nowMs }
+    return {
+      rules: compareEntries(RULES, yield* readEntries(RULES, dialect), wanted.rules, given),
+      overrides: compareEntries(OVERRIDES, yield* readEntries(OVERRIDES, dialect), overrides, given),
+    }
+  }
+
+  function* apply(): Steps<Comparisons> {
+    const comparisons = yield* compare()
+    yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
+    yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
+    return comparisons
+  }
+
+  if (dryRun) return resultOf(await database.report((query) => takeSteps(query, compare())), expired, false)
+  const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
+  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
+  return resultOf(compared, expired, true)
+}
+
+interface Comparisons {
+  readonly rules: Comparison<RuleEntry, 'name'>
+  readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
+}
+
+function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  dialect: Dialect,
+  { difference, written }: Comparison<Entry<Table>, Identity>,
+  nowMs: number,
+): Steps<void> {
+  yield* deleteEntries(description, dialect, difference.deleted)
+  yield* writeEntries(description, dialect, written, nowMs)
+}
+
+function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {
+  return written.length + difference.deleted.length > 0
+}
+
+function resultOf({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
+  return { rules: rules.difference, overrides: overrides.difference, expired, applied }
+}

@@ -1,0 +1,60 @@
+/** The file of `ratelimit rules export`, and its JSON Schema. */
+
+import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import { defaultsOf, type Field, type FieldTable, type Kind } from '../rules/description.js'
+import { RULES, type RuleEntry } from '../rules/rule.js'
+
+/** Counts up when an older version of this package could misread what a newer one wrote. */
+export const DOCUMENT_VERSION = 1
+/** Where an editor finds the schema, seen from the folder of an app that has this package. */
+export const SCHEMA_PATH = './node_modules/fastify-smart-ratelimit/rules.schema.json'
+
+/** What an export answers: all rules by priority and name, all overrides that have not expired by client and path. */
+export interface RuleDocument {
+  readonly $schema: string
+  readonly version: typeof DOCUMENT_VERSION
+  readonly rules: readonly RuleEntry[]
+  readonly overrides: readonly OverrideEntry[]
+}
+
+const KINDS: Readonly<Record<Kind, object>> = {
+  text: { type: 'string' },
+  boolean: { type: 'boolean' },
+  integer: { type: 'integer' },
+  moment: { anyOf: [{ type: 'string', format: 'date-time' }, { type: 'null' }] },
+}
+
+/** The JSON Schema of what an import takes: fields with a default may be left out, and so may one of the two lists. */
+export function documentSchema(): object {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Rules and overrides of fastify-smart-ratelimit',
+    type: 'object',
+    required: ['version'],
+    properties: {
+      $schema: { type: 'string', description: 'For editors: where this schema is.' },
+      version: { type: 'number', const: DOCUMENT_VERSION, description: 'The version of this format.' },
+      rules: listSchema(RULES.fields, 'All rules: an import deletes the others.'),
+      overrides: listSchema(OVERRIDES.fields, 'All overrides: an import deletes the others.'),
+    },
+    additionalProperties: false,
+    anyOf: [{ required: ['rules'] }, { required: ['overrides'] }],
+  }
+}
+
+function listSchema(fields: FieldTable, description: string): object {
+  const defaults = defaultsOf(fields)
+  const items = {
+    type: 'object',
+    required: Object.keys(fields).filter((name) => !(name in defaults)),
+    properties: Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
+    additionalProperties: false,
+  }
+  return { type: 'array', items, description }
+}
+
+function fieldSchema(field: Field): object {
+  const { kind, schema, about } = field
+  const given = 'default' in field ? { default: field.default } : {}
+  return { ...KINDS[kind], ...given, ...schema, description: about }
+}

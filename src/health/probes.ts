@@ -1,0 +1,130 @@
+/** How each part is probed, in a server or by a command. */
+import type { AlertSettings } from '../alerts/alert-settings.js'
+import { problemOf } from '../alerts/email.js'
+import { mailErrorOf, withMailer } from '../alerts/mailer.js'
+import type { Database } from '../db/database.js'
+import { redactUrl } from '../db/database-url.js'
+import type { EventLog } from '../events/event-log.js'
+import { loadActiveRules } from '../rules/rule-repository.js'
+import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
+import type { Store } from '../stores/store.js'
+import { type Clock, DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
+import type { Probe } from './health.js'
+
+/** Shorter than a probe may take, so that the answer is what the mail server did not do. */
+const MAIL_TIMEOUT_MS = 2_500
+/** Events that wait for longer are behind: a batch takes milliseconds. */
+const MAX_LAG_MS = 10 * SECOND_MS
+
+/** Of so many keys every server of a cluster has some, as good as surely. */
+const REDIS_PROBES = 16
+/** A failure of a job that is older, in a report on all apps, is told but is none: nobody may have that job any more. */
+const OLD_FAILURE_MS = 2 * DAY_MS
+
+/**
+ * Whether it answers, and has all tables.
+ *
+ * @param store counts in it, where that is to be tried too
+ */
+export function databaseProbe(database: Database, clock: Clock, store?: Store): Probe {
+  return async () => {
+    await database.checkMigrations()
+    if (store !== undefined) await count(store, clock, ['health'])
+    return `${redactUrl(database.url)} answers, and is migrated`
+  }
+}
+
+/** Whether it counts: a Redis that lacks its replicas, or a part of its cluster, answers all the same. */
+export function redisProbe(store: Store, clock: Clock): Probe {
+  const keys = Array.from({ length: REDIS_PROBES }, (_, place) => `health:${place}`)
+  return async () => {
+    await count(store, clock, keys)
+    return 'answers'
+  }
+}
+
+/** As for requests, but of nobody's limit. */
+async function count(store: Store, clock: Clock, keys: readonly string[]): Promise<void> {
+  const policy = { algorithm: 'fixed_window', limit: 2_147_483_647, periodMs: MINUTE_MS } as const
+  await store.check(
+    keys.map((key) => ({ key, policy, cost: 1 })),
+    clock.now(),
+  )
+}
+
+/** Whether the rule table can be read; what is wrong in it is left out by servers too. */
+export function ruleTableProbe(database: Database): Probe {
+  return async () => {
+    const { rules, rejected } = await loadActiveRules(database)
+    const names = rejected.map(({ name }) => JSON.stringify(name)).join(', ')
+    return `${rules.length} active rule(s)${rejected.length === 0 ? '' : `; left out, being wrong: ${names}`}`
+  }
+}
+
+/** How far the log of this process is behind, and whether it is losing events. */
+export function eventLogProbe(events: EventLog): Probe {
+  return () => {
+    const lagMs = events.lagMs()
+    const { buffered, dropped, lastError } = events.stats()
+    const state = `${lagMs / SECOND_MS} s behind, ${buffered} waiting, ${dropped} lost since the start`
+    if (lagMs > MAX_LAG_MS || events.isLosing) throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
+    return state
+  }
+}
+
+/** When the last event was logged, by whichever process. */
+export function lastEventProbe(database: Database, clock: Clock): Probe {
+  return async () => {
+    const { dialect, query } = database
+    const [last] = await query<{ timestamp: number }>(
+      `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} ORDER BY "timestamp" DESC LIMIT 1`,
+    )
+    if (last === undefined) return 'there is none yet'
+    return `the last one is ${Math.max(0, Math.round((clock.now() - last.timestamp) / SECOND_MS))} s old`
+  }
+}
+
+/** Whether alerts could be sent by email: the server takes a connection, and the name and the password. */
+export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Probe {
+  return async () => {
+    const problem = problemOf({ to: emails, from, smtpUrl, mailer })
+    if (problem !== undefined) throw new Error(problem)
+    try {
+      await withMailer({ mailer, smtpUrl }, MAIL_TIMEOUT_MS, async (opened) => opened.verify?.())
+    } catch (error) {
+      throw new Error(mailErrorOf(error))
+    }
+    return 'the mail server takes a sign-in'
+  }
+}
+
+/**
+ * What became of the last run of each job.
+ *
+ * @param names the jobs to probe; all that any app has, or had, unless given
+ */
+export function scheduleProbe(leases: JobLeases, clock: Clock, names?: readonly string[]): Probe {
+  return async () => {
+    const nowMs = clock.now()
+    const records = (await leases.records()).filter(({ name }) => names?.includes(name) ?? true)
+    const isOld = ({ startedMs }: JobRecord) => names === undefined && nowMs - startedMs > OLD_FAILURE_MS
+    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureOf(record, nowMs) ?? [])))
+    if (failed.length > 0) throw new Error(failed.join('; '))
+    return records.map((record) => stateOf(record, nowMs)).join('; ') || 'nothing was due yet'
+  }
+}
+
+function failureOf({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
+  if (error !== null) return `${name} failed: ${error}`
+  return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
+}
+
+function stateOf(record: JobRecord, nowMs: number): string {
+  const { name, startedMs, finishedMs } = record
+  const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
+  const failure = failureOf(record, nowMs)
+  if (failure !== undefined) return `${failure} (${seconds(startedMs)} s ago, and did not run since)`
+  return finishedMs === null
+    ? `${name} began ${seconds(startedMs)} s ago`
+    : `${name} ended ${seconds(finishedMs)} s ago`
+}

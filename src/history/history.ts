@@ -1,0 +1,189 @@
+import type { Database } from '../db/database.js'
+import { codeOf, RevertError } from '../errors.js'
+import { OVERRIDES } from '../overrides/override.js'
+import type { Description } from '../rules/description.js'
+import { RULES } from '../rules/rule.js'
+
+/** One change of a rule or an override. */
+export interface Change {
+  readonly id: number
+  readonly changedAt: Date
+  /** Who made it, where that was said with `asActor`; empty otherwise. */
+  readonly actor: string
+  /** Through this package's client, or by raw SQL. */
+  readonly source: 'client' | 'sql'
+  readonly entity: 'rule' | 'override'
+  /** The rule's name, or the override's client. */
+  readonly name: string
+  readonly action: 'create' | 'update' | 'delete'
+  /** The row's fields before and after; null where there was none. Timestamps are milliseconds since the epoch. */
+  readonly before: ChangedFields | null
+  readonly after: ChangedFields | null
+}
+
+export type ChangedFields = Readonly<Record<string, string | number | boolean | null>>
+
+export interface HistoryOptions {
+  /** The most changes to answer, the newest first; 100 unless given. */
+  readonly limit?: number | undefined
+}
+
+/** A table of the extended client, which checks what is written and tells who wrote it. */
+interface Table {
+  findFirst(query: { where: never }): PromiseLike<{ readonly id: number } | null>
+  create(query: { data: never }): PromiseLike<unknown>
+  updateMany(query: { where: never; data: never }): PromiseLike<{ readonly count: number }>
+  deleteMany(query: { where: never }): PromiseLike<{ readonly count: number }>
+}
+
+export interface HistoryParts {
+  readonly database: Database
+  readonly client: { readonly rateLimitRule: Table; readonly rateLimitOverride: Table }
+}
+
+interface ChangeRow {
+  readonly id: number
+  readonly changedAt: number
+  readonly actor: string
+  readonly source: string
+  readonly entity: string
+  readonly rowId: number
+  readonly name: string
+  readonly action: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 10_000
+const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
+
+/**
+ * What was changed, the newest first.
+ *
+ * @param name of a rule, or the client of an override, now or at any time before; all of them unless given
+ */
+export async function listChanges(
+  database: Database,
+  name: string | undefined,
+  { limit = DEFAULT_LIMIT }: HistoryOptions = {},
+): Promise<Change[]> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
+    throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
+  }
+  // Nothing is called so, and PostgreSQL does not even ask.
+  if (name?.includes('\0')) return []
+  const table = database.dialect.table('rate_limit_change')
+  // A rule that was renamed keeps its history.
+  const ofName = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
+    WHERE named.name = $2 AND named.entity = recorded.entity AND named.row_id = recorded.row_id)`
+  const rows = await readChanges(database, name === undefined ? '' : ofName, [
+    limit,
+    ...(name === undefined ? [] : [name]),
+  ])
+  return rows.map(changeOf)
+}
+
+/**
+ * Undoes one change: gives the fields that it changed their values of before, deletes what it created, or creates what
+ * it deleted. What was changed since in other fields stays. This is a change like any other, and recorded.
+ *
+ * @throws RevertError when there is no such change, or when what it wrote is not there any more
+ * @throws RuleValidationError when the state of before would not be accepted today
+ */
+export async function revertChange({ database, client }: HistoryParts, changeId: number): Promise<void> {
+  const [row] = Number.isSafeInteger(changeId)
+    ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
+    : []
+  if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
+  const change = changeOf(row)
+  const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
+  const { before, after } = change
+  if (after === null) {
+    await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
+    return
+  }
+  const found = await identityOf(table, row.rowId, change.entity, after)
+  // One statement finds what the change wrote and undoes it, so that nothing comes in between.
+  const where = { ...found, ...stored(change.entity, before === null ? after : changedOf(after, before)) } as never
+  const { count } =
+    before === null
+      ? await table.deleteMany({ where })
+      : await unlessTaken(change, () =>
+          table.updateMany({ where, data: stored(change.entity, changedOf(before, after)) as never }),
+        )
+  if (count === 0) {
+    throw new RevertError(
+      `Change ${changeId} of ${change.entity} ${JSON.stringify(change.name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
+    )
+  }
+}
+
+/** Writes the state of before, and says so when its name is another row's by now. */
+async function unlessTaken<T>({ id, entity, name, before }: Change, write: () => PromiseLike<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    const taken = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
+    throw new RevertError(
+      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
+    )
+  }
+}
+
+/** The row by its id, or, when it was deleted and created again, by what there is only one row of. */
+async function identityOf(
+  table: Table,
+  rowId: number,
+  entity: Change['entity'],
+  after: ChangedFields,
+): Promise<object> {
+  const row = await table.findFirst({ where: { id: rowId } as never })
+  if (row !== null) return { id: row.id }
+  return Object.fromEntries(DESCRIPTIONS[entity].identity.map((field) => [field, after[field]]))
+}
+
+/** The fields of one state that are others in the other. */
+function changedOf(state: ChangedFields, other: ChangedFields): ChangedFields {
+  return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
+}
+
+/** The fields as the client takes them. */
+function stored(entity: Change['entity'], changed: ChangedFields): object {
+  return Object.fromEntries(
+    Object.entries(changed).map(([name, value]) => {
+      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value) : value]
+    }),
+  )
+}
+
+/** Whether the history has a field in milliseconds since the epoch. */
+export function isMoment(entity: Change['entity'], name: string): boolean {
+  return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
+}
+
+function readChanges(database: Database, where: string, parameters: (string | number)[]): Promise<ChangeRow[]> {
+  return database.query<ChangeRow>(
+    `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
+       before, after
+     FROM ${database.dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
+    parameters,
+  )
+}
+
+function changeOf({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
+  return {
+    ...row,
+    changedAt: new Date(changedAt),
+    source: source === 'client' ? source : 'sql',
+    entity: entity === 'override' ? entity : 'rule',
+    action: action === 'create' || action === 'delete' ? action : 'update',
+    before: before === null ? null : JSON.parse(before),
+    after: after === null ? null : JSON.parse(after),
+  }
+}
+
+function isUniqueViolation(error: unknown): boolean {
+  return codeOf(error) === 'P2002'
+}

@@ -1,0 +1,212 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Dialect, Query } from '../db/dialect.js'
+import { messageOf } from '../errors.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import { enforcedColumns, enforcedFields } from '../rules/description.js'
+import type { RejectedRow } from '../rules/load-reports.js'
+import { Slices } from '../time/slices.js'
+import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
+import { OverrideSet } from './override-set.js'
+import type { ActiveOverride } from './override-table.js'
+
+/** Rows read at once: so few that a synchronous driver holds no request up. */
+const PAGE_SIZE = 1_000
+/** More recorded changes than this are not followed one by one: the whole table is read. */
+const MAX_CHANGES = 1_000
+/** A transaction may end after one that began later and has higher ids: so many changes are read twice … */
+const OVERLAP = 200
+/** … and so many before them are counted: where a transaction with more changes ended late, the whole table is read. */
+const COUNTED = 1_000
+/** Counting more every time takes longer than reading the whole table now and then. */
+const MAX_COUNTED = 3_000
+
+type StoredRow = OverrideRow & { readonly id: number }
+
+/** Recorded changes that are not read again: those with ids in a range, and how many they were. */
+interface PassedChanges {
+  readonly afterId: number
+  readonly untilId: number
+  readonly count: number
+}
+
+const FIELDS = enforcedFields(OVERRIDES.fields)
+const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
+
+/**
+ * Follows the override table. All of it is read once, a page at a time, and again when it has become old; in between
+ * only the rows whose change was recorded, so that an edit costs the same however many rows there are.
+ *
+ * Reading changes nothing: `apply` makes the next set of all that was read.
+ */
+export class OverrideReader {
+  readonly #dialect: Dialect
+  #set: OverrideSet
+  readonly #rows = new Map<number, StoredRow>()
+  readonly #rejected = new Map<number, RejectedRow>()
+  /** Rows that were read and are not applied yet, by their ids; null for one that is no more. */
+  #read = new Map<number, StoredRow | null>()
+  #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
+  #nextPassed = this.#passed
+  /** Changes alone do not bring what is known up to date. */
+  #isExpired = true
+
+  constructor(dialect: Dialect, router: PathOptions) {
+    this.#dialect = dialect
+    this.#set = OverrideSet.empty(router)
+  }
+
+  /** The rows that the set leaves out. */
+  rejected(): readonly RejectedRow[] {
+    return [...this.#rejected.values()]
+  }
+
+  /** The next `readTable` reads the table, whatever is known. */
+  expire(): void {
+    this.#isExpired = true
+  }
+
+  /**
+   * Reads the whole table where that is due. Rows that change meanwhile may be read as before or as after that:
+   * `readChanges` has to follow.
+   *
+   * @param onRows called when the first of many rows are there, and what is left is mostly work for this process
+   */
+  async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
+    if (!this.#isExpired) return
+    const passed = await this.#passAll(query)
+    const read = new Map<number, StoredRow | null>()
+    const found = new Set<number>()
+    let lastId = Number.MIN_SAFE_INTEGER
+    for (;;) {
+      const rows = await this.#readPage(query, lastId, nowMs)
+      if (rows.length === PAGE_SIZE) onRows()
+      for (const row of rows) {
+        if (!isSameRow(this.#rows.get(row.id), row)) read.set(row.id, row)
+        found.add(row.id)
+        lastId = row.id
+      }
+      if (rows.length < PAGE_SIZE) break
+      await setImmediate()
+    }
+    const slices = new Slices()
+    for (const id of this.#rows.keys()) {
+      if (!found.has(id)) read.set(id, null)
+      if (slices.over()) await slices.pause()
+    }
+    this.#read = read
+    this.#passed = passed
+    this.#nextPassed = passed
+    this.#isExpired = false
+  }
+
+  /**
+   * Reads the rows that changed since the last set was made.
+   *
+   * @returns false where that may not be all that changed: the next `readTable` reads the table then
+   */
+  async readChanges(query: Query): Promise<boolean> {
+    const { table } = this.#dialect
+    const { afterId, untilId, count } = this.#passed
+    const changes = await query<StoredRow & { changeId: number; entity: string; rowId: number }>(
+      `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${COLUMNS}
+       FROM (
+         SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES}
+       ) AS change
+       LEFT JOIN ${table('rate_limit_override')} AS entry ON change.entity = 'override' AND entry.id = change.row_id
+       ORDER BY change.id`,
+      [untilId],
+    )
+    if (changes.length === MAX_CHANGES || (await this.#countChanges(query, afterId, untilId)) !== count) {
+      this.expire()
+      return false
+    }
+    for (const row of changes) {
+      if (row.entity === 'override') this.#read.set(row.rowId, row.id === null ? null : row)
+    }
+    const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
+    const passing = changes.filter(({ changeId }) => changeId <= nextId)
+    this.#nextPassed = { afterId, untilId: nextId, count: count + passing.length }
+    if (nextId - afterId > MAX_COUNTED) this.expire()
+    return true
+  }
+
+  /** Makes the set of what was read: in slices where much changed, and the same one where nothing did. */
+  async apply(): Promise<OverrideSet> {
+    const changes = new Map<number, ActiveOverride | null>()
+    const slices = new Slices()
+    for (const [id, row] of this.#read) {
+      if (row === null) this.#remove(id, changes)
+      else if (!isSameRow(this.#rows.get(id), row)) this.#put(row, changes)
+      if (slices.over()) await slices.pause()
+    }
+    this.#read = new Map()
+    this.#passed = this.#nextPassed
+    this.#set = await this.#set.with(changes)
+    return this.#set
+  }
+
+  async #passAll(query: Query): Promise<PassedChanges> {
+    const [newest] = await query<{ id: number | null }>(
+      `SELECT MAX(id) AS id FROM ${this.#dialect.table('rate_limit_change')}`,
+    )
+    const untilId = (newest?.id ?? 0) - OVERLAP
+    const afterId = untilId - COUNTED
+    return { afterId, untilId, count: await this.#countChanges(query, afterId, untilId) }
+  }
+
+  async #countChanges(query: Query, afterId: number, untilId: number): Promise<number> {
+    const [counted] = await query<{ count: number }>(
+      `SELECT COUNT(*) AS count FROM ${this.#dialect.table('rate_limit_change')} WHERE id > $1 AND id <= $2`,
+      [afterId, untilId],
+    )
+    return counted?.count ?? 0
+  }
+
+  #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredRow[]> {
+    const { table, fromMs } = this.#dialect
+    return query<StoredRow>(
+      `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry
+       WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})
+       ORDER BY entry.id LIMIT ${PAGE_SIZE}`,
+      [lastId, nowMs],
+    )
+  }
+
+  #put(row: StoredRow, changes: Changes): void {
+    const { id } = row
+    const override = this.#parsed(row)
+    if (override !== undefined) this.#removeReplaced(row, override, changes)
+    this.#rows.set(id, row)
+    changes.set(id, override === undefined ? null : { id, ...override })
+  }
+
+  #parsed(row: StoredRow): Override | undefined {
+    this.#rejected.delete(row.id)
+    try {
+      return parseOverride(row)
+    } catch (error) {
+      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: messageOf(error) })
+      return undefined
+    }
+  }
+
+  /** A row that SQLite's REPLACE put another in the place of left no trace of its going. */
+  #removeReplaced({ id, client, pathPattern }: StoredRow, override: Override, changes: Changes): void {
+    for (const { id: other } of this.#set.of(override.client)) {
+      const known = this.#rows.get(other)
+      if (other !== id && known?.client === client && known.pathPattern === pathPattern) this.#remove(other, changes)
+    }
+  }
+
+  #remove(id: number, changes: Changes): void {
+    this.#rows.delete(id)
+    this.#rejected.delete(id)
+    changes.set(id, null)
+  }
+}
+
+type Changes = Map<number, ActiveOverride | null>
+
+function isSameRow(known: StoredRow | undefined, row: StoredRow): boolean {
+  return known !== undefined && FIELDS.every((field) => known[field] === row[field])
+}

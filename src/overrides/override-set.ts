@@ -1,0 +1,175 @@
+import type { PathOptions } from '../patterns/path-patterns.js'
+import { PathPatterns } from '../patterns/path-patterns.js'
+import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
+import { Slices } from '../time/slices.js'
+import { networksMeet } from './network-table.js'
+import type { OverrideClient } from './override.js'
+import { type ActiveOverride, OverrideTable } from './override-table.js'
+
+/** Overrides that changed, by the ids of their rows; null for one that is no more. */
+export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
+
+/** With more changes the whole table is built anew: up to then a change costs well under 10 ms. */
+const MAX_CHANGES = 1_000
+/** What a refusal, a pass and a rate are worth, whoever they are for. */
+const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
+/** More than the bits of any network: a user is one client, an address may be many. */
+const USER_BITS = 129
+const NO_CHANGES: OverrideChanges = new Map()
+
+/**
+ * The overrides in force at one moment. Immutable: a change makes a new set.
+ *
+ * A set is a large table and the few rows that changed since that was built, so that an edit costs the same however
+ * many overrides there are.
+ */
+export class OverrideSet {
+  readonly size: number
+  /** Whether it matters who the user is. */
+  readonly hasUsers: boolean
+  readonly #built: OverrideTable
+  readonly #changes: OverrideChanges
+  readonly #changed: OverrideTable
+  readonly #patterns: PathPatterns
+
+  private constructor(patterns: PathPatterns, built: OverrideTable, changes: OverrideChanges) {
+    this.#patterns = patterns
+    this.#built = built
+    this.#changes = changes
+    this.#changed = new OverrideTable()
+    let { size, users } = built
+    for (const [id, override] of changes) {
+      const before = built.get(id)
+      if (before !== undefined) size--
+      if (before?.client.kind === 'user') users--
+      if (override !== null) this.#changed.add(override)
+    }
+    this.size = size + this.#changed.size
+    this.hasUsers = users + this.#changed.users > 0
+  }
+
+  static empty(options: PathOptions): OverrideSet {
+    return new OverrideSet(new PathPatterns(options), new OverrideTable(), NO_CHANGES)
+  }
+
+  /** The set after further changes, made in slices where they are many; the same one where there are none. */
+  async with(changes: OverrideChanges): Promise<OverrideSet> {
+    if (changes.size === 0) return this
+    if (this.#changes.size + changes.size <= MAX_CHANGES) {
+      return new OverrideSet(this.#patterns, this.#built, new Map([...this.#changes, ...changes]))
+    }
+    const built = new OverrideTable()
+    const slices = new Slices()
+    for (const override of this.all()) {
+      if (!changes.has(override.id)) built.add(override)
+      if (slices.over()) await slices.pause()
+    }
+    for (const override of changes.values()) {
+      if (override !== null) built.add(override)
+      if (slices.over()) await slices.pause()
+    }
+    return new OverrideSet(this.#patterns, built, NO_CHANGES)
+  }
+
+  /** Each of them, in no order. */
+  *all(): Generator<ActiveOverride> {
+    for (const override of this.#built.all()) if (this.#holds(override)) yield override
+    yield* this.#changed.all()
+  }
+
+  /** The overrides of a client itself, whatever their path. */
+  *of(client: OverrideClient): Generator<ActiveOverride> {
+    for (const table of [this.#built, this.#changed]) {
+      const known = client.kind === 'user' ? table.of(client.id) : table.at(client.address)
+      for (const override of known)
+        if (this.#holds(override) && bitsOf(override.client) === bitsOf(client)) yield override
+    }
+  }
+
+  /**
+   * The override that decides about a request: a refusal before a pass before a rate, then a user before a single
+   * address before a network, the longest prefix first, then one with a path pattern before one without. Null where the
+   * path is too long to be searched for the patterns of the client's overrides.
+   *
+   * @param address the client's whole address in its usual spelling; null where there is none
+   * @param user what tells the user apart; null for nobody
+   * @param path as the router sees it
+   */
+  find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | null | undefined {
+    if (this.size === 0) return undefined
+    if (path.length > SHORT_PATH_LENGTH && this.#searchWork(address, user, path) > MAX_SEARCH_WORK) return null
+    let first: ActiveOverride | undefined
+    if (address !== null) {
+      first = this.#first(this.#built.at(address), path, nowMs, first)
+      if (this.#changed.size > 0) first = this.#first(this.#changed.at(address), path, nowMs, first)
+    }
+    if (user !== null) {
+      first = this.#first(this.#built.of(user), path, nowMs, first)
+      if (this.#changed.size > 0) first = this.#first(this.#changed.of(user), path, nowMs, first)
+    }
+    return first
+  }
+
+  /** All overrides with a rate that hold for a client, or for a part of a network. Looks at every one there is. */
+  ratesOf(client: OverrideClient): ActiveOverride[] {
+    return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
+  }
+
+  /** How much it takes at most to search a path for the patterns of a client's overrides. */
+  #searchWork(address: string | null, user: string | null, path: string): number {
+    let size = 0
+    for (const table of [this.#built, this.#changed]) {
+      const ofClient = [...(address === null ? [] : table.at(address)), ...(user === null ? [] : table.of(user))]
+      for (const { pathPattern } of ofClient) if (pathPattern !== '') size += patternSize(pathPattern)
+    }
+    return size * path.length
+  }
+
+  #first(
+    overrides: readonly ActiveOverride[],
+    path: string,
+    nowMs: number,
+    before: ActiveOverride | undefined,
+  ): ActiveOverride | undefined {
+    let first = before
+    for (const override of overrides) {
+      const { expiresAtMs, pathPattern } = override
+      if (expiresAtMs !== null && nowMs >= expiresAtMs) continue
+      if (!this.#holds(override)) continue
+      if (first !== undefined && compareOverrides(first, override) <= 0) continue
+      if (pathPattern === '' || this.#patterns.matches(pathPattern, path)) first = override
+    }
+    return first
+  }
+
+  /** Whether an override of one of the tables was not changed since. */
+  #holds(override: ActiveOverride): boolean {
+    const changed = this.#changes.get(override.id)
+    return changed === undefined || changed === override
+  }
+}
+
+/** Which of two goes first, where both hold; the older one where nothing else tells them apart. */
+export function compareOverrides(one: ActiveOverride, other: ActiveOverride): number {
+  return (
+    effectOrder(one) - effectOrder(other) ||
+    bitsOf(other.client) - bitsOf(one.client) ||
+    Number(one.pathPattern === '') - Number(other.pathPattern === '') ||
+    one.id - other.id
+  )
+}
+
+function effectOrder({ effect }: ActiveOverride): number {
+  return EFFECT_ORDER[typeof effect === 'object' ? 'rate' : effect]
+}
+
+function bitsOf(client: OverrideClient): number {
+  return client.kind === 'user' ? USER_BITS : client.bits
+}
+
+function clientsMeet(one: OverrideClient, other: OverrideClient): boolean {
+  if (one.kind === 'user' || other.kind === 'user') {
+    return one.kind === 'user' && other.kind === 'user' && one.id === other.id
+  }
+  return networksMeet(one, other)
+}

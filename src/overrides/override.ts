@@ -1,0 +1,189 @@
+import ipaddr from 'ipaddr.js'
+import type { FieldErrors } from '../errors.js'
+import type { Algorithm, Policy } from '../limiter/algorithm.js'
+import { parseRate } from '../limiter/rate.js'
+import {
+  compareTexts,
+  createParser,
+  type Description,
+  type Extent,
+  type Field,
+  fieldErrors,
+  type Parsed,
+  type Row,
+  type Values,
+} from '../rules/description.js'
+import {
+  ALGORITHM,
+  asText,
+  checkPattern,
+  checkStorable,
+  MAX_PATTERN_LENGTH,
+  parseMoment,
+  upTo,
+} from '../rules/field-checks.js'
+import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
+
+/** Whom an override is for. */
+export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
+
+const MAX_CLIENT_LENGTH = 255
+const MAX_EFFECT_LENGTH = 50
+const MAX_NOTE_LENGTH = 1_000
+
+/** One override of a document, complete. */
+export interface OverrideEntry {
+  readonly client: string
+  readonly effect: string
+  readonly algorithm: Algorithm
+  readonly pathPattern: string
+  /** Such as `2030-01-31T12:00:00.000Z`. */
+  readonly expiresAt: string | null
+  readonly note: string
+}
+
+/** The fields of an override, in the order of documents. */
+const OVERRIDE_FIELDS = {
+  client: {
+    kind: 'text',
+    parse: parseOverrideClient,
+    spell: (value) => clientText(parseOverrideClient(value)),
+    schema: { maxLength: MAX_CLIENT_LENGTH },
+    about: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.',
+    help: 'An address, a network or a user: ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32, user:42.',
+    panel: { title: 'Client', input: 'code', example: 'ip:203.0.113.7', column: 'sorted', searched: true },
+  },
+  effect: {
+    kind: 'text',
+    parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
+    schema: { maxLength: MAX_EFFECT_LENGTH },
+    about: 'deny, allow, or a rate.',
+    help: 'deny refuses, allow lets through without counting, and a rate such as 20/m holds to that.',
+    panel: { title: 'Effect', input: 'code', example: 'deny', column: 'sorted' },
+  },
+  algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
+  pathPattern: {
+    kind: 'text',
+    default: '',
+    parse: (value) => (value === '' ? '' : checkPattern(value)),
+    schema: { maxLength: MAX_PATTERN_LENGTH },
+    about: 'A regular expression (RE2) that is searched for in the path. Empty: every path.',
+    panel: { title: 'Path pattern', input: 'code', example: '^/api/', column: 'shown', searched: true },
+  },
+  expiresAt: {
+    kind: 'moment',
+    default: null,
+    parse: parseMoment,
+    about: 'Until when it holds, such as 2030-01-31T12:00:00Z; null: for good. Expired ones are left out.',
+    help: 'Until when it holds, in UTC. Empty: for good.',
+    panel: { title: 'Expires', input: 'moment', column: 'sorted' },
+  },
+  note: {
+    kind: 'text',
+    default: '',
+    parse: upTo(MAX_NOTE_LENGTH, checkStorable),
+    enforced: false,
+    schema: { maxLength: MAX_NOTE_LENGTH },
+    about: 'A note.',
+    help: 'Why, for whoever finds it later.',
+    panel: { title: 'Note', input: 'lines', column: 'shown', searched: true },
+  },
+} as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
+
+/** A row of the override table, as the matching needs it; `expiresAt` in milliseconds since the epoch. */
+export type OverrideRow = Row<typeof OVERRIDE_FIELDS>
+
+/** A row that was understood. */
+export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' | 'algorithm' | 'expiresAt'> {
+  /** A policy where the client has a rate of its own. */
+  readonly effect: 'deny' | 'allow' | Policy
+  readonly expiresAtMs: number | null
+}
+
+export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPattern'> = {
+  entity: 'override',
+  place: 'overrides',
+  table: 'rate_limit_override',
+  fields: OVERRIDE_FIELDS,
+  identity: ['client', 'pathPattern'],
+  identify: ({ client, pathPattern }) => ({ client, pathPattern }),
+  errors: overrideErrors,
+  hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
+  order: (a, b) => compareTexts(a.client, b.client) || compareTexts(a.pathPattern, b.pathPattern),
+}
+
+/**
+ * @param nowMs a new override that has expired by then is refused
+ * @returns one message for every wrong field
+ */
+export function overrideErrors(values: Values, extent: Extent, nowMs: number): FieldErrors {
+  const errors = fieldErrors(OVERRIDE_FIELDS, values, extent)
+  if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
+  const expiresAtMs = parseMoment(values.expiresAt)
+  const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
+  return isPast ? { ...errors, expiresAt: 'is past: give a moment to come, or none' } : errors
+}
+
+const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
+
+/**
+ * Reads a stored row.
+ *
+ * @throws RuleValidationError for a row that reached the table past the validation
+ */
+export function parseOverride(row: OverrideRow): Override {
+  const { client, effect, algorithm, pathPattern, expiresAt } = parseRow(row)
+  return {
+    client,
+    effect: typeof effect === 'string' ? effect : { algorithm, ...effect },
+    pathPattern,
+    expiresAtMs: expiresAt,
+  }
+}
+
+/** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
+export function parseOverrideClient(value: unknown): OverrideClient {
+  const text = asText(value)
+  checkStorable(text)
+  if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
+  const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
+  if (kind === 'ip') return clientNetwork(name)
+  const id = name.trim()
+  if (kind === 'user' && id !== '') return { kind, id }
+  throw new Error(
+    `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
+  )
+}
+
+/** The one spelling of a client. */
+export function clientText(client: OverrideClient): string {
+  if (client.kind === 'user') return `user:${client.id}`
+  const isWhole = client.bits === wholeBits(client.family)
+  return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
+}
+
+function clientNetwork(text: string): OverrideClient {
+  const parsed = parseNetwork(text)
+  const { family, address, bits } = parsed
+  const network = networkOf(address, bits, family)
+  // Not cleared silently: whoever wrote 10.1.2.3/8 may have meant the one address.
+  if (network !== address)
+    throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
+  return { kind: 'ip', ...parsed }
+}
+
+function networkOf(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
+  if (bits === wholeBits(family)) return address
+  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
+  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
+}
+
+/** Reads `deny`, `allow` or a rate. */
+function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: number; readonly periodMs: number } {
+  const text = asText(value)
+  if (text === 'deny' || text === 'allow') return text
+  if (!/^\d/.test(text)) {
+    throw new Error(`${JSON.stringify(text)} is no effect: give deny, allow, or a rate such as 20/m`)
+  }
+  return parseRate(text)
+}

@@ -1,0 +1,92 @@
+import { MAX_KEY_LENGTH } from '../db/storable.js'
+import type { ClientKind } from '../rules/rule.js'
+import type { LoggedRequest } from './events.js'
+
+/** Why a request cannot be replayed, and how that is said to operators. */
+export const UNCOVERED = {
+  address_not_logged: 'were counted by something else than their address, which the log then leaves out',
+  user_not_logged: 'have no user in the log',
+  header_not_logged: 'were not counted by this header, and the log keeps no other headers',
+  key_cut: 'have a key that was too long for the log',
+  path_cut: 'have a path that was too long for the log',
+  deny_list: 'were refused by the deny list, by an override that is no more, or for a long path',
+  override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
+  too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
+} as const
+
+export type UncoveredReason = keyof typeof UNCOVERED
+
+/** How the client of a recorded request is called, or why it cannot be told. */
+export type Recovered = Recognised | { readonly reason: UncoveredReason }
+
+export interface Recognised {
+  readonly client: string
+  /** Taken for an anonymous client since the log names no user. */
+  readonly assumed?: true
+}
+
+/** What reading clients from a log found out besides. */
+export interface Findings {
+  /** Whether the log has users whose ids are no integers: such users leave no trace where addresses are counted. */
+  hasTextualUsers: boolean
+}
+
+const ADDRESS = 'ip:'
+const USER = 'user:'
+const HEADER = 'header:'
+
+/**
+ * Who a candidate would have counted a request for, spelled as counters do: the bare address, `user:7`,
+ * `header:<value>`. Only what the log says is used; where it does not say, the answer is why.
+ *
+ * @param noIdIsNobody whether a request without an integer id is taken for one without a user
+ */
+export function createClientReader(
+  kind: ClientKind,
+  noIdIsNobody: boolean,
+  findings: Findings,
+): (event: LoggedRequest) => Recovered {
+  if (kind.kind === 'ip') {
+    return function byAddress(event) {
+      const address = loggedAddress(event)
+      return address === null ? { reason: 'address_not_logged' } : { client: address }
+    }
+  }
+  if (kind.kind === 'header') {
+    const prefix = `${HEADER}${kind.name}:`
+    return function byHeader(event) {
+      if (!event.client.startsWith(prefix)) return { reason: 'header_not_logged' }
+      return isCut(event) ? { reason: 'key_cut' } : { client: HEADER + event.client.slice(prefix.length) }
+    }
+  }
+  return function byUser(event) {
+    const user = loggedUser(event)
+    if (user !== null) {
+      if (event.userId !== null) return { client: USER + user }
+      if (!/^\d+$/.test(user)) findings.hasTextualUsers = true
+      return isCut(event) ? { reason: 'key_cut' } : { client: USER + user }
+    }
+    const address = loggedAddress(event)
+    return address === null || !noIdIsNobody ? { reason: 'user_not_logged' } : { client: address, assumed: true }
+  }
+}
+
+/** The user's id; null where the log names none. */
+export function loggedUser({ userId, client }: LoggedRequest): string | null {
+  if (userId !== null) return String(userId)
+  return client.startsWith(USER) ? client.slice(USER.length) : null
+}
+
+/** The address as it was counted: an IPv6 one by its network, as the server was told then; null where it is not known. */
+export function loggedAddress({ client }: LoggedRequest): string | null {
+  return client.startsWith(ADDRESS) ? client.slice(ADDRESS.length) : null
+}
+
+/** How a rule's key would show a client. */
+export function shownInKey(client: string): string {
+  return client.startsWith(HEADER) ? client.slice(HEADER.length) : client
+}
+
+function isCut({ client }: LoggedRequest): boolean {
+  return client.length >= MAX_KEY_LENGTH
+}

@@ -1,0 +1,59 @@
+import type { Dialect, Query } from '../db/dialect.js'
+import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from '../overrides/override.js'
+import { enforcedColumns } from '../rules/description.js'
+
+/** For so long after a change, processes may still have obeyed what was before. */
+const SPREAD_MS = 2_000
+
+/**
+ * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is
+ * not in the log, though a rule would decide it today. Where the same client and path have an override in force now
+ * this does no harm: that one decides their requests, whatever its effect.
+ *
+ * @param inForce the overrides in force now
+ */
+export async function countEndedPasses(
+  query: Query,
+  dialect: Dialect,
+  inForce: () => Iterable<Override>,
+  fromMs: number,
+  nowMs: number,
+): Promise<number> {
+  const ended = new Set<string>()
+  const expired = await query<OverrideRow>(
+    `SELECT ${enforcedColumns(OVERRIDES.fields)} FROM ${dialect.table(OVERRIDES.table)}
+     WHERE effect = 'allow' AND expires_at > ${dialect.fromMs('$1')} AND expires_at <= ${dialect.fromMs('$2')}`,
+    [fromMs, nowMs],
+  )
+  for (const row of expired) add(row)
+  const changed = await query<{ before: string }>(
+    `SELECT before FROM ${dialect.table('rate_limit_change')} WHERE entity = 'override' AND before IS NOT NULL
+       AND changed_at >= ${dialect.fromMs('$1')} AND changed_at <= ${dialect.fromMs('$2')}`,
+    [fromMs - SPREAD_MS, nowMs],
+  )
+  for (const { before } of changed) {
+    const row: OverrideRow = JSON.parse(before)
+    if (row.effect === 'allow' && (row.expiresAt === null || row.expiresAt > fromMs)) add(row)
+  }
+
+  function add(row: OverrideRow): void {
+    const override = understood(row)
+    if (override !== undefined) ended.add(identityOf(override))
+  }
+
+  if (ended.size > 0) for (const override of inForce()) ended.delete(identityOf(override))
+  return ended.size
+}
+
+/** Undefined for a row that raw SQL made wrong: no server obeyed it. */
+function understood(row: OverrideRow): Override | undefined {
+  try {
+    return parseOverride(row)
+  } catch {
+    return undefined
+  }
+}
+
+function identityOf({ client, pathPattern }: Override): string {
+  return `${clientText(client)} ${pathPattern}`
+}

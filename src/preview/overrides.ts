@@ -1,0 +1,96 @@
+import { isIP } from 'node:net'
+import type { Dialect, Query } from '../db/dialect.js'
+import { NetworkTable } from '../overrides/network-table.js'
+import { OverrideReader } from '../overrides/override-reader.js'
+import type { OverrideSet } from '../overrides/override-set.js'
+import type { ActiveOverride } from '../overrides/override-table.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import type { RejectedRow } from '../rules/load-reports.js'
+import { loggedAddress, loggedUser } from './clients.js'
+import type { LoggedRequest } from './events.js'
+
+/**
+ * What overrides mean for a recorded request: that one decides it instead of any rule; that none does; the same, as far
+ * as the log says who it was; or that only a part of the network that it came from has one.
+ */
+export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
+
+/** The overrides in force at one moment, for requests of any other. */
+export interface PreviewOverrides {
+  readonly rejected: readonly RejectedRow[]
+  all(): Iterable<ActiveOverride>
+  /** @param path as the router sees it */
+  verdict(event: LoggedRequest, path: string): OverrideVerdict
+}
+
+/** Reads the table in a snapshot, whatever this process has in force. */
+export async function readOverrides(
+  query: Query,
+  dialect: Dialect,
+  router: PathOptions,
+  nowMs: number,
+): Promise<PreviewOverrides> {
+  const reader = new OverrideReader(dialect, router)
+  await reader.readTable(query, nowMs)
+  const set = await reader.apply()
+  const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')
+  const parts = new NetworkParts(set)
+
+  return {
+    rejected: reader.rejected(),
+    all: () => set.all(),
+    verdict(event, path) {
+      if (set.size === 0) return 'none'
+      const logged = loggedAddress(event)
+      const [first = '', length] = logged?.split('/') ?? []
+      const address = isIP(first) === 0 ? null : first
+      const user = loggedUser(event)
+      const override = set.find(address, user, path, nowMs)
+      // A server refuses the request: no rule decides it.
+      if (override === null) return 'decides'
+      if (address !== null && length !== undefined) {
+        const bits = Number(length)
+        const isWhole = override !== undefined && (override.client.kind === 'user' || override.client.bits <= bits)
+        if (!isWhole && parts.within(address, bits)) return 'unclear'
+      }
+      if (override !== undefined) return 'decides'
+      const isKnown = (!hasNetworks || logged !== null) && (!set.hasUsers || user !== null)
+      return isKnown ? 'none' : 'assumed_none'
+    },
+  }
+}
+
+/** Finds out whether a part of an IPv6 network has an override: the log has networks only, as servers count them. */
+class NetworkParts {
+  readonly #overrides: OverrideSet
+  /** By how many bits the network has; servers rarely differ in that. */
+  readonly #tables = new Map<number, NetworkTable<true>>()
+
+  constructor(overrides: OverrideSet) {
+    this.#overrides = overrides
+  }
+
+  within(address: string, bits: number): boolean {
+    let table = this.#tables.get(bits)
+    if (table === undefined) {
+      table = this.#tableOf(bits)
+      this.#tables.set(bits, table)
+    }
+    return table.at(address).length > 0
+  }
+
+  #tableOf(bits: number): NetworkTable<true> {
+    const table = new NetworkTable<true>()
+    for (const { client } of this.#overrides.all()) {
+      if (isPartOf(bits, client)) table.add({ address: client.address, bits }, true)
+    }
+    return table
+  }
+}
+
+function isPartOf(
+  bits: number,
+  client: ActiveOverride['client'],
+): client is Extract<ActiveOverride['client'], { kind: 'ip' }> {
+  return client.kind === 'ip' && client.family === 'ipv6' && client.bits > bits
+}

@@ -1,0 +1,164 @@
+import type { Database } from '../db/database.js'
+import type { Query } from '../db/dialect.js'
+import { InvalidSettingError } from '../errors.js'
+import type { Algorithm } from '../limiter/algorithm.js'
+import { windowStartMs } from '../limiter/fixed-window.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import type { Rule, RuleCandidate } from '../rules/rule.js'
+import { loadActiveRules } from '../rules/rule-repository.js'
+import { RuleSet } from '../rules/rule-set.js'
+import { type Clock, HOUR_MS } from '../time/clock.js'
+import { Slices } from '../time/slices.js'
+import { parseCandidate } from './candidate.js'
+import { createClientReader } from './clients.js'
+import { countEndedPasses } from './ended-passes.js'
+import { eventPages, oldestEventMs } from './events.js'
+import { type PreviewOverrides, readOverrides } from './overrides.js'
+import { Replay, type ReplayCounter } from './replay.js'
+import { describePreview, type RulePreview } from './report.js'
+
+export interface PreviewOptions {
+  /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
+  readonly hours?: number | undefined
+  /** Told after every page how many events were read so far; where they have to be read twice, from the start again. */
+  readonly onProgress?: ((events: number) => void) | undefined
+}
+
+export interface PreviewParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly router: PathOptions
+  /** The path that rules see, from the one that was received. */
+  readonly requestPath: (received: string) => string
+  readonly newCounter: (algorithm: Algorithm) => ReplayCounter
+  /** Why the log may lack requests, as far as this process knows. */
+  readonly gaps: () => readonly string[]
+  /** What else this process knows that the log does not. */
+  readonly notes: () => readonly string[]
+}
+
+const MAX_HOURS = 720
+
+/**
+ * Replays the event log through a rule that is not in force, and tells what it would have done.
+ *
+ * The candidate takes the place of the stored rule of its name, is active, and stands among the rules that are active
+ * now: it decides the requests for which it is the first, unless an override that is in force now does. Every client's requests run through its algorithm in the
+ * order of time. Nothing is guessed: where the log does not say whose a request was it is counted as uncovered.
+ *
+ * Exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as servers agree
+ * about the time. The database holds still meanwhile: one snapshot, read in pages, among other work.
+ *
+ * @throws RuleValidationError with a message for every wrong field, InvalidSettingError for other hours than 1 to 720
+ */
+export type Preview = (candidate: RuleCandidate, options?: PreviewOptions) => Promise<RulePreview>
+
+export function createPreview(parts: PreviewParts): Preview {
+  const { database, clock } = parts
+
+  return async function preview(candidate, { hours = 24, onProgress } = {}) {
+    const rule = parseCandidate(candidate)
+    checkHours(hours)
+
+    return database.report(async (query) => {
+      const { dialect } = database
+      const { rules, rejected } = await loadActiveRules({ query, dialect })
+      const decides = await createDecides(parts.router, rule, rules)
+      const overrides = await readOverrides(query, dialect, parts.router, clock.now())
+      const untilMs = Math.floor(clock.now())
+      const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
+      const fromMs = warmUpStartMs(rule, sinceMs)
+      const run = (noIdIsNobody: boolean) =>
+        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsNobody, onProgress })
+      const first = await run(true)
+      const { replayed } = first.hasTextualUsers ? await run(false) : first
+      return describePreview({
+        rule,
+        hours,
+        sinceMs,
+        untilMs,
+        fromMs,
+        oldestMs: await oldestEventMs(query, dialect),
+        replayed,
+        endedPasses: await countEndedPasses(query, dialect, overrides.all, fromMs, untilMs),
+        gaps: parts.gaps(),
+        notes: [
+          ...parts.notes(),
+          ...rejected.map(({ name, reason }) => `Rule ${JSON.stringify(name)} is left out: ${reason}.`),
+          ...overrides.rejected.map(
+            ({ name, reason }) => `The override of ${JSON.stringify(name)} is left out: ${reason}.`,
+          ),
+        ],
+      })
+    })
+  }
+}
+
+interface Run {
+  readonly rule: Rule
+  readonly decides: (path: string, method: string) => boolean
+  readonly overrides: PreviewOverrides
+  readonly sinceMs: number
+  readonly untilMs: number
+  readonly fromMs: number
+  readonly noIdIsNobody: boolean
+  readonly onProgress: PreviewOptions['onProgress']
+}
+
+async function replay({ database, requestPath, newCounter }: PreviewParts, query: Query, run: Run) {
+  const { dialect } = database
+  const { overrides, fromMs, untilMs } = run
+  const findings = { hasTextualUsers: false }
+  const clientOf = createClientReader(run.rule.client, run.noIdIsNobody, findings)
+  const replayed = new Replay({
+    ...run,
+    requestPath,
+    newCounter,
+    clientOf,
+    override: (event, path) => overrides.verdict(event, path),
+  })
+  const slices = new Slices()
+  let read = 0
+  for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
+    for (const event of page) {
+      replayed.add(event)
+      if (slices.over()) await slices.pause()
+    }
+    read += page.length
+    run.onProgress?.(read)
+  }
+  return { replayed, hasTextualUsers: findings.hasTextualUsers }
+}
+
+/** Whether the rule is the first of the active ones, itself put in, for a request. */
+async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Run['decides']> {
+  // What comes after the candidate cannot keep a request from it, and need not be compiled.
+  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
+  const before = await RuleSet.compile(others, router)
+  const own = new RuleSet([rule], router)
+  return function decides(path, method) {
+    // Where one of them is null a server refuses the request: no rule decides it.
+    return own.match(path, method)?.name === rule.name && before.match(path, method) === undefined
+  }
+}
+
+/** The order of a rule set. */
+function precedes(a: Rule, b: Rule): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
+}
+
+/**
+ * From when on events are replayed, so that the counters are warm when the window begins. A fixed window needs its own
+ * beginning, and is exact. The others remember longer: two periods are replayed, and an hour where periods are short.
+ * They are exact for every client that has meanwhile been away for a period, for two with the sliding window; for
+ * others all but exact.
+ */
+function warmUpStartMs({ policy: { algorithm, periodMs } }: Rule, sinceMs: number): number {
+  const windowMs = windowStartMs(periodMs, sinceMs)
+  return algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
+}
+
+function checkHours(hours: number): void {
+  if (Number.isFinite(hours) && hours >= 1 && hours <= MAX_HOURS) return
+  throw new InvalidSettingError(`Option "hours" is ${String(hours)}: give a number of hours, 1 to ${MAX_HOURS}`)
+}

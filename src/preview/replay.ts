@@ -1,0 +1,156 @@
+import { METHODS } from 'node:http'
+import { MAX_PATH_LENGTH } from '../db/storable.js'
+import type { Algorithm, Decision, Policy } from '../limiter/algorithm.js'
+import type { Rule } from '../rules/rule.js'
+import { HOUR_MS } from '../time/clock.js'
+import type { Recovered, UncoveredReason } from './clients.js'
+import type { LoggedRequest } from './events.js'
+import type { OverrideVerdict } from './overrides.js'
+
+/** One client's counter, as a store in process memory keeps it. */
+export interface ReplayCounter {
+  check(policy: Policy, cost: number, nowMs: number): Decision
+}
+
+export interface ReplayParts {
+  readonly rule: Rule
+  readonly newCounter: (algorithm: Algorithm) => ReplayCounter
+  /** The path that rules see, from the one that was received. */
+  readonly requestPath: (received: string) => string
+  /** Whether the rule would have decided a request. */
+  readonly decides: (path: string, method: string) => boolean
+  /** What overrides mean for a request that would be the rule's. */
+  readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
+  readonly clientOf: (event: LoggedRequest) => Recovered
+  readonly sinceMs: number
+  readonly untilMs: number
+}
+
+/** What one client, or one hour, did. */
+export interface Tally {
+  matched: number
+  overLimit: number
+  refusedThen: number
+}
+
+interface Client extends Tally {
+  readonly counter: ReplayCounter
+}
+
+/** The most clients kept: some 60 MB of them. What comes from others is not covered. */
+const MAX_CLIENTS = 250_000
+/** The length to which the log cuts a method, and the only methods that it may have cut. */
+const MAX_METHOD_LENGTH = 10
+const LONG_METHODS = METHODS.filter((method) => method.length > MAX_METHOD_LENGTH)
+
+/** Runs recorded requests through a rule, one after the other. Those from before the window only warm up its counters. */
+export class Replay {
+  events = 0
+  firstMs: number | null = null
+  lastMs: number | null = null
+  /** Events within their limit then: a full log has some. */
+  withinLimit = 0
+  readonly total: Tally = { matched: 0, overLimit: 0, refusedThen: 0 }
+  newlyRefused = 0
+  newlyAllowed = 0
+  assumedAnonymous = 0
+  /** What would be the rule's, were there no override. */
+  overridden = 0
+  assumedFree = 0
+  readonly uncovered = new Map<UncoveredReason, number>()
+  /** From the hour that the window begins in, to the one it ends in. */
+  readonly hours: readonly Tally[]
+  readonly clients = new Map<string, Client>()
+  readonly #parts: ReplayParts
+  readonly #firstHour: number
+
+  constructor(parts: ReplayParts) {
+    this.#parts = parts
+    this.#firstHour = Math.floor(parts.sinceMs / HOUR_MS)
+    const length = Math.floor(parts.untilMs / HOUR_MS) - this.#firstHour + 1
+    this.hours = Array.from({ length }, () => ({ matched: 0, overLimit: 0, refusedThen: 0 }))
+  }
+
+  add(event: LoggedRequest): void {
+    const isCounted = event.timestampMs >= this.#parts.sinceMs
+    if (isCounted) this.#see(event)
+    if (event.path.length >= MAX_PATH_LENGTH) {
+      if (isCounted) this.#miss('path_cut')
+      return
+    }
+    const path = this.#parts.requestPath(event.path)
+    if (!this.#parts.decides(path, wholeMethod(event.method))) return
+    const override = this.#parts.override(event, path)
+    if (override === 'decides') {
+      if (isCounted) this.overridden++
+      return
+    }
+    const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
+    if (hour !== undefined) this.#match(hour, event)
+    const recovered =
+      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
+    const client = 'client' in recovered ? this.#client(recovered.client) : undefined
+    if (client !== undefined) this.#check(client, event, hour)
+    if (hour === undefined) return
+    if ('reason' in recovered) this.#miss(recovered.reason)
+    else if (client === undefined) this.#miss('too_many_clients')
+    else {
+      if (recovered.assumed) this.assumedAnonymous++
+      if (override === 'assumed_none') this.assumedFree++
+    }
+  }
+
+  #see({ timestampMs, outcome }: LoggedRequest): void {
+    this.events++
+    this.firstMs ??= timestampMs
+    this.lastMs = timestampMs
+    if (outcome === 'allowed') this.withinLimit++
+  }
+
+  #match(hour: Tally, { allowed }: LoggedRequest): void {
+    this.total.matched++
+    hour.matched++
+    if (allowed) return
+    this.total.refusedThen++
+    hour.refusedThen++
+  }
+
+  #miss(reason: UncoveredReason): void {
+    this.uncovered.set(reason, (this.uncovered.get(reason) ?? 0) + 1)
+  }
+
+  #client(name: string): Client | undefined {
+    let client = this.clients.get(name)
+    if (client === undefined && this.clients.size < MAX_CLIENTS) {
+      const counter = this.#parts.newCounter(this.#parts.rule.policy.algorithm)
+      client = { counter, matched: 0, overLimit: 0, refusedThen: 0 }
+      this.clients.set(name, client)
+    }
+    return client
+  }
+
+  /** @param hour undefined before the window */
+  #check(client: Client, { timestampMs, allowed }: LoggedRequest, hour: Tally | undefined): void {
+    const { policy, block } = this.#parts.rule
+    const isOver = !client.counter.check(policy, 1, timestampMs).allowed
+    if (hour === undefined) return
+    client.matched++
+    if (!allowed) client.refusedThen++
+    if (isOver) {
+      client.overLimit++
+      this.total.overLimit++
+      hour.overLimit++
+    }
+    const refuses = isOver && block
+    if (refuses && allowed) this.newlyRefused++
+    if (!refuses && !allowed) this.newlyAllowed++
+  }
+}
+
+const DENIED = { reason: 'deny_list' } as const
+const UNCLEAR = { reason: 'override_unclear' } as const
+
+function wholeMethod(method: string): string {
+  if (method.length < MAX_METHOD_LENGTH) return method
+  return LONG_METHODS.find((long) => long.startsWith(method)) ?? method
+}

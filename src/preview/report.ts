@@ -1,0 +1,186 @@
+import type { Rule } from '../rules/rule.js'
+import { HOUR_MS } from '../time/clock.js'
+import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
+import type { Replay, Tally } from './replay.js'
+
+/** What a rule would have done to the recorded requests. */
+export interface RulePreview {
+  /** The candidate's name. */
+  readonly rule: string
+  readonly hours: number
+  /** The window: ISO 8601, UTC; its end is now. */
+  readonly since: string
+  readonly until: string
+  /** Recorded requests in the window. */
+  readonly events: number
+  readonly first_event: string | null
+  readonly last_event: string | null
+  /**
+   * Requests that the rule would have decided: the first active one by priority, then name, that covers them, where no
+   * override does.
+   */
+  readonly matched: number
+  /** Those of them over its limit, whether it blocks or not. */
+  readonly over_limit: number
+  /** Those it would have refused: `over_limit`, or 0 for a rule that does not block. */
+  readonly would_refuse: number
+  /** Those of the matched ones that really were refused, by whatever limit held then. */
+  readonly refused_then: number
+  /** Let through then, refused by the rule. Uncovered requests are in neither of these two. */
+  readonly newly_refused: number
+  /** Refused then, let through by the rule. */
+  readonly newly_allowed: number
+  /** Requests that could not be replayed. They are part of `matched`, unless their path was cut. */
+  readonly uncovered: {
+    readonly count: number
+    /** Of the requests that are the rule's, or may be: 0 to 1, unrounded. */
+    readonly share: number
+    /** How many for which reason; one that never occurred is absent. */
+    readonly reasons: Readonly<Partial<Record<UncoveredReason, number>>>
+  }
+  /** Every hour of the window, by the clock in UTC. The first and the last one are only partly in it. */
+  readonly by_hour: readonly PreviewHour[]
+  /** The keys hit most, spelled as the rule's events would be: by `over_limit`, then `matched`; 20 at most. */
+  readonly top_keys: readonly PreviewKey[]
+  /** Whether the log has every request of the window and of the warm-up before it, as far as can be known. */
+  readonly complete: boolean
+  /** Why it is not complete. */
+  readonly gaps: readonly string[]
+  /** What else to know before trusting the numbers. */
+  readonly notes: readonly string[]
+}
+
+export interface PreviewCounts {
+  readonly matched: number
+  readonly over_limit: number
+  readonly would_refuse: number
+  readonly refused_then: number
+}
+
+export interface PreviewHour extends PreviewCounts {
+  /** When it began: ISO 8601, UTC. */
+  readonly hour: string
+}
+
+export interface PreviewKey extends PreviewCounts {
+  readonly key: string
+}
+
+interface Findings {
+  readonly rule: Rule
+  readonly hours: number
+  readonly sinceMs: number
+  readonly untilMs: number
+  /** Where the replay began, to warm up. */
+  readonly fromMs: number
+  /** When the oldest event in the log was recorded. */
+  readonly oldestMs: number | null
+  readonly replayed: Replay
+  /** Overrides that let clients through for a part of that time, and do not any more. */
+  readonly endedPasses: number
+  readonly gaps: readonly string[]
+  readonly notes: readonly string[]
+}
+
+const MAX_KEYS = 20
+
+export function describePreview(findings: Findings): RulePreview {
+  const { rule, hours, sinceMs, untilMs, replayed } = findings
+  const uncovered = describeUncovered(replayed)
+  const gaps = [...logGaps(findings), ...findings.gaps]
+  const firstHourMs = Math.floor(sinceMs / HOUR_MS) * HOUR_MS
+  return {
+    rule: rule.name,
+    hours,
+    since: isoTime(sinceMs),
+    until: isoTime(untilMs),
+    events: replayed.events,
+    first_event: replayed.firstMs === null ? null : isoTime(replayed.firstMs),
+    last_event: replayed.lastMs === null ? null : isoTime(replayed.lastMs),
+    ...counts(replayed.total, rule),
+    newly_refused: replayed.newlyRefused,
+    newly_allowed: replayed.newlyAllowed,
+    uncovered,
+    by_hour: replayed.hours.map((tally, place) => ({
+      hour: isoTime(firstHourMs + place * HOUR_MS),
+      ...counts(tally, rule),
+    })),
+    top_keys: topKeys(replayed, rule),
+    complete: gaps.length === 0,
+    gaps,
+    notes: [...describeNotes(findings), ...findings.notes],
+  }
+}
+
+function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): PreviewCounts {
+  return { matched, over_limit: overLimit, would_refuse: block ? overLimit : 0, refused_then: refusedThen }
+}
+
+function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
+  let count = 0
+  for (const times of uncovered.values()) count += times
+  const candidates = total.matched + (uncovered.get('path_cut') ?? 0)
+  return { count, share: candidates === 0 ? 0 : count / candidates, reasons: Object.fromEntries(uncovered) }
+}
+
+function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
+  let top: PreviewKey[] = []
+  for (const [client, tally] of clients) {
+    if (tally.matched === 0) continue
+    top.push({ key: `rule:${rule.name}:${shownInKey(client)}`, ...counts(tally, rule) })
+    // Sorted now and then, so that a copy of all clients is never made.
+    if (top.length >= 50 * MAX_KEYS) top = top.sort(byHits).slice(0, MAX_KEYS)
+  }
+  return top.sort(byHits).slice(0, MAX_KEYS)
+}
+
+function byHits(a: PreviewKey, b: PreviewKey): number {
+  return b.over_limit - a.over_limit || b.matched - a.matched || (a.key < b.key ? -1 : 1)
+}
+
+/** What the log itself tells about requests that it lacks. */
+function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings): string[] {
+  if (oldestMs === null) return ['The log is empty.']
+  const gaps: string[] = []
+  if (oldestMs > sinceMs) {
+    gaps.push(`The log begins ${isoTime(oldestMs)}, after the window does: earlier requests are not in it.`)
+  } else if (oldestMs > fromMs) {
+    gaps.push(
+      `The log begins ${isoTime(oldestMs)}, too late to warm up the counters from ${isoTime(fromMs)} on: some refusals of the window's first moments may be missing.`,
+    )
+  }
+  if (endedPasses > 0) {
+    gaps.push(
+      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: what these asked for until then is not in the log.`,
+    )
+  }
+  if (replayed.events > 0 && replayed.withinLimit === 0) {
+    gaps.push("Every recorded request was over its limit then: it seems that logEvents was 'blocked'.")
+  }
+  return gaps
+}
+
+function describeNotes({ rule, replayed }: Findings): string[] {
+  const notes: string[] = []
+  if (!rule.block) notes.push('The rule has block: false: it would have counted, and refused nobody.')
+  if (replayed.assumedAnonymous > 0) {
+    notes.push(
+      `${replayed.assumedAnonymous} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
+    )
+  }
+  if (replayed.overridden > 0) {
+    notes.push(`${replayed.overridden} request(s) are decided by overrides in force now instead of any rule: left out.`)
+  }
+  if (replayed.assumedFree > 0) {
+    notes.push(
+      `${replayed.assumedFree} request(s) have no address or no user in the log, and are taken for none that an override is for.`,
+    )
+  }
+  for (const [reason, times] of replayed.uncovered)
+    notes.push(`${times} request(s) ${UNCOVERED[reason]}: not replayed.`)
+  return notes
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}

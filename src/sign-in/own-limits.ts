@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Internals } from '../internals.js'
+import { type Policy, retryAfterSeconds } from '../limiter/algorithm.js'
+import { MINUTE_MS } from '../time/clock.js'
+import { TooManyAttemptsError } from './staff-errors.js'
+
+// No rule applies to the staff pages, so that none can lock the staff out. What strangers may do there is fixed.
+
+/** Refusals are cheap; the limit only keeps a stranger from making them a load. */
+const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
+/** Enough for mistyping, nothing for guessing. */
+const SIGN_INS: Policy = { algorithm: 'fixed_window', limit: 10, periodMs: 5 * MINUTE_MS }
+/** For one account, over all addresses: more than ten of them guess no faster. */
+const SIGN_INS_OF_ACCOUNT: Policy = { ...SIGN_INS, limit: 100 }
+/** Verifying a password takes a fifth of a second of a core, and 32 MiB: the last of so many waits for two seconds. */
+const MOST_QUEUED = 8
+
+/** @throws TooManyAttemptsError when the client was refused too often already */
+export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = `staff-refusal:${internals.clientAddress(request)}`
+  return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
+}
+
+/**
+ * Counts an attempt to sign in. A browser that signed in to the account before has a limit of its own, so that strangers
+ * cannot lock it out, not even from the same address; the others are counted by their address and by the account.
+ *
+ * @throws TooManyAttemptsError when there were too many already
+ */
+export async function countSignIn(
+  internals: Internals,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  account: string,
+  knownBrowser: string | undefined,
+): Promise<void> {
+  const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
+  if (knownBrowser !== undefined) return count(`staff-sign-in-browser:${knownBrowser}`, SIGN_INS)
+  await count(`staff-sign-in:${internals.clientAddress(request)}`, SIGN_INS)
+  // Names that do not exist are counted too: the answer does not tell them apart.
+  const name = createHash('sha256').update(account).digest('base64url')
+  await count(`staff-sign-in-account:${name}`, SIGN_INS_OF_ACCOUNT)
+}
+
+/** A process verifies one password after the other, and those from known browsers apart from the others. */
+const queues = { known: createQueue(MOST_QUEUED), unknown: createQueue(MOST_QUEUED) }
+
+/** @throws TooManyAttemptsError when too many wait already */
+export function verifyInTurn(reply: FastifyReply, isKnown: boolean, verify: () => Promise<boolean>): Promise<boolean> {
+  const turn = queues[isKnown ? 'known' : 'unknown'](verify)
+  if (turn !== undefined) return turn
+  reply.header('retry-after', 1)
+  throw new TooManyAttemptsError('Too many attempts to sign in at once: try again in a moment.')
+}
+
+/** Does one work after the other. The queue answers undefined, and does not take the work, when it holds `most` already. */
+function createQueue(most: number) {
+  let length = 0
+  let last: Promise<unknown> = Promise.resolve()
+  return function enqueue<Result>(work: () => Promise<Result>): Promise<Result> | undefined {
+    if (length === most) return undefined
+    length++
+    const result = last.then(work).finally(() => {
+      length--
+    })
+    last = result.catch(() => undefined)
+    return result
+  }
+}
+
+async function spend(
+  { staffLimiter, clock }: Internals,
+  reply: FastifyReply,
+  key: string,
+  policy: Policy,
+  complaint: string,
+): Promise<void> {
+  const decision = await staffLimiter.check({ key, policy, cost: 1 }, clock.now())
+  if (decision.allowed) return
+  const seconds = retryAfterSeconds(decision) ?? 1
+  reply.header('retry-after', seconds)
+  throw new TooManyAttemptsError(`${complaint}: try again in ${inWords(seconds)}.`)
+}
+
+function inWords(seconds: number): string {
+  const minutes = Math.ceil(seconds / 60)
+  if (seconds < 60) return seconds === 1 ? '1 second' : `${seconds} seconds`
+  return minutes === 1 ? '1 minute' : `${minutes} minutes`
+}

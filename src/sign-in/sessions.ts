@@ -1,0 +1,46 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Database } from '../db/database.js'
+import { HOUR_MS } from '../time/clock.js'
+
+/** How long somebody stays signed in: a working day. */
+export const SESSION_MS = 12 * HOUR_MS
+
+const ID_BYTES = 32
+
+/**
+ * Starts a session and forgets the expired ones. The table keeps the id's hash only: a copy of it opens no session.
+ *
+ * @returns the session's id, which nobody else knows
+ */
+export async function startSession(database: Database, account: string, nowMs: number): Promise<string> {
+  const { dialect } = database
+  const table = dialect.table('rate_limit_staff_session')
+  const id = randomBytes(ID_BYTES).toString('base64url')
+  await database.execute(`DELETE FROM ${table} WHERE expires_at <= ${dialect.fromMs('$1')}`, [nowMs])
+  await database.execute(
+    `INSERT INTO ${table} (id_hash, account, expires_at) VALUES ($1, $2, ${dialect.fromMs('$3')})`,
+    [hashId(id), account, nowMs + SESSION_MS],
+  )
+  return id
+}
+
+/** Whose session it is; undefined when there is none, or no longer. */
+export async function findSession(database: Database, id: string, nowMs: number): Promise<string | undefined> {
+  const { dialect } = database
+  const [session] = await database.query<{ account: string }>(
+    `SELECT account FROM ${dialect.table('rate_limit_staff_session')}
+     WHERE id_hash = $1 AND expires_at > ${dialect.fromMs('$2')}`,
+    [hashId(id), nowMs],
+  )
+  return session?.account
+}
+
+export async function endSession(database: Database, id: string): Promise<void> {
+  await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_staff_session')} WHERE id_hash = $1`, [
+    hashId(id),
+  ])
+}
+
+function hashId(id: string): string {
+  return createHash('sha256').update(id).digest('hex')
+}

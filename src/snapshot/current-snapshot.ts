@@ -1,0 +1,82 @@
+import { LoadReports, type LoadReportsOptions } from '../rules/load-reports.js'
+import { Poll } from '../time/poll.js'
+import { emptySnapshot, type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './snapshot.js'
+
+/** A hundred thousand overrides take seconds on a slow machine. */
+const RELOAD_TIMEOUT_MS = 60_000
+
+export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
+  /** How long a request waits for the tables, in milliseconds, before it goes on with the last good snapshot. */
+  readonly timeoutMs: number
+}
+
+/**
+ * The rules and overrides in force in this process. The tables are looked at about once a second while there is traffic,
+ * and a snapshot of what changed takes the place of the one before. Where they cannot be read, the last good one stays.
+ */
+export class CurrentSnapshot {
+  readonly #reader: SnapshotReader
+  readonly #reports: LoadReports
+  readonly #poll: Poll
+  #snapshot: Snapshot
+
+  constructor(options: CurrentSnapshotOptions) {
+    this.#snapshot = emptySnapshot(options.router)
+    this.#reader = new SnapshotReader(options)
+    this.#reports = new LoadReports(options)
+    this.#poll = new Poll({
+      look: (answered) => this.#load(answered),
+      failed: (error) => this.#reports.failed(error),
+      now: options.now,
+      timeoutMs: options.timeoutMs,
+      maxAgeMs: options.ttlMs,
+    })
+  }
+
+  /** What is in force: at once, unless the tables were not looked at for too long. Never rejects. */
+  at(nowMs: number): Snapshot | Promise<Snapshot> {
+    const pending = this.#poll.pending(nowMs)
+    return pending === undefined ? this.#snapshot : pending.then(() => this.#snapshot)
+  }
+
+  /** The last good snapshot, whatever its age. */
+  lastGood(): Snapshot {
+    return this.#snapshot
+  }
+
+  /** When the last good snapshot was last found to be up to date; undefined before the first one. */
+  get seenAtMs(): number | undefined {
+    return this.#poll.seenAtMs
+  }
+
+  /** Whether the tables could not be read when that was last tried. */
+  get isFailing(): boolean {
+    return this.#poll.isFailing
+  }
+
+  /** Resolves when what was written until now is in force, or cannot be read in time. */
+  refresh(timeoutMs?: number): Promise<void> {
+    return this.#poll.refresh(timeoutMs)
+  }
+
+  /** The next request waits until all of the tables was read. */
+  invalidate(): void {
+    this.#reader.expire()
+    this.#poll.expire()
+  }
+
+  /** Reads all of the tables now. Requests go on with what is in force meanwhile. */
+  reload(): Promise<void> {
+    this.#reader.expire()
+    return this.refresh(RELOAD_TIMEOUT_MS)
+  }
+
+  close(): void {
+    this.#poll.close()
+  }
+
+  async #load(answered: () => void): Promise<void> {
+    this.#snapshot = await this.#reader.load(answered)
+    this.#reports.loaded(this.#snapshot.rejected)
+  }
+}

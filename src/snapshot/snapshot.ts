@@ -1,0 +1,144 @@
+import type { Database } from '../db/database.js'
+import type { Query } from '../db/dialect.js'
+import { readRevision } from '../db/revision.js'
+import { OverrideReader } from '../overrides/override-reader.js'
+import { OverrideSet } from '../overrides/override-set.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import type { RejectedRow } from '../rules/load-reports.js'
+import { type LoadedRules, parseRules, readRuleRows, type StoredRule } from '../rules/rule-repository.js'
+import { RuleSet } from '../rules/rule-set.js'
+
+/** The rules and overrides in force at one moment. Immutable: a change makes a new one. */
+export interface Snapshot {
+  readonly rules: RuleSet
+  readonly overrides: OverrideSet
+  /** The rows that are left out. */
+  readonly rejected: readonly RejectedRow[]
+}
+
+export interface SnapshotReaderOptions {
+  readonly database: Database
+  readonly router: PathOptions
+  /** How long only what changed is read before all is read again, in milliseconds. */
+  readonly ttlMs: number
+  readonly now: () => number
+}
+
+/** Where something is written during each of so many tries, all is read in one transaction. */
+const TRIES = 3
+
+interface RowsOfRevision {
+  readonly rows: readonly StoredRule[]
+  readonly revision: number | undefined
+}
+
+/** What is in force before the tables were read. */
+export function emptySnapshot(router: PathOptions): Snapshot {
+  return { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
+}
+
+/**
+ * Reads and compiles what the tables of rules and overrides have at one moment: what one transaction changes is in a
+ * snapshot whole, or not at all.
+ */
+export class SnapshotReader {
+  readonly #options: SnapshotReaderOptions
+  readonly #overrides: OverrideReader
+  #rules: LoadedRules | undefined
+  #snapshot: Snapshot
+  /** The revision that the snapshot is of; undefined where there is none. */
+  #revision: number | undefined
+  /** When all was last read. */
+  #readAtMs = Number.NaN
+  #lastLoad: Promise<unknown> = Promise.resolve()
+
+  constructor(options: SnapshotReaderOptions) {
+    const { database, router } = options
+    this.#options = options
+    this.#overrides = new OverrideReader(database.dialect, router)
+    this.#snapshot = emptySnapshot(router)
+  }
+
+  /**
+   * Returns the snapshot of now, which is the one of before where nothing changed.
+   *
+   * @param answered called when the tables have answered, or the first of many rows are there: what is left is mostly
+   * work for this process
+   */
+  load(answered: () => void = () => undefined): Promise<Snapshot> {
+    const load = this.#lastLoad.then(() => this.#load(answered))
+    this.#lastLoad = load.catch(() => undefined)
+    return load
+  }
+
+  /** The next load reads the whole tables. */
+  expire(): void {
+    this.#readAtMs = Number.NaN
+  }
+
+  async #load(answered: () => void): Promise<Snapshot> {
+    const { now, ttlMs } = this.#options
+    const nowMs = now()
+    const revision = await this.#readRevision()
+    const isYoung = nowMs >= this.#readAtMs && nowMs < this.#readAtMs + ttlMs
+    if (isYoung && revision === this.#revision) return this.#snapshot
+    if (!isYoung) {
+      this.#overrides.expire()
+      this.#readAtMs = nowMs
+    }
+    try {
+      this.#revision = await this.#replaceSnapshot(revision, answered)
+    } catch (error) {
+      this.expire()
+      throw error
+    }
+    return this.#snapshot
+  }
+
+  /** @returns the revision that the snapshot is of */
+  async #replaceSnapshot(asked: number | undefined, answered: () => void): Promise<number | undefined> {
+    const { router } = this.#options
+    const { rows, revision } = await this.#read(asked, answered)
+    answered()
+    const overrides = await this.#overrides.apply()
+    const loaded = await parseRules(rows, this.#rules)
+    const known = this.#snapshot
+    if (loaded !== this.#rules || overrides !== known.overrides) {
+      const rules = loaded === this.#rules ? known.rules : await RuleSet.compile(loaded.rules, router, known.rules)
+      this.#rules = loaded
+      this.#snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
+    }
+    return revision
+  }
+
+  /** Reads the rules, and what changed of the overrides, as they are at one moment. */
+  async #read(asked: number | undefined, answered: () => void): Promise<RowsOfRevision> {
+    const { database } = this.#options
+    let revision = asked
+    for (let tries = 0; tries < TRIES && revision !== undefined; tries++) {
+      const rows = await this.#readOnce(database.query, answered)
+      const after = await this.#readRevision()
+      if (rows !== undefined && after === revision) return { rows, revision }
+      revision = after
+    }
+    return database.snapshot(async (query) => {
+      for (;;) {
+        const rows = await this.#readOnce(query, answered)
+        if (rows !== undefined) return { rows, revision }
+      }
+    })
+  }
+
+  /** Undefined without the table of revisions, where only a transaction shows one moment. */
+  #readRevision(): Promise<number | undefined> {
+    return readRevision(this.#options.database, 'rules').catch(() => undefined)
+  }
+
+  /** @returns undefined where not all changes could be followed */
+  async #readOnce(query: Query, answered: () => void): Promise<readonly StoredRule[] | undefined> {
+    const { database, now } = this.#options
+    await this.#overrides.readTable(query, now(), answered)
+    const rows = await readRuleRows({ query, dialect: database.dialect }, answered)
+    return (await this.#overrides.readChanges(query)) ? rows : undefined
+  }
+}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TrafficCounts } from '../../src/analytics/breakdown.js'
+import type { OverTime } from '../../src/analytics/over-time.js'
+import { barTime, drawChart } from '../../src/dashboard/chart.js'
+import { countLines, timeLabels } from '../../src/dashboard/chart-axes.js'
+import { drawSparkline } from '../../src/dashboard/sparkline.js'
+import { stack } from '../../src/dashboard/stack.js'
+import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
+
+const START_MS = Date.UTC(2026, 0, 15)
+const NONE: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+
+function overTime(barMs: number, counts: readonly Partial<TrafficCounts>[], startMs = START_MS): OverTime {
+  const bars = counts.map((count, place) => ({ start_ms: startMs + place * barMs, ...NONE, ...count }))
+  return { bar_ms: barMs, bars }
+}
+
+function draw(barMs: number, counts: readonly Partial<TrafficCounts>[]) {
+  return drawChart(overTime(barMs, counts), { rates: true })
+}
+
+test('a bar is stacked: blocked at its foot, then what would have been, then what was within the limit', () => {
+  const { bars } = draw(HOUR_MS, [{ total: 100, blocked: 20, would_block: 30 }])
+
+  assert.deepEqual(bars[0]?.parts, [
+    { outcome: 'blocked', start: 0, length: 20, y: 80 },
+    { outcome: 'would-block', start: 20, length: 30, y: 50 },
+    { outcome: 'allowed', start: 50, length: 50, y: 0 },
+  ])
+})
+
+test('bars share the width evenly, with gaps between them', () => {
+  const { bars } = draw(HOUR_MS, [{ total: 1 }, {}, {}, { total: 1 }])
+
+  assert.deepEqual(
+    bars.map(({ x, width }) => [x, width]),
+    [
+      [2.5, 20],
+      [27.5, 20],
+      [52.5, 20],
+      [77.5, 20],
+    ],
+  )
+})
+
+test('one blocked request among millions can be seen, and no bar is taller than the chart', () => {
+  const million = 10_000_000
+  for (const counts of [
+    { total: million, blocked: 1, would_block: 0 },
+    { total: million, blocked: 1, would_block: 1 },
+    { total: million, blocked: million - 1, would_block: 1 },
+    { total: million, blocked: million, would_block: 0 },
+    { total: 1, blocked: 0, would_block: 1 },
+    { total: Number.MAX_SAFE_INTEGER, blocked: 1, would_block: 2 },
+  ]) {
+    for (const most of [counts.total, counts.total * 3]) {
+      const parts = stack(counts, most)
+      for (const { length } of parts) assert.ok(length >= 1, JSON.stringify(parts))
+      const end = parts.at(-1)
+      assert.ok(end !== undefined && end.start + end.length <= 100.01, JSON.stringify(parts))
+    }
+  }
+})
+
+test('without requests there are axes, no parts, and a description that says so', () => {
+  for (const counts of [[], [{}], Array.from({ length: 168 }, () => ({}))]) {
+    const { bars, lines, description } = draw(HOUR_MS, counts)
+    assert.deepEqual(
+      bars.flatMap(({ parts }) => parts),
+      [],
+    )
+    assert.deepEqual(
+      lines.map(({ label }) => label),
+      ['0', '1'],
+    )
+    assert.equal(description, 'No requests.')
+  }
+})
+
+test('the lines are at a few round numbers, the highest no lower than the tallest bar', () => {
+  const labels: readonly [most: number, labels: string][] = [
+    [1, '0 1'],
+    [3, '0 1 2 3'],
+    [5, '0 2 4 6'],
+    [20, '0 5 10 15 20'],
+    [21, '0 10 20 30'],
+    [99, '0 50 100'],
+    [401, '0 200 400 600'],
+    [4_000, '0 1K 2K 3K 4K'],
+    [1_234_567, '0 500K 1M 1.5M'],
+    [4e15, '0 1000T 2000T 3000T 4000T'],
+  ]
+  for (const [most, expected] of labels) {
+    const lines = countLines(most)
+    assert.equal(lines.map(({ label }) => label).join(' '), expected)
+    assert.deepEqual([lines[0]?.y, lines.at(-1)?.y], [100, 0])
+  }
+})
+
+test('the labels below fit the window: hours of a day, days of a week, dates of a year, never more than nine', () => {
+  const labels: readonly [barMs: number, bars: number, labels: string][] = [
+    [HOUR_MS, 25, 'Jan 15, 03:00, 06:00, 09:00, 12:00, 15:00, 18:00, 21:00, Jan 16'],
+    [6 * HOUR_MS, 29, 'Jan 15, Jan 16, Jan 17, Jan 18, Jan 19, Jan 20, Jan 21, Jan 22'],
+    [DAY_MS, 31, 'Jan 15, Jan 22, Jan 29, Feb 5, Feb 12'],
+    [7 * DAY_MS, 53, 'Feb 12, Apr 9, Jun 4, Jul 30, Sep 24, Nov 19, Jan 14'],
+  ]
+  for (const [barMs, count, expected] of labels) {
+    const { bars } = overTime(
+      barMs,
+      Array.from({ length: count }, () => ({})),
+    )
+    assert.equal(
+      timeLabels(bars, barMs)
+        .map(({ text }) => text)
+        .join(', '),
+      expected,
+    )
+  }
+  const oddest = overTime(
+    DAY_MS,
+    Array.from({ length: 366 }, () => ({})),
+  )
+  assert.ok(timeLabels(oddest.bars, DAY_MS).length <= 9)
+})
+
+test('the description says how much there was, what became of it, and when it was most', () => {
+  const { description } = draw(6 * HOUR_MS, [
+    { total: 10 },
+    { total: 2_000, blocked: 500, would_block: 3 },
+    { total: 1, blocked: 1 },
+  ])
+
+  assert.equal(
+    description,
+    '2,011 requests, 501 (24.9%) of them blocked, 3 would have been blocked. ' +
+      'The most in 6 hours: 2,000 requests, 500 blocked, 2026-01-15 06:00–12:00 UTC.',
+  )
+})
+
+test('a log of refusals alone has no rate', () => {
+  const { description } = drawChart(overTime(HOUR_MS, [{ total: 4, blocked: 3, would_block: 1 }]), { rates: false })
+
+  assert.match(description, /^4 requests, 3 of them blocked, 1 would/)
+})
+
+test('the time of a bar says from when to when', () => {
+  assert.equal(barTime(START_MS + 23 * HOUR_MS, HOUR_MS), '2026-01-15 23:00–24:00')
+  assert.equal(barTime(START_MS, DAY_MS), '2026-01-15')
+  assert.equal(barTime(START_MS, 7 * DAY_MS), '2026-01-15 – 2026-01-21')
+})
+
+test('a sparkline has a column for every bar with refusals, the highest as high as the box', () => {
+  const counts = [{}, { blocked: 50 }, { blocked: 1 }, { blocked: 100 }]
+  const { path, columns, description } = drawSparkline(overTime(HOUR_MS, counts))
+
+  assert.equal(path, 'M1 100v-50h.9v50zM2 100v-8h.9v8zM3 100v-100h.9v100z')
+  assert.equal(columns, 4)
+  assert.equal(description, 'At most 100 blocked, 2026-01-15 03:00–04:00 UTC')
+})

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { CurrentSnapshot } from '../../src/snapshot/current-snapshot.js'
+import { atEnd } from '../support/at-end.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const ROUTER = { caseSensitive: true, ignoreTrailingSlash: false }
+
+forEachDatabase((_provider, open) => {
+  test('a write is in force when it is resolved, and when its transaction is', async (t) => {
+    const { client, names } = await start(t)
+    const { rateLimitRule } = client
+    await rateLimitRule.create({ data: { name: 'first', pathPattern: '^/', rate: '1/m' } })
+    assert.deepEqual(names(), ['first'])
+    await client.$transaction(async (transaction) => {
+      await transaction.rateLimitRule.create({ data: { name: 'second', pathPattern: '^/', rate: '1/m' } })
+      assert.deepEqual(names(), ['first'])
+    })
+    assert.deepEqual(names(), ['first', 'second'])
+    await client.$transaction([
+      rateLimitRule.delete({ where: { name: 'first' } }),
+      rateLimitRule.create({ data: { name: 'third', pathPattern: '^/', rate: '1/m' } }),
+    ])
+    assert.deepEqual(names(), ['second', 'third'])
+  })
+
+  test('of many writes at once, all are in force when they are resolved', async (t) => {
+    const { client, names } = await start(t)
+    const many = Array.from({ length: 20 }, (_, place) => `rule-${place}`)
+    await Promise.all(
+      many.map(async (name) => {
+        await client.rateLimitRule.create({ data: { name, pathPattern: '^/', rate: '1/m' } })
+        assert.ok(names().includes(name), name)
+      }),
+    )
+  })
+
+  test('the last good rules stay in force while the table fails, which is logged once, and once when it is back', async (t) => {
+    const { client, database, current, names, lines, table } = await start(t)
+    await client.rateLimitRule.create({ data: { name: 'kept', pathPattern: '^/', rate: '1/m' } })
+    await database.execute(`ALTER TABLE ${table} RENAME TO away`)
+    for (let times = 0; times < 3; times++) await current.reload()
+    assert.deepEqual([names(), current.isFailing], [['kept'], true])
+    const away = table.replace('rate_limit_rule', 'away')
+    await database.execute(`ALTER TABLE ${away} RENAME TO rate_limit_rule`)
+    await current.reload()
+    assert.deepEqual([names(), current.isFailing], [['kept'], false])
+    assert.deepEqual(lines, [
+      'Rate limit rules and overrides cannot be read: the last good ones stay in force',
+      'Rate limit rules and overrides can be read again',
+    ])
+  })
+
+  test('a row that is not valid is reported once, not at every reading', async (t) => {
+    const { database, current, lines, table } = await start(t)
+    await database.execute(`INSERT INTO ${table} (name, path_pattern, rate) VALUES ('bad', '^/', 'often')`)
+    for (let times = 0; times < 3; times++) await current.reload()
+    assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
+  })
+
+  async function start(t: TestContext) {
+    const { client, database, close } = await open()
+    const lines: string[] = []
+    const note = (_details: object, message: string) => lines.push(message)
+    const log = { error: note, warn: note, info: (message: string) => lines.push(message) }
+    const current = new CurrentSnapshot({
+      database,
+      router: ROUTER,
+      ttlMs: 60_000,
+      timeoutMs: 5_000,
+      now: () => 0,
+      log,
+    })
+    database.ruleListeners.add(() => current.refresh())
+    atEnd(t, async () => {
+      current.close()
+      await close()
+    })
+    const table = database.dialect.table('rate_limit_rule')
+    return {
+      client,
+      database,
+      current,
+      lines,
+      table,
+      names: () => current.lastGood().rules.rules.map(({ name }) => name),
+    }
+  }
+})
