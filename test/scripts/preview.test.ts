@@ -20,8 +20,20 @@ describe('ratelimit preview', () => {
     // As editors of some systems write it, with a byte order mark.
     await writeFile(file, `\uFEFF${JSON.stringify({ ...RULE, rate: '2/m' })}`)
     const keyed = { path: '/api/x', ruleName: 'api', atMs: hour + 5 * MINUTE_MS }
-    await logEvents(database.client, { ...keyed, key: 'rule:api:\u001b[31mred\u202e', allowed: 3, blocked: 9 })
-    await logEvents(database.client, { ...keyed, key: 'rule:api:mild', allowed: 1_200, atMs: hour - 30 * MINUTE_MS })
+    await logEvents(database.client, {
+      ...keyed,
+      key: 'rule:api:\u001b[31mred\u202e',
+      client: 'header:x-key:\u001b[31mred\u202e',
+      allowed: 3,
+      blocked: 9,
+    })
+    await logEvents(database.client, {
+      ...keyed,
+      key: 'rule:api:mild',
+      client: 'header:x-key:mild',
+      allowed: 1_200,
+      atMs: hour - 30 * MINUTE_MS,
+    })
     await logEvents(database.client, {
       ...keyed,
       key: 'ip:192.0.2.1',

@@ -22,6 +22,8 @@ export const EVENT: RateLimitEvent = {
 
 export interface LoggedEvents {
   readonly key: string
+  /** What the key says, unless given. */
+  readonly client?: string
   readonly allowed?: number
   readonly blocked?: number
   readonly path?: string
@@ -33,7 +35,16 @@ export interface LoggedEvents {
 /** Puts events into the log as if they had been served: the allowed ones first, all at the same moment. */
 export async function logEvents(
   client: RateLimitClient,
-  { key, allowed = 0, blocked = 0, path = '/', method = 'GET', ruleName = '', atMs }: LoggedEvents,
+  {
+    key,
+    client: counted = '',
+    allowed = 0,
+    blocked = 0,
+    path = '/',
+    method = 'GET',
+    ruleName = '',
+    atMs,
+  }: LoggedEvents,
 ): Promise<void> {
   const rows = Array.from({ length: allowed + blocked }, (_, place) =>
     eventValues({
@@ -47,6 +58,9 @@ export async function logEvents(
       count: place + 1,
       limit: allowed,
       clientIp: key.startsWith('ip:') ? key.slice('ip:'.length) : null,
+      client: counted,
+      policy: ruleName,
+      outcome: place < allowed ? 'allowed' : 'over_limit',
     }),
   )
   const database = databaseOf(client)
