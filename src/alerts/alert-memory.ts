@@ -5,9 +5,9 @@ import { type Clock, DAY_MS } from '../time/clock.js'
 import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
 import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
 
-/** What this run, and no other, tells a watch. */
+/** The part of an evaluation that this run alone sends to a watch. */
 export interface Claim extends Evaluation {
-  /** Keeps in mind that it was told; or lets the next run try again. */
+  /** Stores that the alert was sent, or releases the claim so that the next run tries again. */
   settle(told: boolean): Promise<void>
 }
 
@@ -17,8 +17,8 @@ export interface MemoryOptions extends Cooldown {
 }
 
 /**
- * Remembers what was told when. Several processes may run alerts at once: each key is told by the run that claimed it. A
- * claim ends by itself, so that a process that dies keeps nobody quiet.
+ * Remembers which alerts were sent, and when. Several processes may run alerts at once: the run that claimed a key
+ * sends its alert. A claim expires, so a process that dies silences no key.
  */
 export class AlertMemory {
   readonly #options: MemoryOptions

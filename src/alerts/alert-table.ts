@@ -1,13 +1,13 @@
-/** The statements on the table of what was told. Each expects that nobody else writes to it meanwhile. */
+/** The statements on the table of sent alerts. Each expects that the caller has locked the table. */
 import { ask, type Dialect, type Steps } from '../db/dialect.js'
 import type { KnownAlert } from './evaluate.js'
 import type { Offender } from './offender.js'
 
 export const ALERT_TABLE = 'rate_limit_alert'
-/** Rows that one statement writes. */
+/** The most rows that one statement writes. */
 const SLICE = 500
 
-/** A run, and whom it tells of what. */
+/** A run and the watch that it reports to. */
 export interface Claimant {
   readonly watch: string
   readonly id: string
@@ -30,7 +30,7 @@ export function* readAlerts(dialect: Dialect, watch: string): Steps<KnownAlert[]
   )
 }
 
-/** @param untilMs the claim; a new row means nothing any more after `expiresMs` */
+/** @param untilMs the end of the claim; a new row expires at `expiresMs` */
 export function* claimKeys(
   dialect: Dialect,
   { watch, id }: Claimant,
@@ -48,7 +48,7 @@ export function* claimKeys(
   }
 }
 
-/** Keeps in mind that the offenders were told, and that the other keys which the run has claimed fell silent. */
+/** Stores that the offenders were reported, and that the other keys of the claim are resolved. */
 export function* settleClaim(
   dialect: Dialect,
   { watch, id }: Claimant,

@@ -7,25 +7,25 @@ import type { Snapshot } from './window.js'
 
 export interface Ranking {
   readonly limit: number
-  /** How often a key was blocked at least: 1 or more. */
+  /** The least number of refusals of a listed key: 1 or more. */
   readonly atLeast: number
 }
 
-/** Longer lists take most of the keys in any case. */
+/** Longer lists contain most of the keys in any case. */
 const MAX_SHORT_LIST = 100
-/** Going through more candidates, or more buckets, costs more than reading the rollup from end to end. */
+/** More candidates, or more buckets, cost more than reading the whole rollup. */
 const MAX_CANDIDATES = 500
 const MAX_BUCKETS = 500
-/** The first candidates are those that lead in so many buckets. */
+/** The number of buckets whose top keys are the first candidates. */
 const SEED_BUCKETS = 8
 
 /**
- * The keys that were blocked most: the most often first, then by the bytes of the key.
+ * Returns the most blocked keys: the most often first, then by the bytes of the key.
  *
- * The number of keys grows with the log, so that a short list does not read them all. It finds a total that as many keys
- * as are asked for reach; whoever is on the list has that total or more, and so in one bucket at least that bucket's
- * share of it. Only keys with such a bucket are added up, which is exact. (The idea is that of Fagin's threshold
- * algorithm: "Optimal aggregation algorithms for middleware", 2003.)
+ * The number of keys grows with the log, so a short list does not read them all. It finds a total that `limit` keys
+ * reach; every key of the list has that total or more, and so in at least one bucket that bucket's share of it. Only
+ * keys with such a bucket are summed, which is exact. (The idea is that of Fagin's threshold algorithm: "Optimal
+ * aggregation algorithms for middleware", 2003.)
  */
 export async function rankOffenders(
   snapshot: Snapshot,
@@ -62,14 +62,14 @@ async function seedsOf(
   return seeds
 }
 
-/** All keys that can have that total; undefined when they are too many. */
+/** Returns all keys that can reach the total; undefined when they are too many. */
 async function candidatesOf(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,
   total: number,
 ): Promise<Set<string> | undefined> {
-  // A bucket's share is by its length; the rest counts as an hour.
+  // A bucket's share is proportional to its length; the rest counts as an hour.
   const minutes = lists.reduce((sum, { span, buckets }) => sum + span * buckets.length, HOUR_SPAN)
   const shareOf = (span: number) => Math.ceil((total * span) / minutes)
   const candidates = new Set<string>()
