@@ -41,7 +41,7 @@ const NO_END = LAST_MINUTE / HOUR_SPAN + DAY_HOURS
 export interface RoundingOptions {
   /** Hours whose buckets are out of date. */
   readonly dirty: readonly HourRange[]
-  /** Whether buckets may exceed the period, with the excess subtracted; else up to an hour of events is read at each end. */
+  /** Whether buckets may exceed the period, less the excess; otherwise up to an hour of events is read at each end. */
   readonly takesAway?: boolean
   /** The longest buckets; days unless given. */
   readonly longest?: BucketRange['span']

@@ -50,7 +50,7 @@ export interface HookParts {
   readonly metrics: Metrics | undefined
 }
 
-/** Resolves the steps of the hot path, so that it looks up no option. */
+/** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(parts: HookParts) {
   const { app, settings, router, scopes } = parts
   const { log } = app
@@ -67,7 +67,7 @@ export function createHook(parts: HookParts) {
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
   const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
   const common = {
-    // Whole milliseconds, whatever the host's clock answers.
+    // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
     address: parts.addresses.client,
     check: createCheck(parts),
@@ -110,7 +110,7 @@ export function createHook(parts: HookParts) {
   }
 
   let pricedRoutes = 0
-  /** Checks a route's config when it is declared, and takes note of the route. */
+  /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
@@ -125,7 +125,7 @@ export function createHook(parts: HookParts) {
     ask: createAsk(dependencies, isSkipped),
     routeLimit,
     noteRoute,
-    /** How many routes have a cost of their own. */
+    /** Returns the number of routes that have a cost of their own. */
     pricedRoutes: () => pricedRoutes,
   }
 }
@@ -150,7 +150,7 @@ function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: Ke
   return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
 }
 
-/** Which limit holds for a request: that of the matching rule, else the static one. */
+/** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
 function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
@@ -178,7 +178,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
   }
 }
 
-/** What is in force for a request. */
+/** Creates the function that reads the rules and overrides in force. */
 function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
@@ -188,12 +188,12 @@ function createInForce({ settings, current }: HookParts, warnOfUsers: () => void
   return (nowMs) => after(current.at(nowMs), checkUsers)
 }
 
-/** What an override holds a request to. */
+/** Creates the function that returns the limit of an override. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
   return memoize((override: ActiveOverride) => limitOfOverride(override, options))
 }
 
-/** Says once that limits by user have nobody to tell them who that is. */
+/** Creates a function that warns once when limits by user have no way to find the user. */
 function createUserWarning(app: FastifyInstance, { user }: Settings): () => void {
   let warned = user !== undefined
   return function warnOfUsers() {
@@ -205,7 +205,7 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
   }
 }
 
-/** Asks the limiter, and tells how long that took where somebody wants to know. */
+/** Creates the function that asks the limiter; with metrics it also measures the duration. */
 function createCheck({ limiter, metrics }: HookParts): HookDependencies['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)

@@ -1,4 +1,4 @@
-/** What an app tells about itself when metrics are collected. */
+/** The readings of an app for its metrics. */
 
 import type { EventLog } from '../events/event-log.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -13,7 +13,7 @@ interface ReadParts {
   readonly current: CurrentSnapshot
 }
 
-/** Without events, or rules, there are no figures of them. */
+/** Creates the readings; those of events and of rules only where the app uses them. */
 export function createReadings(settings: Settings, { limiter, events, current }: ReadParts): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
@@ -36,7 +36,6 @@ function readingsOfRules({ clock }: Settings, current: CurrentSnapshot): AppRead
     rulesActive: () => current.lastGood().rules.rules.length,
     rulesAgeSeconds: () => {
       const { seenAtMs } = current
-      // The clock may have been set back.
       return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS
     },
     overridesActive: () => current.lastGood().overrides.size,
