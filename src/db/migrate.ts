@@ -10,7 +10,7 @@ interface LedgerRow {
 }
 
 /**
- * Applies the migrations that a database lacks, in order, each file as one script, in one transaction and alone: of
+ * Applies the migrations that a database lacks, in order, each file as one script, all in one exclusive transaction: of
  * several processes that start at once, one migrates and the others find it done. The ledger is Prisma's, so that
  * `prisma migrate deploy` agrees afterwards.
  *
@@ -34,7 +34,7 @@ export async function applyMigrations(dialect: Dialect, connection: SqlConnectio
   })
 }
 
-/** The names of the shipped migrations that a database lacks, those included that did not finish. Changes nothing. */
+/** Returns the names of the shipped migrations that a database lacks, including unfinished ones. Changes nothing. */
 export async function missingMigrations(dialect: Dialect, query: Query): Promise<string[]> {
   const [names, ledger] = await Promise.all([shippedMigrations(dialect), readLedger(dialect, query)])
   const finished = new Set(ledger.filter((row) => row.finished === 1).map(({ name }) => name))
