@@ -13,9 +13,8 @@ export class PrivateNetworkError extends Error {
 const GLOBAL_UNICAST: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
 /**
- * Returns whether an address is public. Any address that is not known to be counts as private: loopback, private,
- * link-local (the metadata of clouds), carrier-grade NAT, documentation, and IPv6 that embeds IPv4 (6to4, Teredo,
- * NAT64).
+ * Returns whether an address is known to be public. These are not: loopback, private, link-local (the metadata of
+ * clouds), carrier-grade NAT, documentation, and IPv6 that embeds IPv4 (6to4, Teredo, NAT64).
  */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false

@@ -18,23 +18,23 @@ import {
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
-/** What `app.smartRateLimit.limit()` takes. */
+/** The options of `app.smartRateLimit.limit()`. */
 export interface RouteLimitOptions {
-  /** A rate such as `5/m`, or a function of the request that answers one; may be async. */
+  /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
   readonly rate: string | RateFunction
-  /** How clients are told apart: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
+  /** How clients are identified: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
-  /** How much of the limit a request uses, or a function of the request that answers it; 1 unless given. */
+  /** How much of the limit a request uses, or a function of the request that returns it; 1 unless given. */
   readonly cost?: Cost | undefined
-  /** Tells several limits of one route apart; clients see it in the draft's header fields. */
+  /** Distinguishes several limits of one route; clients see it in the draft's header fields. */
   readonly name?: string | undefined
 }
 
-/** The same, checked and with its defaults. */
+/** The validated options, with their defaults. */
 interface RouteLimit {
   readonly rate: string | RateFunction
   readonly algorithm: Algorithm
@@ -52,7 +52,7 @@ export interface RouteLimitParts
   readonly log: FastifyBaseLogger
 }
 
-/** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
+/** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
   { keyOf, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
@@ -65,7 +65,7 @@ export function createRouteLimit(
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
   const limit = createStaticLimits({
     rateLimits: {},
-    // A function even where the rate is known: so it is a scope of its own that names the period.
+    // A function even for a fixed rate, so that the scope includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
     setting: 'limit.rate',
     policyName: name || 'route',
@@ -88,7 +88,7 @@ export function createRouteLimit(
   })
 }
 
-/** The scope of a request's route, made once per route. */
+/** Creates the function that returns the scope of a request's route, computed once per route. */
 function createRouteScope(name: string) {
   const scopes = new WeakMap<object, string>()
   return function scopeOf({ routeOptions: { config, method, url } }: FastifyRequest): string {

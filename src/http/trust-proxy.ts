@@ -22,7 +22,7 @@ function isBefore(version: string, than: readonly number[]): boolean {
   return differing !== -1 && Number(parts[differing]) < Number(than[differing])
 }
 
-/** No release shows this option in `initialConfig`; those that matter here keep all options under this symbol. */
+/** Reads the option, which `initialConfig` lacks; releases that trust a number keep all options under this symbol. */
 function trustProxyOf(app: FastifyInstance): unknown {
   for (let instance: object = app; instance !== Object.prototype; instance = Object.getPrototypeOf(instance)) {
     const key = Object.getOwnPropertySymbols(instance).find(({ description }) => description === 'fastify.options')
