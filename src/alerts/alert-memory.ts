@@ -8,7 +8,7 @@ import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from '
 /** The part of an evaluation that this run alone sends to a watch. */
 export interface Claim extends Evaluation {
   /** Stores that the alert was sent, or releases the claim so that the next run tries again. */
-  settle(told: boolean): Promise<void>
+  settle(isSent: boolean): Promise<void>
 }
 
 export interface MemoryOptions extends Cooldown {
@@ -44,13 +44,13 @@ export class AlertMemory {
 
     return {
       ...evaluation,
-      settle: (told) => {
-        const toldMs = clock.now()
+      settle: (isSent) => {
+        const sentMs = clock.now()
         // By then the cool-down is over, and so is the window in which the key was blocked.
-        const expiresMs = toldMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
-        const moments = { nowMs: toldMs, expiresMs }
+        const expiresMs = sentMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
+        const moments = { nowMs: sentMs, expiresMs }
         return this.#locked(() =>
-          told ? settleClaim(dialect, claimant, evaluation.offenders, moments) : releaseClaim(dialect, claimant),
+          isSent ? settleClaim(dialect, claimant, evaluation.offenders, moments) : releaseClaim(dialect, claimant),
         )
       },
     }

@@ -38,7 +38,7 @@ export function* claimKeys(
   { untilMs, expiresMs }: { untilMs: number; expiresMs: number },
 ): Steps<void> {
   const { fromMs, jsonField, jsonRows } = dialect
-  for (const slice of slicesOf(keys)) {
+  for (const slice of toSlices(keys)) {
     yield* ask(
       `INSERT INTO ${dialect.table(ALERT_TABLE)} (watch, key, claim, claimed_until, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, $3, ${fromMs('$4')}, ${fromMs('$5')} FROM ${jsonRows()} WHERE true
@@ -57,7 +57,7 @@ export function* settleClaim(
 ): Steps<void> {
   const { fromMs, jsonField, jsonRows } = dialect
   const table = dialect.table(ALERT_TABLE)
-  for (const slice of slicesOf(offenders)) {
+  for (const slice of toSlices(offenders)) {
     yield* ask(
       `INSERT INTO ${table} AS known (watch, key, count, told_at, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, ${jsonField(1, 'bigint')}, ${fromMs('$3')}, ${fromMs('$4')}
@@ -82,7 +82,7 @@ export function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): Steps<
   )
 }
 
-function slicesOf<Entry>(entries: readonly Entry[]): Entry[][] {
+function toSlices<Entry>(entries: readonly Entry[]): Entry[][] {
   return Array.from({ length: Math.ceil(entries.length / SLICE) }, (_, place) =>
     entries.slice(place * SLICE, (place + 1) * SLICE),
   )

@@ -20,11 +20,11 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
     const problem = problemOf(options)
     if (problem !== undefined) return { told: false, error: problem }
     try {
-      const mail = await mailOf(options, message)
+      const mail = await createMail(options, message)
       const sent = await withMailer(options, emailTimeoutMs, (mailer) =>
         inTime(mailer.sendMail(mail), emailTimeoutMs, 'the mail server'),
       )
-      return deliveryOf(sent, options.to)
+      return toDelivery(sent, options.to)
     } catch (error) {
       return { told: false, error: mailErrorOf(error) }
     }
@@ -44,7 +44,7 @@ export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string |
   return undefined
 }
 
-async function mailOf({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
+async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
   const [first = '', ...others] = to
   return {
     ...(await emailTextOf(message)),
@@ -58,7 +58,7 @@ async function mailOf({ to, from = '' }: EmailOptions, message: AlertMessage): P
 }
 
 /** Reads a server's answer, which may accept a mail for some of the recipients only. */
-function deliveryOf(sent: unknown, to: readonly string[]): Delivery {
+function toDelivery(sent: unknown, to: readonly string[]): Delivery {
   const rejected = typeof sent === 'object' && sent !== null && 'rejected' in sent ? sent.rejected : undefined
   if (!Array.isArray(rejected) || rejected.length === 0) return { told: true }
   return {

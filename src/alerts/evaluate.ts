@@ -48,13 +48,13 @@ export function evaluate(
 ): Evaluation {
   const byKey = new Map(known.map((alert) => [alert.key, alert]))
   const over = new Set(offenders.map(({ key }) => key))
-  const told = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
+  const due = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
   const active = known.filter(({ toldMs, resolvedMs }) => toldMs !== null && resolvedMs === null)
   const resolved =
     tellsResolved && isComplete ? active.filter((alert) => !over.has(alert.key) && !isClaimed(alert, nowMs)) : []
-  const remaining = new Set([...active, ...told].map(({ key }) => key))
+  const remaining = new Set([...active, ...due].map(({ key }) => key))
   for (const { key } of resolved) remaining.delete(key)
-  return { offenders: told, resolved: resolved.map(({ key }) => key).sort(), remaining: remaining.size }
+  return { offenders: due, resolved: resolved.map(({ key }) => key).sort(), remaining: remaining.size }
 }
 
 function isQuiet(

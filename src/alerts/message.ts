@@ -60,11 +60,11 @@ export function listedKeys(keys: readonly string[], max: number, maxKeyLength = 
  */
 export function textLines({ offenders, resolved }: AlertMessage, max: number, maxKeyLength: number): string[] {
   const each = offenders.length > 0 && resolved.length > 0 ? Math.floor(max / 2) : max
-  const told = listed(offenders, each, maxKeyLength)
+  const shown = listed(offenders, each, maxKeyLength)
   const silent = listedKeys(resolved, each, maxKeyLength)
   return [
-    ...told.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),
-    ...(told.more > 0 ? [`and ${told.more} more`] : []),
+    ...shown.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),
+    ...(shown.more > 0 ? [`and ${shown.more} more`] : []),
     ...(silent.lines.length > 0 ? ['Resolved:', ...silent.lines] : []),
     ...(silent.more > 0 ? [`and ${silent.more} more`] : []),
   ]

@@ -38,8 +38,8 @@ export interface Run extends Found {
 
 /** Notifies a channel. Never rejects. Resolves to undefined where there is nothing to report. */
 export async function tell(channel: AlertChannel, run: Run, parts: TellParts): Promise<ChannelOutcome | undefined> {
-  const watch = watchOf(channel, run)
-  const claim = await claimOf(watch, run, parts)
+  const watch = watchFor(channel, run)
+  const claim = await createClaim(watch, run, parts)
   const { offenders, resolved, remaining } = claim
   if (offenders.length + resolved.length === 0) {
     return run.offenders.length === 0 ? undefined : { sent: false, quiet: run.offenders.length }
@@ -65,7 +65,7 @@ export async function tell(channel: AlertChannel, run: Run, parts: TellParts): P
 }
 
 /** Claims the keys to report: all of them without a cool-down, or where the memory fails (better twice than never). */
-async function claimOf(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
+async function createClaim(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
   const everything = {
     offenders: run.offenders,
     resolved: [],
@@ -84,7 +84,7 @@ async function claimOf(watch: string, run: Run, { settings, database, clock, log
 }
 
 /** Returns a hash of recipients, threshold and window, each of which has a memory of its own. It reveals no secret. */
-function watchOf({ name, target }: AlertChannel, { threshold, days }: Run): string {
+function watchFor({ name, target }: AlertChannel, { threshold, days }: Run): string {
   return `${name}:${createHash('sha256')
     .update(JSON.stringify([target, threshold, days]))
     .digest('hex')}`

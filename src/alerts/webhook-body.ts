@@ -37,13 +37,13 @@ function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): strin
     })
     return end === -1 ? entries : entries.slice(0, end)
   }
-  const told = fitting(offenders)
+  const shown = fitting(offenders)
   const silent = fitting(resolved)
   return JSON.stringify({
     threshold,
     days,
-    offenders: told,
-    ...(told.length < offenders.length ? { omitted: offenders.length - told.length } : {}),
+    offenders: shown,
+    ...(shown.length < offenders.length ? { omitted: offenders.length - shown.length } : {}),
     ...(resolved.length > 0 ? { resolved: silent } : {}),
     ...(silent.length < resolved.length ? { resolved_omitted: resolved.length - silent.length } : {}),
   })

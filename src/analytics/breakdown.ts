@@ -24,10 +24,10 @@ const MAX_SHARES = 20
 /** @param isListed whether a name may have a share of its own; the others are summed */
 export function breakdown<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
-  nameOf: (counts: Counts) => string,
+  nameFor: (counts: Counts) => string,
   isListed: (name: string) => boolean = () => true,
 ): Breakdown {
-  const shares = busiest(traffic, nameOf)
+  const shares = busiest(traffic, nameFor)
   const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
   const names = new Set(listed.map(({ name }) => name))
   return { shares: listed, other: sumOf(shares.filter(({ name }) => !names.has(name))) }
@@ -36,11 +36,11 @@ export function breakdown<Counts extends TrafficCounts>(
 /** Sums the counts of each name: most requests first, then by the bytes of the name. */
 export function busiest<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
-  nameOf: (counts: Counts) => string,
+  nameFor: (counts: Counts) => string,
 ): Share[] {
   const shares = new Map<string, Share>()
   for (const counts of traffic) {
-    const name = nameOf(counts)
+    const name = nameFor(counts)
     shares.set(name, { name, ...sumOf([counts, shares.get(name) ?? NOTHING]) })
   }
   return [...shares.values()]

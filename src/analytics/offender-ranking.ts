@@ -37,15 +37,15 @@ export async function rankOffenders(
   if (lists === undefined) return counts.rankAll(limit, atLeast)
 
   const rest = await counts.rest()
-  const seeds = await seedsOf(counts, lists, rest, limit)
-  const reached = (await totalsOf(counts, lists, rest, seeds)).at(limit - 1)?.blocked_count ?? 0
-  const candidates = await candidatesOf(counts, lists, rest, Math.max(reached, atLeast))
+  const seeds = await readSeeds(counts, lists, rest, limit)
+  const reached = (await sumTotals(counts, lists, rest, seeds)).at(limit - 1)?.blocked_count ?? 0
+  const candidates = await readCandidates(counts, lists, rest, Math.max(reached, atLeast))
   if (candidates === undefined) return counts.rankAll(limit, atLeast)
-  const ranked = await totalsOf(counts, lists, rest, candidates)
+  const ranked = await sumTotals(counts, lists, rest, candidates)
   return ranked.filter(({ blocked_count }) => blocked_count >= atLeast).slice(0, limit)
 }
 
-async function seedsOf(
+async function readSeeds(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,
@@ -63,7 +63,7 @@ async function seedsOf(
 }
 
 /** Returns all keys that can reach the total; undefined when they are too many. */
-async function candidatesOf(
+async function readCandidates(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,
@@ -71,19 +71,19 @@ async function candidatesOf(
 ): Promise<Set<string> | undefined> {
   // A bucket's share is proportional to its length; the rest counts as an hour.
   const minutes = lists.reduce((sum, { span, buckets }) => sum + span * buckets.length, HOUR_SPAN)
-  const shareOf = (span: number) => Math.ceil((total * span) / minutes)
+  const shareFor = (span: number) => Math.ceil((total * span) / minutes)
   const candidates = new Set<string>()
   for (const [key, blocked] of rest) {
-    if (blocked >= shareOf(HOUR_SPAN)) candidates.add(key)
+    if (blocked >= shareFor(HOUR_SPAN)) candidates.add(key)
   }
   for (const list of lists) {
-    for (const key of await counts.keysAtLeast(list, shareOf(list.span), MAX_CANDIDATES + 1)) candidates.add(key)
+    for (const key of await counts.keysAtLeast(list, shareFor(list.span), MAX_CANDIDATES + 1)) candidates.add(key)
     if (candidates.size > MAX_CANDIDATES) return undefined
   }
   return candidates
 }
 
-async function totalsOf(
+async function sumTotals(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,

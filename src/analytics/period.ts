@@ -81,11 +81,11 @@ export function partsOf(
     next = dirtyTo
   }
   ranges.push({ from: next, to })
-  const buckets = ranges.flatMap((range) => bucketsOf(range, longest))
+  const buckets = ranges.flatMap((range) => toBuckets(range, longest))
   return { buckets, edges: edges.filter(isNotEmpty), hours: { from, to }, dirty: dirtyParts }
 }
 
-function bucketsOf({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {
+function toBuckets({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {
   const firstDay = Math.ceil(from / DAY_HOURS)
   const lastDay = Math.floor(to / DAY_HOURS)
   const hours: BucketRange = { span: HOUR_SPAN, from, to }

@@ -42,11 +42,11 @@ export async function readTraffic(
       values,
     )
   }
-  const [ofRollups, ofEvents] = [new Parameters(), new Parameters()]
+  const [rollupParameters, eventParameters] = [new Parameters(), new Parameters()]
   const columns = 'path, rule_name, method'
-  const rollups = bucketQueries(dialect, parts, filter, ofRollups, `${columns}, total, blocked, would_block`)
-  const events = eventQueries(snapshot, parts, filter, ofEvents, (sign) => `${columns}, ${eventCounts(sign)}`)
-  return [...(await read(rollups, ofRollups)), ...(await read(events, ofEvents))]
+  const rollups = bucketQueries(dialect, parts, filter, rollupParameters, `${columns}, total, blocked, would_block`)
+  const events = eventQueries(snapshot, parts, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
+  return [...(await read(rollups, rollupParameters)), ...(await read(events, eventParameters))]
 }
 
 /** Counts the requests of a period, and those refused. */

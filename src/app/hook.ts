@@ -65,7 +65,7 @@ export function createHook(parts: HookParts) {
   const keys = keyOptions(parts)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
@@ -77,7 +77,7 @@ export function createHook(parts: HookParts) {
   const dependencies: HookDependencies = {
     ...common,
     path: createRequestPath(router),
-    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
     inForce: createInForce(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
@@ -88,7 +88,7 @@ export function createHook(parts: HookParts) {
   const preflights = createPreflights(
     createOnRequest({
       ...dependencies,
-      cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
+      cost: (request, path) => (preflights.isLate(request) ? costFor(request, path) : 0),
     }),
   )
 
@@ -100,7 +100,7 @@ export function createHook(parts: HookParts) {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       variant: settings.headers,
-      keyOf: createKeyOf(key, 'limit.key', keys),
+      keyOf: createKeyFunction(key, 'limit.key', keys),
       scopes,
       router,
       log,
@@ -146,7 +146,7 @@ function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts)
   }
 }
 
-function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
+function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
   return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
 }
 
@@ -160,7 +160,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
-    keyOf: createKeyOf(key, 'middleware.key', options),
+    keyOf: createKeyFunction(key, 'middleware.key', options),
     scopes,
     router,
     log: app.log,

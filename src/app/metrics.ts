@@ -18,12 +18,12 @@ export function createReadings(settings: Settings, { limiter, events, current }:
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
-    ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
-    ...(settings.useDynamicRules ? readingsOfRules(settings, current) : {}),
+    ...(settings.logEvents === false ? {} : createEventReadings(events)),
+    ...(settings.useDynamicRules ? createRuleReadings(settings, current) : {}),
   }
 }
 
-function readingsOfEvents(events: EventLog): AppReadings {
+function createEventReadings(events: EventLog): AppReadings {
   return {
     eventsWritten: () => events.stats().written,
     eventsDropped: () => events.stats().dropped,
@@ -31,7 +31,7 @@ function readingsOfEvents(events: EventLog): AppReadings {
   }
 }
 
-function readingsOfRules({ clock }: Settings, current: CurrentSnapshot): AppReadings {
+function createRuleReadings({ clock }: Settings, current: CurrentSnapshot): AppReadings {
   return {
     rulesActive: () => current.lastGood().rules.rules.length,
     rulesAgeSeconds: () => {

@@ -21,7 +21,7 @@ export function createScheduler(
   if (schedule === undefined) return undefined
   const { olderThanDays } = schedule
   const work: Record<JobName, Job['run']> = {
-    alerts: async () => failuresOf(await analytics.sendOffenderAlerts()),
+    alerts: async () => failuresFor(await analytics.sendOffenderAlerts()),
     cleanup: async (signal) => {
       await cleanupState(database, clock, { signal })
       return null
@@ -49,7 +49,7 @@ function sharedName(name: JobName, { namespace }: Settings): string {
   return namespace === undefined ? name : `${name}@${namespace}`
 }
 
-function failuresOf({ channels }: AlertResult): string | null {
+function failuresFor({ channels }: AlertResult): string | null {
   const failures = Object.entries(channels).flatMap(([name, { error }]) =>
     error === undefined ? [] : `${name} failed (${error})`,
   )

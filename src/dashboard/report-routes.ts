@@ -62,11 +62,11 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const detail = await readDetail(request)
     const back = requestedFilterBack(request)
     const panel = nearestMount(internals.places.panels, mount)
-    const links = panel === undefined ? undefined : await panelLinksOf(panel, detail)
+    const links = panel === undefined ? undefined : await panelLinksFor(panel, detail)
     return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now(), links))
   }
 
-  async function panelLinksOf(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
+  async function panelLinksFor(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
     const [counted = []] = await read(countedClients([key], days))
     return panelLinks(panel, key, commonClient(counted, internals.countsByUser), clock.now())
   }

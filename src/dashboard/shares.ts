@@ -22,13 +22,13 @@ export interface ShareRow {
 export function shareRows(
   { shares, other }: Breakdown,
   names: { readonly unnamed: string; readonly other: string },
-  hrefOf: (name: string) => string,
+  hrefFor: (name: string) => string,
 ): ShareRow[] {
   const most = Math.max(other.total, ...shares.map(({ total }) => total))
   const rows = shares.map((share) =>
     share.name === ''
       ? shareRow(names.unnamed, undefined, share, most)
-      : shareRow(visible(share.name), hrefOf(share.name), share, most),
+      : shareRow(visible(share.name), hrefFor(share.name), share, most),
   )
   return other.total === 0 ? rows : [...rows, shareRow(names.other, undefined, other, most)]
 }

@@ -19,7 +19,7 @@ interface LedgerRow {
 export async function applyMigrations(dialect: Dialect, connection: SqlConnection): Promise<string[]> {
   const names = await shippedMigrations(dialect)
   const scripts = await Promise.all(
-    names.map(async (name) => ({ name, sql: await readFile(join(folderOf(dialect), name, 'migration.sql'), 'utf8') })),
+    names.map(async (name) => ({ name, sql: await readFile(join(folderFor(dialect), name, 'migration.sql'), 'utf8') })),
   )
   return connection.exclusively(async (query, script) => {
     await script(dialect.createLedger)
@@ -41,12 +41,12 @@ export async function missingMigrations(dialect: Dialect, query: Query): Promise
   return names.filter((name) => !finished.has(name))
 }
 
-function folderOf({ provider }: Dialect): string {
+function folderFor({ provider }: Dialect): string {
   return packagePath('prisma', provider, 'migrations')
 }
 
 async function shippedMigrations(dialect: Dialect): Promise<string[]> {
-  const entries = await readdir(folderOf(dialect), { withFileTypes: true })
+  const entries = await readdir(folderFor(dialect), { withFileTypes: true })
   return entries
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)

@@ -26,7 +26,7 @@ export async function openRedis(url: string): Promise<RedisClient & { disconnect
         slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
         // Certificates are for names, so names must not be resolved before.
         ...(url.startsWith('rediss:') ? { dnsLookup: (name, done) => done(null, name) } : {}),
-        redisOptions: { ...connectionOptions, ...credentialsOf(address) },
+        redisOptions: { ...connectionOptions, ...credentialsFor(address) },
       })
     : new Redis(address.urls[0], {
         ...connectionOptions,
@@ -51,7 +51,7 @@ function retryDelayMs(attempt: number): number {
 }
 
 /** Returns the credentials of the first URL, for the nodes that the cluster itself names. */
-function credentialsOf({ urls: [first] }: RedisAddress) {
+function credentialsFor({ urls: [first] }: RedisAddress) {
   const { protocol, username, password } = new URL(first)
   return {
     ...(username === '' ? {} : { username: decodeURIComponent(username) }),

@@ -117,7 +117,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     transaction(steps) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
-        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        const query = createQuery(client, REPORT_TIMEOUT_MS)
         for (const { sql, parameters } of steps) await query(sql, parameters)
       })
     },
@@ -132,7 +132,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     locked(tables, work) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
-        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        const query = createQuery(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
         return takeSteps(query, work())
@@ -146,7 +146,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
         if (rowCount === 0) await client.query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`)
         await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
-        return migrate(queryOf(client), async (sql) => {
+        return migrate(createQuery(client), async (sql) => {
           await client.query(sql)
         })
       })
@@ -165,7 +165,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
  * @throws InvalidSettingError naming the encoding and the remedy
  */
 async function checkEncoding(client: pg.ClientBase): Promise<void> {
-  const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+  const query = createQuery(client, STATEMENT_TIMEOUT_MS)
   const [row] = await query<{ name: string; encoding: string }>(
     "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
   )
@@ -176,7 +176,7 @@ async function checkEncoding(client: pg.ClientBase): Promise<void> {
 }
 
 /** @param timeoutMs 0 for no time limit */
-function queryOf(client: pg.ClientBase, timeoutMs = 0): Query {
+function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
   return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
     const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
     return rows<Row>(await client.query(statement))
@@ -200,7 +200,7 @@ async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) =>
 /** Runs `work` in a transaction. A failure closes the connection, which rolls back without waiting if it hangs. */
 function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   return withConnection(pool, async (client) => {
-    const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+    const query = createQuery(client, STATEMENT_TIMEOUT_MS)
     await query(begin)
     const result = await work(client)
     await query('COMMIT')

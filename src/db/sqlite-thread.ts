@@ -54,7 +54,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     waiting.delete(answered.id)
     if (waiting.size === 0) worker.unref()
     if ('answer' in answered) asked?.resolve(answered.answer)
-    else asked?.reject(errorOf(answered.message, answered.code))
+    else asked?.reject(toError(answered.message, answered.code))
   })
 
   function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number> {
@@ -117,6 +117,6 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
   }
 }
 
-function errorOf(message: string, code: string | null): Error {
+function toError(message: string, code: string | null): Error {
   return code === null ? new Error(message) : createSqliteError(message, code)
 }

@@ -21,8 +21,8 @@ export function storable(text: string, maxLength: number): string {
  * different texts never have the same form.
  */
 export function boundedText(text: string, maxLength: number): string {
-  const looksHashed = text.charAt(text.length - HASH_LENGTH) === '#'
-  if (!looksHashed && storable(text, maxLength) === text) return text
+  const resemblesHash = text.charAt(text.length - HASH_LENGTH) === '#'
+  if (!resemblesHash && storable(text, maxLength) === text) return text
   // UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
   const hash = createHash('sha256').update(text, 'utf16le').digest('hex')
   return `${storable(text, maxLength - HASH_LENGTH)}#${hash}`

@@ -35,7 +35,7 @@ const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
 export async function checkDocument(document: unknown): Promise<CheckedDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
-  const given = fieldsOf(document)
+  const given = toFields(document)
   if (given === undefined) throw new RuleDocumentError({ document: 'must be an object' })
   // The meaning of another version is unknown.
   if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
@@ -100,7 +100,7 @@ function checkEntry<Table extends FieldTable, Identity extends keyof Table & str
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
-  const given = fieldsOf(value)
+  const given = toFields(value)
   if (given === undefined) {
     complain(place, 'must be an object')
     return undefined
@@ -120,7 +120,7 @@ function checkEntry<Table extends FieldTable, Identity extends keyof Table & str
 }
 
 /** Returns the fields of a plain object, without those that are `undefined`. */
-function fieldsOf(value: unknown): Values | undefined {
+function toFields(value: unknown): Values | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined))
 }

@@ -86,10 +86,10 @@ export async function importRules(
     return comparisons
   }
 
-  if (dryRun) return resultOf(await database.report((query) => takeSteps(query, compare())), expired, false)
+  if (dryRun) return toResult(await database.report((query) => takeSteps(query, compare())), expired, false)
   const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
   if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
-  return resultOf(compared, expired, true)
+  return toResult(compared, expired, true)
 }
 
 interface Comparisons {
@@ -111,6 +111,6 @@ function changesAnything({ difference, written }: Comparisons['rules'] | Compari
   return written.length + difference.deleted.length > 0
 }
 
-function resultOf({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
+function toResult({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
   return { rules: rules.difference, overrides: overrides.difference, expired, applied }
 }

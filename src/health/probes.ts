@@ -108,21 +108,21 @@ export function scheduleProbe(leases: JobLeases, clock: Clock, names?: readonly 
     const nowMs = clock.now()
     const records = (await leases.records()).filter(({ name }) => names?.includes(name) ?? true)
     const isOld = ({ startedMs }: JobRecord) => names === undefined && nowMs - startedMs > OLD_FAILURE_MS
-    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureOf(record, nowMs) ?? [])))
+    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureFor(record, nowMs) ?? [])))
     if (failed.length > 0) throw new Error(failed.join('; '))
-    return records.map((record) => stateOf(record, nowMs)).join('; ') || 'nothing was due yet'
+    return records.map((record) => stateFor(record, nowMs)).join('; ') || 'nothing was due yet'
   }
 }
 
-function failureOf({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
+function failureFor({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
   if (error !== null) return `${name} failed: ${error}`
   return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
 }
 
-function stateOf(record: JobRecord, nowMs: number): string {
+function stateFor(record: JobRecord, nowMs: number): string {
   const { name, startedMs, finishedMs } = record
   const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
-  const failure = failureOf(record, nowMs)
+  const failure = failureFor(record, nowMs)
   if (failure !== undefined) return `${failure} (${seconds(startedMs)} s ago, and did not run since)`
   return finishedMs === null
     ? `${name} began ${seconds(startedMs)} s ago`

@@ -75,13 +75,13 @@ export async function listChanges(
   if (name?.includes('\0')) return []
   const table = database.dialect.table('rate_limit_change')
   // A rule that was renamed keeps its history.
-  const ofName = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
+  const nameCondition = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
     WHERE named.name = $2 AND named.entity = recorded.entity AND named.row_id = recorded.row_id)`
-  const rows = await readChanges(database, name === undefined ? '' : ofName, [
+  const rows = await readChanges(database, name === undefined ? '' : nameCondition, [
     limit,
     ...(name === undefined ? [] : [name]),
   ])
-  return rows.map(changeOf)
+  return rows.map(toChange)
 }
 
 /**
@@ -96,21 +96,21 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
     ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
     : []
   if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
-  const change = changeOf(row)
+  const change = toChange(row)
   const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
   const { before, after } = change
   if (after === null) {
     await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
     return
   }
-  const found = await identityOf(table, row.rowId, change.entity, after)
+  const found = await identityFor(table, row.rowId, change.entity, after)
   // One statement finds the written values and undoes them, so that no other write comes in between.
-  const where = { ...found, ...stored(change.entity, before === null ? after : changedOf(after, before)) } as never
+  const where = { ...found, ...stored(change.entity, before === null ? after : changedFields(after, before)) } as never
   const { count } =
     before === null
       ? await table.deleteMany({ where })
       : await unlessTaken(change, () =>
-          table.updateMany({ where, data: stored(change.entity, changedOf(before, after)) as never }),
+          table.updateMany({ where, data: stored(change.entity, changedFields(before, after)) as never }),
         )
   if (count === 0) {
     throw new RevertError(
@@ -133,7 +133,7 @@ async function unlessTaken<T>({ id, entity, name, before }: Change, write: () =>
 }
 
 /** Returns the row's id, or, when it was deleted and created again, its unique fields. */
-async function identityOf(
+async function identityFor(
   table: Table,
   rowId: number,
   entity: Change['entity'],
@@ -145,7 +145,7 @@ async function identityOf(
 }
 
 /** Returns the fields of a state that differ in the other one. */
-function changedOf(state: ChangedFields, other: ChangedFields): ChangedFields {
+function changedFields(state: ChangedFields, other: ChangedFields): ChangedFields {
   return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
 }
 
@@ -172,7 +172,7 @@ function readChanges(database: Database, where: string, parameters: (string | nu
   )
 }
 
-function changeOf({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
+function toChange({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
   return {
     ...row,
     changedAt: new Date(changedAt),

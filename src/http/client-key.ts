@@ -70,12 +70,12 @@ export function inScope(scope: string, { name, counter, client, byAddress }: Cli
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */
 export function countersOfKey(name: string): string[] {
-  const ofFunction = `key:${bounded(name)}`
+  const functionCounter = `key:${bounded(name)}`
   const [, ruleName, client = ''] = /^rule:([^:]+):(.*)$/s.exec(name) ?? []
-  if (ruleName === undefined) return [clientCounter(name), ofFunction]
+  if (ruleName === undefined) return [clientCounter(name), functionCounter]
   // A header's value may equal an address or a user.
   const counters = new Set([client, clientCounter(client), `header:${bounded(client)}`])
-  return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), ofFunction]
+  return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), functionCounter]
 }
 
 function clientCounter(name: string): string {

@@ -28,7 +28,7 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
     return () => checked
   }
   const guarded = guard((request: FastifyRequest) => checkAnswer(setting, cost(request)), setting, log)
-  return function costOf(request) {
+  return function costFor(request) {
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
   }

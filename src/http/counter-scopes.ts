@@ -40,10 +40,10 @@ export class CounterScopes {
 
   /** Returns all counters of a client, by its key in the log; also the counter with that name. */
   countersOf(key: string): readonly string[] {
-    const ofRoutes = [...this.#limitNames].flatMap((name) =>
+    const routeScopes = [...this.#limitNames].flatMap((name) =>
       [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
-    const scopes = [...this.#prefixes, ...this.#periods, ...ofRoutes]
+    const scopes = [...this.#prefixes, ...this.#periods, ...routeScopes]
     const counters = countersOfKey(key).flatMap((counter) => [counter, ...scopes.map((scope) => `${scope}|${counter}`)])
     return [...new Set([key, ...counters])]
   }
@@ -71,14 +71,14 @@ export function overrideScope(id: number): string {
 
 /** Returns the counters of overrides for a client, by its key in the log. */
 export function countersOfOverrides(overrides: OverrideSet, key: string): string[] {
-  const client = clientOf(key)
+  const client = toClient(key)
   if (client === undefined) return []
   return overrides
     .ratesOf(client)
     .flatMap(({ id }) => countersOfKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
 }
 
-function clientOf(key: string): ReturnType<typeof parseOverrideClient> | undefined {
+function toClient(key: string): ReturnType<typeof parseOverrideClient> | undefined {
   try {
     return parseOverrideClient(key)
   } catch {

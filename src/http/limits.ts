@@ -52,7 +52,7 @@ const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_
 
 /** Creates a limit that refuses every request. */
 function createDenial(policyName: string): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: keyOfAddress }, true)
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: toAddressKey }, true)
 }
 
 /** The limit of addresses on the deny list. */
@@ -77,13 +77,13 @@ export interface KeyOptions {
   readonly users: LateUserWarning
 }
 
-function keyOfAddress({ address }: Countable): ClientKey {
+function toAddressKey({ address }: Countable): ClientKey {
   return address.clientKey
 }
 
 /** Creates the key function of a kind of rules or `middleware.key`. Without a user or header it uses the address. */
 export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions): KeyOf {
-  if (client.kind === 'ip') return keyOfAddress
+  if (client.kind === 'ip') return toAddressKey
   if (client.kind === 'user') {
     return ({ request, address, user }) => {
       const id = userText(user)
@@ -151,32 +151,32 @@ export interface StaticLimitOptions {
 export function createStaticLimits(options: StaticLimitOptions) {
   const { defaultRate, setting, policyName, algorithm, block, keyOf, scopes } = options
 
-  function limitOf(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
+  function toLimit(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
     return createLimit(name, { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey })
   }
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
       ([prefix, rate]) =>
-        [prefix, limitOf(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
+        [prefix, toLimit(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
     ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
-    const fallback = limitOf(policyName, parseRate(defaultRate), keyOf)
+    const fallback = toLimit(policyName, parseRate(defaultRate), keyOf)
     return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
-  const rateOf = guard(defaultRate, setting, options.log)
-  const limitOfRate = remember((text: string) => {
+  const rateFor = guard(defaultRate, setting, options.log)
+  const limitForRate = remember((text: string) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would reset it each time.
-    return limitOf(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
+    return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
   })
-  const limitOfAnswer = guard(limitOfRate, setting, options.log)
+  const limitForAnswer = guard(limitForRate, setting, options.log)
   return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
     prefixes.find(path) ??
-    after(rateOf(request), (rate) =>
-      after(rate ? limitOfAnswer(rate) : undefined, (limit) => limit ?? limitOfRate(DEFAULT_RATE)),
+    after(rateFor(request), (rate) =>
+      after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
     )
 }
 

@@ -17,7 +17,7 @@ export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLo
   const guarded = guard(
     (request: FastifyRequest): UserId | PromiseLike<UserId> => {
       const user = asked(request)
-      return isThenable(user) ? user.then(idOf) : idOf(user)
+      return isThenable(user) ? user.then(toUserId) : toUserId(user)
     },
     'user',
     log,
@@ -51,7 +51,7 @@ export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBa
   function hasUser(request: FastifyRequest): boolean {
     try {
       const user = asked(request)
-      if (!isThenable(user)) return idOf(user) !== null
+      if (!isThenable(user)) return toUserId(user) !== null
       // It may be a query, which must not run twice for every request.
       stop()
       Promise.resolve(user).catch(() => undefined)
@@ -84,7 +84,7 @@ function decoratedUser(request: FastifyRequest): unknown {
   return 'user' in request ? request.user : null
 }
 
-function idOf(user: unknown): UserId {
+function toUserId(user: unknown): UserId {
   const id = typeof user === 'object' && user !== null && 'id' in user ? user.id : null
   if (typeof id === 'number') return Number.isFinite(id) ? id : null
   return typeof id === 'string' || typeof id === 'bigint' ? id : null

@@ -57,9 +57,9 @@ export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
   { keyOf, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
 ) {
-  const scopeOf = createRouteScope(name)
-  function keyOfRoute(checked: Countable): ReturnType<KeyOf> {
-    return after(keyOf(checked), (client) => inScope(scopeOf(checked.request), client))
+  const routeScopeFor = createRouteScope(name)
+  function routeKeyFor(checked: Countable): ReturnType<KeyOf> {
+    return after(keyOf(checked), (client) => inScope(routeScopeFor(checked.request), client))
   }
   scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
@@ -71,16 +71,16 @@ export function createRouteLimit(
     policyName: name || 'route',
     algorithm,
     block,
-    keyOf: keyOfRoute,
+    keyOf: routeKeyFor,
     scopes,
     router,
     log,
   })
-  const costOf = createCost('limit.cost', cost, log)
+  const costFor = createCost('limit.cost', cost, log)
   return createOnRequest({
     ...dependencies,
     path: () => '/',
-    cost: costOf,
+    cost: costFor,
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => DENIED_LIMIT,
     limit,
@@ -91,7 +91,7 @@ export function createRouteLimit(
 /** Creates the function that returns the scope of a request's route, computed once per route. */
 function createRouteScope(name: string) {
   const scopes = new WeakMap<object, string>()
-  return function scopeOf({ routeOptions: { config, method, url } }: FastifyRequest): string {
+  return function routeScopeFor({ routeOptions: { config, method, url } }: FastifyRequest): string {
     let scope = scopes.get(config)
     if (scope === undefined) {
       scope = routeScope(name, { method, url })

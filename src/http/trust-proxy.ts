@@ -9,7 +9,7 @@ const IGNORES_A_NUMBER = [5, 12, 1] as const
  */
 export function warnOfTrustedHops(app: FastifyInstance): void {
   if (!isBefore(app.version, IGNORES_A_NUMBER)) return
-  const trusted = trustProxyOf(app)
+  const trusted = trustProxyFor(app)
   if (typeof trusted !== 'number') return
   app.log.warn(
     `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${trusted} hop(s), from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
@@ -23,7 +23,7 @@ function isBefore(version: string, than: readonly number[]): boolean {
 }
 
 /** Reads the option, which `initialConfig` lacks; releases that trust a number keep all options under this symbol. */
-function trustProxyOf(app: FastifyInstance): unknown {
+function trustProxyFor(app: FastifyInstance): unknown {
   for (let instance: object = app; instance !== Object.prototype; instance = Object.getPrototypeOf(instance)) {
     const key = Object.getOwnPropertySymbols(instance).find(({ description }) => description === 'fastify.options')
     if (key !== undefined) return Object(Reflect.get(instance, key)).trustProxy
