@@ -46,7 +46,7 @@ export class AlertMemory {
       ...evaluation,
       settle: (isSent) => {
         const sentMs = clock.now()
-        // By then the cool-down is over, and so is the window in which the key was blocked.
+        // After the cool-down, and after the window in which the key was blocked.
         const expiresMs = sentMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
         const moments = { nowMs: sentMs, expiresMs }
         return this.#locked(() =>

@@ -40,7 +40,7 @@ export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
 
 async function readTemplates(): Promise<{ text: Render; html: Render }> {
   const { default: Handlebars } = await import('handlebars')
-  // An instance of its own: the helpers of a host must not reach the mails.
+  // A separate instance, so that the helpers of a host do not affect the mails.
   const handlebars = Handlebars.create()
   const read = (name: string) => readFile(packagePath('templates', name), 'utf8')
   const [text, html] = await Promise.all([read('alert.txt.hbs'), read('alert.html.hbs')])

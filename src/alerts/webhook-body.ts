@@ -28,7 +28,7 @@ export function bodyOf(message: AlertMessage, format: WebhookFormat, routingKey 
 
 /** Returns the documented JSON, cut from the end until it is small enough. `resolved` is present where a key is. */
 function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): string {
-  // Room for everything but the two lists.
+  // Leaves room for everything except the two lists.
   let left = MAX_JSON_BYTES - 200
   function fitting<Entry>(entries: readonly Entry[]): readonly Entry[] {
     const end = entries.findIndex((entry) => {

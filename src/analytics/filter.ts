@@ -39,7 +39,7 @@ export function inRange(
 export function filtered({ rule, path, method, key }: ReportFilter, parameters: Parameters): string {
   const conditions: string[] = []
   if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
-  // By whole characters, as both databases count them.
+  // Counts whole characters, as both databases do.
   if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
   if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
   if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)

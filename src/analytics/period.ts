@@ -12,7 +12,7 @@ export interface Period {
 
 /** Whole hours or days since the epoch; the end is exclusive. */
 export interface BucketRange {
-  /** In minutes, as the rollups have it. */
+  /** In minutes, as in the rollups. */
   readonly span: 60 | 1440
   readonly from: number
   readonly to: number
@@ -28,7 +28,7 @@ export interface Edge extends Period {
 export interface PeriodParts {
   readonly buckets: readonly BucketRange[]
   readonly edges: readonly Edge[]
-  /** The whole hours, of which the events above the watermark are read. */
+  /** The whole hours, whose events above the watermark are read. */
   readonly hours: HourRange
   /** Hours among them whose other events are read too. */
   readonly dirty: readonly Period[]

@@ -51,9 +51,9 @@ declare module 'fastify' {
   }
 }
 
-/** How long closing waits for the last events, in milliseconds. */
+/** The longest wait for the last events at closing, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
-/** How long starting waits for the rules, in milliseconds: thousands are read before the first request. */
+/** The longest wait for the rules at start, in milliseconds: enough for thousands of them. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */

@@ -5,7 +5,7 @@ import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
 import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
 
-/** How long starting waits for a database server, in milliseconds. */
+/** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
 
 /**

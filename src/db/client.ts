@@ -8,7 +8,7 @@ import { sqlitePath } from './sqlite.js'
 /** The fields of a row's last writer, which only the triggers read; the history shows it. */
 const omit = { rateLimitRule: { changedBy: true }, rateLimitOverride: { changedBy: true } } as const
 
-/** How long a query of the host may block the event loop while another process writes, in milliseconds. */
+/** The longest block of the event loop by a host's query that waits for another writer, in milliseconds. */
 const SQLITE_BUSY_TIMEOUT_MS = 500
 
 /**

@@ -12,14 +12,14 @@ export const CONNECT_TIMEOUT_MS = 5_000
 const STATEMENT_TIMEOUT_MS = 5_000
 /** The time limit of a report's statement, which may read a long log. */
 const REPORT_TIMEOUT_MS = 60_000
-/** How long to wait for other transactions that wrote to a table before locking it fails. */
+/** The longest wait for other transactions that wrote to a table, before locking it fails. */
 const LOCK_TIMEOUT_MS = 10_000
 /** Begins a report. Compiling a query, or starting workers for it, takes longer than most queries of a report. */
 const BEGIN_REPORT =
   'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
 /** Begins a transaction that sees the writes it waited for, whatever isolation the role has by default. */
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
-/** How long inserts may wait while settled ids are determined. */
+/** The longest wait of inserts while settled ids are determined. */
 const SETTLE_TIMEOUT_MS = 20
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'

@@ -85,7 +85,7 @@ export class RedisConnection {
     return client
   }
 
-  /** Resolves when Redis can be reached, or need not be reached any more. */
+  /** Resolves when Redis is reachable, or the connection is closed. */
   async ready(): Promise<void> {
     try {
       await this.client()

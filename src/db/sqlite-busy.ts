@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
 
-/** How long SQLite itself waits for another writer, in milliseconds; short, since it blocks the event loop. */
+/** SQLite's own wait for another writer, in milliseconds; short, since it blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 5
-/** How long a statement is then retried, without blocking, before it fails, in milliseconds. */
+/** The time for which a statement is then retried without blocking, before it fails, in milliseconds. */
 const BUSY_RETRY_MS = 5_000
 
 /** Retries, between other work of the event loop, while another writer holds the file. */

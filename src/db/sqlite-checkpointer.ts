@@ -16,7 +16,7 @@ interface Checkpoint {
   readonly checkpointed: number
 }
 
-/** How long the last part waits for the writer, and the writer for it, in milliseconds. */
+/** The longest wait of the last part for the writer, and of the writer for it, in milliseconds. */
 const PATIENCE_MS = 10
 
 const port = parentPort

@@ -5,7 +5,7 @@ import type { Answered, Asked, Statement, ThreadOptions, Transaction } from './s
 import { startWorker } from './worker.js'
 
 /**
- * How long a thread may take to close its connection, which copies the write-ahead log into the file, in milliseconds.
+ * The longest wait for a thread that closes its connection, which copies the write-ahead log into the file, in ms.
  * An unresponsive (network) disk must not keep the server from closing: the log keeps what was written.
  */
 export const CLOSE_TIMEOUT_MS = 5_000

@@ -7,7 +7,7 @@ import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
 
 export interface ThreadOptions {
   readonly path: string
-  /** The thread writes nothing, and leaves the write-ahead log alone. */
+  /** Whether the thread only reads: it then does not copy the write-ahead log. */
   readonly onlyReads: boolean
 }
 

@@ -14,10 +14,10 @@ export interface RateLimitEvent {
   readonly allowed: boolean
   readonly count: number
   readonly limit: number
-  /** The socket's peer; null when it is no IP address. */
+  /** The socket's peer; null when it is not an IP address. */
   readonly ipAddress: string | null
   readonly userId: number | null
-  /** The address the limit was counted by; null when it was counted by something else. */
+  /** The address that the limit was counted by; null when it was not counted by address. */
   readonly clientIp: string | null
   /** The counted client, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
   readonly client: string

@@ -14,7 +14,7 @@ export interface HealthCheck {
 }
 
 export interface Health {
-  /** Whether nothing fails. */
+  /** Whether no check fails. */
   readonly ok: boolean
   /** Whether the parts that requests need work: the database, Redis and the rules, as far as they are used. */
   readonly ready: boolean

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError, messageOf } from '../errors.js'
 import { guard, isThenable } from './guard.js'
 
-/** How much of a limit a request uses: an integer, 1 to 2147483647, or a function that returns one. */
+/** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
 export type Cost = number | ((request: FastifyRequest) => number)
 
 const MAX_COST = 2_147_483_647

@@ -26,7 +26,7 @@ export interface Limit {
   /** The name and the policy, as the draft's header fields spell them. */
   readonly quotedName: string
   readonly policyField: string
-  /** Refuses every request, without a counter. */
+  /** Whether it refuses every request, without a counter. */
   readonly isDenial: boolean
   clientKey(checked: Countable): ClientKey | Promise<ClientKey>
 }

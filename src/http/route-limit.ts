@@ -22,13 +22,13 @@ import type { RouterOptions } from './request-path.js'
 export interface RouteLimitOptions {
   /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
   readonly rate: string | RateFunction
-  /** How clients are identified: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
+  /** The identity of clients: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
-  /** How much of the limit a request uses, or a function of the request that returns it; 1 unless given. */
+  /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
   readonly cost?: Cost | undefined
   /** Distinguishes several limits of one route; clients see it in the draft's header fields. */
   readonly name?: string | undefined
