@@ -5,7 +5,7 @@ const IGNORES_A_NUMBER = [5, 12, 1] as const
 
 /**
  * Warns of a `trustProxy` that is a number, where Fastify still trusts that many hops: a client that reaches the
- * server directly then chooses the address that counts it.
+ * server directly then chooses the address by which it is counted.
  */
 export function warnOfTrustedHops(app: FastifyInstance): void {
   if (!isBefore(app.version, IGNORES_A_NUMBER)) return
