@@ -6,7 +6,7 @@ import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
 
 export interface ClientOptions {
-  /** `file:./ratelimit.db` (SQLite, created and migrated by itself) or `postgresql://…`. */
+  /** `file:./ratelimit.db` (SQLite, created and migrated automatically) or `postgresql://…`. */
   readonly database?: string | undefined
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
@@ -16,23 +16,23 @@ export interface ClientOptions {
 }
 
 /**
- * A Prisma client for this package's tables, with what belongs to them: rules are validated before they are written,
- * ids and counts are numbers on both databases, and `rateLimitEvent.cleanupOld()` prunes the log.
+ * Creates a Prisma client for this package's tables: it validates rules before they are written, ids and counts are
+ * numbers on both databases, and `rateLimitEvent.cleanupOld()` prunes the log.
  *
- * It opens the database with the first query. `$disconnect()` closes it.
+ * The first query opens the database. `$disconnect()` closes it.
  */
 export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
   const database = new Database(url, schema, threads)
   return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
 }
 
-/** Where `migrate` finds the tables. */
+/** The database and schema that `migrate` works on. */
 export type MigrateOptions = Pick<ClientOptions, 'database' | 'schema'>
 
 /**
- * Brings a database to today's schema. It can be repeated, and be run by several processes at once.
+ * Brings a database to the current schema. It can be repeated, and several processes can run it at once.
  *
- * @returns the names of the migrations that were applied now
+ * @returns the names of the migrations that it applied
  */
 export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
   const database = new Database(url, schema)
@@ -46,7 +46,7 @@ export async function migrate({ database: url, schema }: MigrateOptions = {}): P
 /** The Prisma client that `createRateLimitClient` makes. */
 export type RateLimitClient = ReturnType<typeof createRateLimitClient>
 
-/** The database behind a URL, or behind a client, and a client for it. */
+/** Opens the database of a URL, or of a client, and returns it with a client. */
 export function openDatabase(
   option: string | object | undefined,
   schema: string | undefined,
@@ -62,7 +62,7 @@ export function openDatabase(
 export interface OpenDatabase {
   readonly database: Database
   readonly client: RateLimitClient
-  /** Closes what was opened here; a client that was handed in stays open. */
+  /** Closes a database that was opened here; a client that was passed in stays open. */
   close(): Promise<void>
 }
 
@@ -98,13 +98,13 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
     model: {
       rateLimitEvent: {
-        /** Deletes events older than `olderThanDays` (30), `batchSize` (1000) at a time, and answers how many. */
+        /** Deletes events older than `olderThanDays` (30), `batchSize` (1000) at a time, and returns their number. */
         cleanupOld: (options?: RetentionOptions) => cleanupOldEvents(database, clock, options),
       },
     },
     client: {
       async $connect() {
-        // The file is created and migrated on this package's own connection, also when Prisma's is opened first.
+        // This package's own connection creates and migrates the file, even when Prisma's is opened first.
         await database.ready()
         await generated.$connect()
       },
@@ -115,7 +115,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
   })
 
-  // What an interactive transaction wrote is in force after its commit.
+  // The writes of an interactive transaction are in force after its commit.
   async function transaction(...parameters: unknown[]): Promise<unknown> {
     await database.ready()
     const writesBefore = ruleWrites

@@ -1,12 +1,12 @@
 import createError, { type FastifyErrorConstructor } from '@fastify/error'
 
-// The types are written out, since what TypeScript would infer names a namespace that bundlers' resolution lacks.
+// Explicit types, since those that TypeScript infers name a namespace that bundlers' resolution lacks.
 export type MessageErrorConstructor = FastifyErrorConstructor<
   { code: string },
   [message: string, options?: { cause: unknown }]
 >
 
-/** A setting that is wrong, unknown or half-configured. The message names the setting, its value and the remedy. */
+/** A setting that is invalid, unknown or incomplete. The message names the setting, its value and the remedy. */
 export const InvalidSettingError: MessageErrorConstructor = createError(
   'FST_RATE_LIMIT_INVALID_SETTING',
   '%s',
@@ -22,28 +22,28 @@ export const InvalidRateError: MessageErrorConstructor = createError(
   TypeError,
 )
 
-/** A table this package needs is not there: its migrations have not been applied. */
+/** A missing table of this package: its migrations have not been applied. */
 export const MissingTableError: MessageErrorConstructor = createError('FST_RATE_LIMIT_MISSING_TABLE', '%s', 503)
 
-/** One message per wrong field, `{ rate: "…" }`. */
+/** One message per invalid field, `{ rate: "…" }`. */
 export type FieldErrors = Readonly<Record<string, string>>
 
 const InvalidRuleError: MessageErrorConstructor = createError('FST_RATE_LIMIT_INVALID_RULE', '%s', 400)
 
-/** What is wrong with one of several rows that were to be written. */
+/** The errors of one of several rows to be written. */
 export interface WrongRow {
-  /** Its place among them, from 0. */
+  /** Its index among them, from 0. */
   readonly index: number
   /** The rule's name, or the override's client. */
   readonly name: string
   readonly errors: FieldErrors
 }
 
-/** A rule or an override that would be wrong in the table. Nothing was written. */
+/** An invalid rule or override. Nothing was written. */
 export class RuleValidationError extends InvalidRuleError {
-  /** One message for every wrong field, of whichever row. */
+  /** One message for every invalid field, of any row. */
   readonly errors: FieldErrors
-  /** Where several rows were to be written: those that are wrong, or would stay so. */
+  /** The rows, of several to be written, that are invalid or would stay invalid. */
   readonly rows: readonly WrongRow[]
 
   constructor(errors: FieldErrors, rows: readonly WrongRow[] = [], entity: 'rule' | 'override' = 'rule') {
@@ -53,17 +53,17 @@ export class RuleValidationError extends InvalidRuleError {
     ]
     super(`Invalid ${entity}: ${parts.join('; ')}`)
     this.rows = rows
-    // The first row that has an error in a field speaks for it.
+    // The first row with an error in a field provides its message.
     this.errors = Object.assign({}, ...rows.map((row) => row.errors).reverse(), errors)
   }
 }
 
 const InvalidDocumentError: MessageErrorConstructor = createError('FST_RATE_LIMIT_INVALID_DOCUMENT', '%s', 400)
 
-/** How many of its complaints the message of a document repeats. */
+/** The number of a document's errors that the message repeats. */
 const SHOWN_ERRORS = 10
 
-/** A file of rules that cannot be imported. `errors` holds one message for every wrong place, `{ "rules[3].rate": "…" }`. */
+/** A document that cannot be imported. `errors` has one message per invalid place, `{ "rules[3].rate": "…" }`. */
 export class RuleDocumentError extends InvalidDocumentError {
   readonly errors: FieldErrors
 
@@ -81,20 +81,20 @@ function listed(errors: FieldErrors): string {
     .join('; ')
 }
 
-/** A change of a rule or an override that cannot be reverted, since it is not there, or was changed again. */
+/** A change of a rule or an override that cannot be reverted, since it is missing, or was changed again. */
 export const RevertError: MessageErrorConstructor = createError('FST_RATE_LIMIT_REVERT', '%s', 409)
 
-/** The code of an error that has one, as those of Node, databases and Prisma do. */
+/** Returns the code of an error that has one, as those of Node, databases and Prisma do. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 /**
- * A package that a host installs itself, and that is not there, or is there and fails to import.
+ * Creates the error for a package that the host has to install, and that is missing or fails to import.
  *
- * @param user what needs the package
- * @param install the packages that `npm install` is given
- * @param since the oldest release that will do
+ * @param user the feature that needs the package
+ * @param install the packages to install with `npm install`
+ * @param since the oldest supported release
  */
 export function unloadablePeer(
   { user, name, install = name, since }: { user: string; name: string; install?: string; since?: string },
@@ -108,12 +108,12 @@ export function unloadablePeer(
   return new InvalidSettingError(`${user} ${problem}`, { cause: error })
 }
 
-/** What went wrong, in one line. Some errors of the network have nothing but a code. */
+/** Returns an error's message in one line. Some network errors have only a code. */
 export function lineOf(error: unknown): string {
   return (messageOf(error) || codeOf(error) || 'unknown error').replace(/\s+/g, ' ').trim()
 }
 
-/** The message of anything that was thrown. */
+/** Returns the message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -4,14 +4,14 @@ import type { EventLogStats } from './events/event-log.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { Clock } from './time/clock.js'
 
-/** What this process does, so that the pages can say what there is to switch on. */
+/** The features that are on in this process, so that the pages can name those that are off. */
 export interface Switches {
   readonly enabled: boolean
   readonly logEvents: boolean | 'blocked'
   readonly useDynamicRules: boolean
 }
 
-/** Where the staff routes are mounted, as browsers ask for them: each links to the other. */
+/** The paths of the staff routes, as browsers request them: each links to the other. */
 export interface Places {
   /** Each ends with a slash. */
   readonly dashboards: string[]
@@ -19,7 +19,7 @@ export interface Places {
   readonly panels: string[]
 }
 
-/** Of several mounts the one that lies closest to another one: below the most segments that they share. */
+/** Returns the mount that shares the most leading segments with another one. */
 export function nearestMount(mounts: readonly string[], own: string): string | undefined {
   const segments = own.split('/')
   const shared = (mount: string) => {
@@ -30,31 +30,31 @@ export function nearestMount(mounts: readonly string[], own: string): string | u
   return mounts.toSorted((one, other) => shared(other) - shared(one))[0]
 }
 
-/** What the staff routes need of the plugin they belong to. */
+/** The parts of the plugin that the staff routes need. */
 export interface Internals {
   readonly database: Database
-  /** Counts what strangers do on the staff pages: in the store, and in memory while that fails. */
+  /** Counts requests without sign-in on the staff pages: in the store, and in memory while that fails. */
   readonly staffLimiter: Limiter
   readonly clock: Clock
   readonly switches: Switches
   readonly places: Places
-  /** How the event log of this process does. */
+  /** Returns the state of this process's event log. */
   eventStats(): EventLogStats
-  /** Whether a rule, or the limit where no rule matched, tells clients apart by user. Of a rule that is not in force it does not. */
+  /** Returns whether a rule, or the limit without a rule, counts by user; false for a rule that is not in force. */
   countsByUser(ruleName: string | undefined): boolean
-  /** The client's address as limits count it: IPv6 by its network. */
+  /** Returns the client's address as limits count it: IPv6 by its network. */
   clientAddress(request: FastifyRequest): string
 }
 
 const internals = new WeakMap<object, Internals>()
 
-/** @param decoration what the app is decorated with as `smartRateLimit` */
+/** @param decoration the app's decoration `smartRateLimit` */
 export function attachInternals(decoration: object, its: Internals): void {
   internals.set(decoration, its)
 }
 
 /**
- * @param plugin who asks
+ * @param plugin the plugin that asks
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function internalsOf(app: FastifyInstance, plugin = 'dashboardPlugin'): Internals {

@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Only this package has it. */
+/** A file that only this package has. */
 const MARK = 'rules.schema.json'
 
-/** The folder of this package's `package.json`: the sources and the built files lie at different depths below it. */
+/** Finds the folder of this package's `package.json`: sources and built files are at different depths below it. */
 function findPackageRoot(): string | undefined {
-  // In a bundle of CommonJS there is no URL.
+  // A CommonJS bundle has no URL.
   let folder = typeof import.meta.url === 'string' ? dirname(fileURLToPath(import.meta.url)) : '.'
   while (!existsSync(join(folder, MARK))) {
     if (folder === dirname(folder)) return undefined
@@ -21,7 +21,7 @@ const found = findPackageRoot()
 export const PACKAGE_ROOT = found ?? ''
 
 /**
- * The path of a file of this package.
+ * Returns the path of a file of this package.
  *
  * @throws Error when the code runs from a bundle, which has no such files
  */

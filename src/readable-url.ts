@@ -1,4 +1,4 @@
-/** A URL whose name and password can be decoded; undefined for any other text, such as one with a stray percent sign. */
+/** Returns a URL whose name and password can be decoded; undefined for other texts, such as a stray percent sign. */
 export function readableUrl(text: string): URL | undefined {
   try {
     const url = new URL(text)

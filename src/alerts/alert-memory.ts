@@ -5,10 +5,10 @@ import { type Clock, DAY_MS } from '../time/clock.js'
 import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
 import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
 
-/** What this run, and no other, tells a watch. */
+/** The part of an evaluation that this run alone sends to a watch. */
 export interface Claim extends Evaluation {
-  /** Keeps in mind that it was told; or lets the next run try again. */
-  settle(told: boolean): Promise<void>
+  /** Stores that the alert was sent, or releases the claim so that the next run tries again. */
+  settle(isSent: boolean): Promise<void>
 }
 
 export interface MemoryOptions extends Cooldown {
@@ -17,8 +17,8 @@ export interface MemoryOptions extends Cooldown {
 }
 
 /**
- * Remembers what was told when. Several processes may run alerts at once: each key is told by the run that claimed it. A
- * claim ends by itself, so that a process that dies keeps nobody quiet.
+ * Remembers which alerts were sent, and when. Several processes may run alerts at once: the run that claimed a key
+ * sends its alert. A claim expires, so a process that dies silences no key.
  */
 export class AlertMemory {
   readonly #options: MemoryOptions
@@ -44,13 +44,13 @@ export class AlertMemory {
 
     return {
       ...evaluation,
-      settle: (told) => {
-        const toldMs = clock.now()
-        // By then the cool-down is over, and so is the window in which the key was blocked.
-        const expiresMs = toldMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
-        const moments = { nowMs: toldMs, expiresMs }
+      settle: (isSent) => {
+        const sentMs = clock.now()
+        // After the cool-down, and after the window in which the key was blocked.
+        const expiresMs = sentMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
+        const moments = { nowMs: sentMs, expiresMs }
         return this.#locked(() =>
-          told ? settleClaim(dialect, claimant, evaluation.offenders, moments) : releaseClaim(dialect, claimant),
+          isSent ? settleClaim(dialect, claimant, evaluation.offenders, moments) : releaseClaim(dialect, claimant),
         )
       },
     }

@@ -25,27 +25,27 @@ import { keyOf } from './webhook-signature.js'
 export interface AlertSettingOptions {
   /** The least number of refusals that makes a client an offender to alert about: a whole number, 1 or more. */
   alertThreshold?: number | undefined
-  /** Who is told by email. Needs `defaultFromEmail`, and `smtpUrl` or `mailer`. */
+  /** The recipients of alerts by email. Needs `defaultFromEmail`, and `smtpUrl` or `mailer`. */
   alertEmails?: string[] | undefined
   /** An http or https URL that alerts are posted to. */
   alertWebhook?: string | undefined
-  /** Signs what is posted (Standard Webhooks): `whsec_` and base64; several while a receiver changes from one to the next. */
+  /** Signs posted alerts (Standard Webhooks): `whsec_` and base64; a list while a receiver rotates its secret. */
   alertWebhookSecret?: string | string[] | undefined
-  /** What the receiver understands: `json` (the default), `slack`, `teams`, `discord` or `pagerduty`. */
+  /** The format of the receiver: `json` (the default), `slack`, `teams`, `discord` or `pagerduty`. */
   alertWebhookFormat?: WebhookFormat | undefined
   /** The integration key of PagerDuty, for `alertWebhookFormat: 'pagerduty'`. */
   alertRoutingKey?: string | undefined
-  /** Seconds, 0 to 31536000, for which a key is not told again unless its count has doubled; 0, no such time, unless given. */
+  /** Seconds, 0 to 31536000, before a key is reported again unless its count doubles; 0 (no cool-down) unless given. */
   alertCooldown?: number | undefined
-  /** Whether it is told, once, when a key that was told fell below the threshold. Needs `alertCooldown`. */
+  /** Reports once that a reported key fell below the threshold. Needs `alertCooldown`. */
   alertResolved?: boolean | undefined
   /** The sender of alerts: `alerts@example.com`, or `Rate limits <alerts@example.com>`. */
   defaultFromEmail?: string | undefined
   /** The mail server: `smtps://user:password@mail.example.com`, or `smtp://…`. */
   smtpUrl?: string | undefined
-  /** A transport of nodemailer, or what has its `sendMail`; goes before `smtpUrl`, and stays open. */
+  /** A transport of nodemailer, or an object with its `sendMail`; takes precedence over `smtpUrl`, and stays open. */
   mailer?: Mailer | undefined
-  /** Refuses webhooks that lead to an address which is not one of the internet; `false` unless given. */
+  /** Refuses webhooks that lead to a non-public address; `false` unless given. */
   blockPrivateNetworks?: boolean | undefined
 }
 
@@ -145,10 +145,10 @@ export const ALERT_SETTINGS = {
   },
 } as const satisfies SettingTable<AlertSettingOptions>
 
-/** The settings of alerts, checked and with their defaults. */
+/** The settings of alerts, validated and with their defaults. */
 export type AlertSettings = ReturnType<typeof alertSettingsFrom>
 
-/** @throws InvalidSettingError for what is wrong, unknown, or cannot be without another setting */
+/** @throws InvalidSettingError for a setting that is invalid, unknown, or lacks another setting that it needs */
 export function resolveAlertSettings(options: AlertSettingOptions): AlertSettings {
   const called = (name: string) => name
   checkSettings(ALERT_SETTINGS, options, called)
@@ -156,8 +156,8 @@ export function resolveAlertSettings(options: AlertSettingOptions): AlertSetting
 }
 
 /**
- * @param called what a setting is called where it was given
- * @throws InvalidSettingError for what cannot be without another setting
+ * @param called returns the name of a setting where it was given
+ * @throws InvalidSettingError for a setting that lacks another one that it needs
  */
 export function alertSettingsFrom(
   settings: Resolved<AlertSettingOptions, typeof ALERT_SETTINGS>,

@@ -1,13 +1,13 @@
-/** The statements on the table of what was told. Each expects that nobody else writes to it meanwhile. */
+/** The statements on the table of sent alerts. Each expects that the caller has locked the table. */
 import { ask, type Dialect, type Steps } from '../db/dialect.js'
 import type { KnownAlert } from './evaluate.js'
 import type { Offender } from './offender.js'
 
 export const ALERT_TABLE = 'rate_limit_alert'
-/** Rows that one statement writes. */
+/** The most rows that one statement writes. */
 const SLICE = 500
 
-/** A run, and whom it tells of what. */
+/** A run and the watch that it reports to. */
 export interface Claimant {
   readonly watch: string
   readonly id: string
@@ -30,7 +30,7 @@ export function* readAlerts(dialect: Dialect, watch: string): Steps<KnownAlert[]
   )
 }
 
-/** @param untilMs the claim; a new row means nothing any more after `expiresMs` */
+/** @param untilMs the end of the claim; a new row expires at `expiresMs` */
 export function* claimKeys(
   dialect: Dialect,
   { watch, id }: Claimant,
@@ -38,7 +38,7 @@ export function* claimKeys(
   { untilMs, expiresMs }: { untilMs: number; expiresMs: number },
 ): Steps<void> {
   const { fromMs, jsonField, jsonRows } = dialect
-  for (const slice of slicesOf(keys)) {
+  for (const slice of toSlices(keys)) {
     yield* ask(
       `INSERT INTO ${dialect.table(ALERT_TABLE)} (watch, key, claim, claimed_until, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, $3, ${fromMs('$4')}, ${fromMs('$5')} FROM ${jsonRows()} WHERE true
@@ -48,7 +48,7 @@ export function* claimKeys(
   }
 }
 
-/** Keeps in mind that the offenders were told, and that the other keys which the run has claimed fell silent. */
+/** Stores that the offenders were reported, and that the other keys of the claim are resolved. */
 export function* settleClaim(
   dialect: Dialect,
   { watch, id }: Claimant,
@@ -57,7 +57,7 @@ export function* settleClaim(
 ): Steps<void> {
   const { fromMs, jsonField, jsonRows } = dialect
   const table = dialect.table(ALERT_TABLE)
-  for (const slice of slicesOf(offenders)) {
+  for (const slice of toSlices(offenders)) {
     yield* ask(
       `INSERT INTO ${table} AS known (watch, key, count, told_at, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, ${jsonField(1, 'bigint')}, ${fromMs('$3')}, ${fromMs('$4')}
@@ -82,7 +82,7 @@ export function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): Steps<
   )
 }
 
-function slicesOf<Entry>(entries: readonly Entry[]): Entry[][] {
+function toSlices<Entry>(entries: readonly Entry[]): Entry[][] {
   return Array.from({ length: Math.ceil(entries.length / SLICE) }, (_, place) =>
     entries.slice(place * SLICE, (place + 1) * SLICE),
   )

@@ -1,25 +1,25 @@
 import type { AlertMessage } from './message.js'
 
-/** What became of one message. */
+/** The outcome of sending one message. */
 export interface Delivery {
-  /** Whether anybody has it: then it is not sent again within the cool-down. */
+  /** Whether any recipient has the message: it is then not sent again within the cool-down. */
   readonly told: boolean
-  /** There was nothing to say in the channel's format, which is as good as told. */
+  /** The channel's format has no text for this message, which counts as delivered. */
   readonly isEmpty?: boolean
-  /** What did not work, without secrets such as a webhook's URL. */
+  /** The failure, without secrets such as a webhook's URL. */
   readonly error?: string
 }
 
-/** A way to tell people. */
+/** A way to notify people. */
 export interface AlertChannel {
   readonly name: 'email' | 'webhook'
-  /** Whom it tells, for the memory; of any length, and never shown. */
+  /** The recipients, for the memory; of any length, and never shown. */
   readonly target: string
-  /** Takes no longer than a time of its own. A rejection is a failure like one that is answered. */
+  /** Ends within a time limit of its own. A rejection counts like a delivery with an `error`. */
   send(message: AlertMessage): Promise<Delivery>
 }
 
-/** How long outside systems are waited for, in milliseconds. */
+/** Time limits for external systems, in milliseconds. */
 export interface AlertTimes {
   readonly webhookTimeoutMs: number
   readonly webhookRetryMs: number
@@ -28,8 +28,8 @@ export interface AlertTimes {
 
 export const ALERT_TIMES: AlertTimes = {
   webhookTimeoutMs: 5_000,
-  // A receiver that restarts is back by then, and a run is not held up.
+  // Long enough for a receiver that restarts, and short enough not to hold up a run.
   webhookRetryMs: 500,
-  // Mail servers keep strangers waiting on purpose.
+  // Mail servers delay unknown senders on purpose.
   emailTimeoutMs: 30_000,
 }

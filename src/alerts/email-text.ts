@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { packagePath } from '../package-root.js'
 import { type AlertMessage, listed, listedKeys, sentenceOf, titleOf } from './message.js'
 
-/** So many lines are read by somebody; whoever wants more looks at the report. */
+/** The most offenders that one mail lists; the report has the others. */
 const MAX_LINES = 100
 
 export interface EmailText {
@@ -15,7 +15,7 @@ type Render = (context: object) => string
 
 let templates: Promise<{ text: Render; html: Render }> | undefined
 
-/** The mail that tells a message. */
+/** Renders a message as a mail. */
 export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
   templates ??= readTemplates().catch((error: unknown) => {
     templates = undefined
@@ -40,7 +40,7 @@ export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
 
 async function readTemplates(): Promise<{ text: Render; html: Render }> {
   const { default: Handlebars } = await import('handlebars')
-  // An instance of its own: the helpers of a host must not reach the mails.
+  // A separate instance, so that the helpers of a host do not affect the mails.
   const handlebars = Handlebars.create()
   const read = (name: string) => readFile(packagePath('templates', name), 'utf8')
   const [text, html] = await Promise.all([read('alert.txt.hbs'), read('alert.html.hbs')])

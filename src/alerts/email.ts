@@ -10,21 +10,21 @@ export interface EmailOptions {
   /** `ops@example.com`, or with a name, `Rate limits <ops@example.com>`. */
   readonly from: string | undefined
   readonly smtpUrl: string | undefined
-  /** Goes before the URL; it stays open. */
+  /** Takes precedence over the URL; it stays open. */
   readonly mailer: Mailer | undefined
 }
 
-/** Sends one mail per run. Where there are several recipients, none of them sees the others. */
+/** Creates the channel that sends one mail per run. Recipients do not see each other. */
 export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
     const problem = problemOf(options)
     if (problem !== undefined) return { told: false, error: problem }
     try {
-      const mail = await mailOf(options, message)
+      const mail = await createMail(options, message)
       const sent = await withMailer(options, emailTimeoutMs, (mailer) =>
         inTime(mailer.sendMail(mail), emailTimeoutMs, 'the mail server'),
       )
-      return deliveryOf(sent, options.to)
+      return toDelivery(sent, options.to)
     } catch (error) {
       return { told: false, error: mailErrorOf(error) }
     }
@@ -32,7 +32,7 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
   return { name: 'email', target: [...options.to].sort().join(','), send }
 }
 
-/** What is missing or wrong, before any server is asked. */
+/** Returns what is missing or invalid, without asking a server; undefined when mail can be sent. */
 export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
   if (to.length === 0) return 'no recipient: give addresses such as ops@example.com'
   const wrong = to.find((address) => !MAIL_ADDRESS.test(address))
@@ -44,7 +44,7 @@ export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string |
   return undefined
 }
 
-async function mailOf({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
+async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
   const [first = '', ...others] = to
   return {
     ...(await emailTextOf(message)),
@@ -57,8 +57,8 @@ async function mailOf({ to, from = '' }: EmailOptions, message: AlertMessage): P
   }
 }
 
-/** A server may take a mail for some of the recipients. */
-function deliveryOf(sent: unknown, to: readonly string[]): Delivery {
+/** Reads a server's answer, which may accept a mail for some of the recipients only. */
+function toDelivery(sent: unknown, to: readonly string[]): Delivery {
   const rejected = typeof sent === 'object' && sent !== null && 'rejected' in sent ? sent.rejected : undefined
   if (!Array.isArray(rejected) || rejected.length === 0) return { told: true }
   return {

@@ -1,45 +1,45 @@
 import { MINUTE_MS } from '../time/clock.js'
 import type { Offender } from './offender.js'
 
-/** How long a run may take to tell: longer than any channel does. One that died is over by the next run of a scheduler. */
+/** The duration of a claim: longer than any channel takes, and over by the scheduler's next run if its process died. */
 export const CLAIM_MS = 2 * MINUTE_MS
 
-/** What is remembered of a key. Moments in milliseconds since the epoch. */
+/** The stored state of a key. Moments in milliseconds since the epoch. */
 export interface KnownAlert {
   readonly key: string
-  /** How often it was blocked when that was told. */
+  /** Its number of refusals when it was last reported. */
   readonly count: number
-  /** Null while it is told for the first time, or where that failed. */
+  /** When it was last reported; null until the first report succeeds. */
   readonly toldMs: number | null
-  /** When it was told that the key fell silent; null while it is not silent. */
+  /** When it was reported as resolved; null while it is not. */
   readonly resolvedMs: number | null
-  /** Until when another run is telling it; null for none. */
+  /** When the claim of a run ends; null for none. */
   readonly claimedUntilMs: number | null
 }
 
-/** What a run found. */
+/** The offenders that a run found. */
 export interface Found {
   readonly offenders: readonly Offender[]
-  /** Whether these are all there are: a key that is missing then has fallen silent. */
+  /** Whether the list is complete: a key that is missing is then resolved. */
   readonly isComplete: boolean
   readonly days: number
 }
 
 export interface Cooldown {
   readonly cooldownMs: number
-  /** Whether it is told when a key fell silent. */
+  /** Whether resolved keys are reported. */
   readonly tellsResolved: boolean
 }
 
-/** What a run has to tell. */
+/** The keys that a run has to report. */
 export interface Evaluation {
   readonly offenders: readonly Offender[]
   readonly resolved: readonly string[]
-  /** How many keys were told, or are told now, and have not fallen silent. */
+  /** The number of keys that were reported, now or before, and are not resolved. */
   readonly remaining: number
 }
 
-/** Decides what to tell, by what was told before. */
+/** Decides which keys to report, by the reports of earlier runs. */
 export function evaluate(
   known: readonly KnownAlert[],
   { offenders, isComplete }: Found,
@@ -48,13 +48,13 @@ export function evaluate(
 ): Evaluation {
   const byKey = new Map(known.map((alert) => [alert.key, alert]))
   const over = new Set(offenders.map(({ key }) => key))
-  const told = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
+  const due = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
   const active = known.filter(({ toldMs, resolvedMs }) => toldMs !== null && resolvedMs === null)
   const resolved =
     tellsResolved && isComplete ? active.filter((alert) => !over.has(alert.key) && !isClaimed(alert, nowMs)) : []
-  const remaining = new Set([...active, ...told].map(({ key }) => key))
+  const remaining = new Set([...active, ...due].map(({ key }) => key))
   for (const { key } of resolved) remaining.delete(key)
-  return { offenders: told, resolved: resolved.map(({ key }) => key).sort(), remaining: remaining.size }
+  return { offenders: due, resolved: resolved.map(({ key }) => key).sort(), remaining: remaining.size }
 }
 
 function isQuiet(
@@ -66,12 +66,12 @@ function isQuiet(
   if (known === undefined) return false
   if (isClaimed(known, nowMs)) return true
   if (known.toldMs === null || blocked_count >= 2 * known.count) return false
-  // A clock that was set back does not keep a key quiet for longer.
+  // A clock that was set back does not extend the cool-down.
   return Math.abs(nowMs - known.toldMs) < cooldownMs
 }
 
 function isClaimed({ claimedUntilMs }: KnownAlert, nowMs: number): boolean {
   if (claimedUntilMs === null) return false
-  // One that lies far ahead was made by a clock that was wrong.
+  // A claim that ends far ahead was made by a wrong clock.
   return claimedUntilMs > nowMs && claimedUntilMs <= nowMs + 2 * CLAIM_MS
 }

@@ -1,7 +1,7 @@
-/** One address and nothing else: no second one after a comma, no header after a line break. */
+/** Matches one address and nothing else: no second one after a comma, no header after a line break. */
 export const MAIL_ADDRESS = /^[^\s@,;:<>()[\]"\\\p{Cc}]{1,64}@[^\s@,;:<>()[\]"\\\p{Cc}]{1,255}$/u
 
-/** The same, or with a name before it: `Rate limits <alerts@example.com>`. */
+/** Matches an address, or one with a name: `Rate limits <alerts@example.com>`. */
 const SENDER = /^(?:[^<>\p{Cc}]{1,100}<(?<named>[^<>]+)>|(?<bare>[^<>]+))$/u
 
 export function isSender(text: string): boolean {

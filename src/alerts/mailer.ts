@@ -1,10 +1,10 @@
-/** Opens the mail server. nodemailer is loaded here alone, and only when a mail server is needed. */
+/** Connects to the mail server. Only this module loads nodemailer, and only when a mail server is needed. */
 import { lineOf } from '../errors.js'
 import { visible } from '../visible.js'
 
 const MAX_ERROR_LENGTH = 300
 
-/** What is needed of a mail transport; one that nodemailer made has all of it. */
+/** The methods that a mail transport needs; those of nodemailer have them all. */
 export interface Mailer {
   sendMail(message: MailMessage): Promise<unknown>
   verify?(): Promise<unknown>
@@ -18,14 +18,14 @@ export interface MailMessage {
   subject: string
   text: string
   html: string
-  /** What answers and other robots look at, so that they leave the mail alone. */
+  /** The headers that keep auto-responders from answering. */
   headers: Record<string, string>
-  /** No file and no address that a template names is read. */
+  /** Keeps nodemailer from reading files and URLs that a template names. */
   disableFileAccess: true
   disableUrlAccess: true
 }
 
-/** Lends the given transport, or one of our own that is closed afterwards. */
+/** Runs `work` with the given transport, or with a new one that is closed afterwards. */
 export async function withMailer<T>(
   { mailer, smtpUrl = '' }: { readonly mailer: Mailer | undefined; readonly smtpUrl: string | undefined },
   timeoutMs: number,
@@ -56,7 +56,7 @@ async function openMailer(smtpUrl: string, timeoutMs: number): Promise<Mailer> {
   }
 }
 
-/** Why a mail was not sent, in one line: servers answer with as many as they like. */
+/** Returns why a mail was not sent, in one line: servers may answer with several. */
 export function mailErrorOf(error: unknown): string {
   return visible(lineOf(error)).slice(0, MAX_ERROR_LENGTH)
 }

@@ -1,28 +1,28 @@
 import { visible } from '../visible.js'
 import type { Offender } from './offender.js'
 
-/** What one channel tells in one run. */
+/** The message of one channel in one run. */
 export interface AlertMessage {
-  /** Who is told of what; the same in every run with the same recipients, threshold and window. */
+  /** The identity of the watch: the same in every run with the same recipients, threshold and window. */
   readonly watch: string
   readonly threshold: number
   readonly days: number
-  /** Whom it is about, the most blocked first. */
+  /** The offenders to report, the most blocked first. */
   readonly offenders: readonly Offender[]
-  /** Keys that were told before, and are below the threshold again. */
+  /** Keys that were reported before, and are below the threshold again. */
   readonly resolved: readonly string[]
-  /** How many keys were told before, or are told now, and have not fallen silent. */
+  /** The number of keys that were reported, now or before, and are not resolved. */
   readonly remaining: number
 }
 
-/** A list for people. */
+/** A shortened list for people. */
 export interface Listing {
   readonly lines: readonly Offender[]
-  /** How many there are besides. */
+  /** The number of entries that are left out. */
   readonly more: number
 }
 
-/** Has no key in it: subjects end up in lists, in notifications and in the logs of mail servers. */
+/** Returns a title without any key: subjects end up in lists, notifications and logs of mail servers. */
 export function titleOf({ offenders, resolved }: AlertMessage): string {
   return offenders.length > 0 ? `${offenders.length} offender(s) alert` : `${resolved.length} offender(s) resolved`
 }
@@ -35,9 +35,9 @@ export function sentenceOf({ offenders, resolved, threshold, days }: AlertMessag
 }
 
 /**
- * The first so many, with nothing in their keys that hides or commands.
+ * Returns the first `max` offenders, with control and invisible characters of their keys escaped.
  *
- * @param maxKeyLength longer keys are cut, in characters
+ * @param maxKeyLength in characters; longer keys are cut
  */
 export function listed(offenders: readonly Offender[], max: number, maxKeyLength = Number.MAX_SAFE_INTEGER): Listing {
   const lines = offenders.slice(0, max).map(({ key, blocked_count }) => ({
@@ -47,24 +47,24 @@ export function listed(offenders: readonly Offender[], max: number, maxKeyLength
   return { lines, more: offenders.length - lines.length }
 }
 
-/** The same for keys that fell silent. */
+/** Does the same for resolved keys. */
 export function listedKeys(keys: readonly string[], max: number, maxKeyLength = Number.MAX_SAFE_INTEGER) {
   const lines = keys.slice(0, max).map((key) => shortened(visible(key), maxKeyLength))
   return { lines, more: keys.length - lines.length }
 }
 
 /**
- * The list as lines of text, for messages that have no layout.
+ * Returns both lists as lines of text, for messages without layout.
  *
- * @param max so many keys are shown; where there are two lists, each has half of them
+ * @param max the most keys to show; two lists share them equally
  */
 export function textLines({ offenders, resolved }: AlertMessage, max: number, maxKeyLength: number): string[] {
   const each = offenders.length > 0 && resolved.length > 0 ? Math.floor(max / 2) : max
-  const told = listed(offenders, each, maxKeyLength)
+  const shown = listed(offenders, each, maxKeyLength)
   const silent = listedKeys(resolved, each, maxKeyLength)
   return [
-    ...told.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),
-    ...(told.more > 0 ? [`and ${told.more} more`] : []),
+    ...shown.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),
+    ...(shown.more > 0 ? [`and ${shown.more} more`] : []),
     ...(silent.lines.length > 0 ? ['Resolved:', ...silent.lines] : []),
     ...(silent.more > 0 ? [`and ${silent.more} more`] : []),
   ]

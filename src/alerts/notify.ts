@@ -7,15 +7,15 @@ import type { AlertSettings } from './alert-settings.js'
 import type { AlertChannel, Delivery } from './channel.js'
 import type { Found } from './evaluate.js'
 
-/** What became of one channel. */
+/** The outcome of one channel. */
 export interface ChannelOutcome {
-  /** Whether a message went out to all that it was for. */
+  /** Whether a message went out to all its recipients. */
   readonly sent: boolean
-  /** Why not, or why not to all; without secrets. Where it is absent nothing failed. */
+  /** The failure, for all or some recipients, without secrets; absent where nothing failed. */
   readonly error?: string
-  /** How many offenders were not told because they were within the cool-down; absent where there were none. */
+  /** The number of offenders left out because of the cool-down; absent where there were none. */
   readonly quiet?: number
-  /** How many keys were told to have fallen silent; absent where there were none. */
+  /** The number of keys reported as resolved; absent where there were none. */
   readonly resolved?: number
 }
 
@@ -23,7 +23,7 @@ export interface AlertLog {
   error(details: object, message: string): void
 }
 
-/** What telling takes. */
+/** The dependencies of `tell`. */
 export interface TellParts {
   readonly database: Database
   readonly clock: Clock
@@ -31,15 +31,15 @@ export interface TellParts {
   readonly log: AlertLog
 }
 
-/** What a run found, and by what it was found. */
+/** The offenders that a run found, and the threshold that it applied. */
 export interface Run extends Found {
   readonly threshold: number
 }
 
-/** Never rejects. Undefined where there is nothing that could be told. */
+/** Notifies a channel. Never rejects. Resolves to undefined where there is nothing to report. */
 export async function tell(channel: AlertChannel, run: Run, parts: TellParts): Promise<ChannelOutcome | undefined> {
-  const watch = watchOf(channel, run)
-  const claim = await claimOf(watch, run, parts)
+  const watch = watchFor(channel, run)
+  const claim = await createClaim(watch, run, parts)
   const { offenders, resolved, remaining } = claim
   if (offenders.length + resolved.length === 0) {
     return run.offenders.length === 0 ? undefined : { sent: false, quiet: run.offenders.length }
@@ -64,8 +64,8 @@ export async function tell(channel: AlertChannel, run: Run, parts: TellParts): P
   }
 }
 
-/** Without a cool-down everything is told every time; and so it is where the memory fails: better twice than never. */
-async function claimOf(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
+/** Claims the keys to report: all of them without a cool-down, or where the memory fails (better twice than never). */
+async function createClaim(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
   const everything = {
     offenders: run.offenders,
     resolved: [],
@@ -83,8 +83,8 @@ async function claimOf(watch: string, run: Run, { settings, database, clock, log
   }
 }
 
-/** Other recipients, another threshold and another window have a memory of their own. No secret can be read from it. */
-function watchOf({ name, target }: AlertChannel, { threshold, days }: Run): string {
+/** Returns a hash of recipients, threshold and window, each of which has a memory of its own. It reveals no secret. */
+function watchFor({ name, target }: AlertChannel, { threshold, days }: Run): string {
   return `${name}:${createHash('sha256')
     .update(JSON.stringify([target, threshold, days]))
     .digest('hex')}`

@@ -2,7 +2,7 @@ import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Thrown where a webhook leads into a private network. It names no address, which would be a map of that network. */
+/** A webhook that leads into a private network. The message names no address, which would map that network. */
 export class PrivateNetworkError extends Error {
   constructor() {
     super('leads into a private network, which blockPrivateNetworks refuses')
@@ -13,8 +13,8 @@ export class PrivateNetworkError extends Error {
 const GLOBAL_UNICAST: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
 /**
- * Whether an address is one of the internet. Everything that is not known to be is none: loopback, private, link-local
- * (the metadata of clouds), carrier-grade NAT, documentation, and IPv6 that hides IPv4 in it (6to4, Teredo, NAT64).
+ * Returns whether an address is known to be public. These are not: loopback, private, link-local (the metadata of
+ * clouds), carrier-grade NAT, documentation, and IPv6 that embeds IPv4 (6to4, Teredo, NAT64).
  */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
@@ -24,8 +24,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * Resolves a name as `net.connect` asks for it, right before it connects: what is connected to is what was checked, and a
- * name that answers otherwise the next time (DNS rebinding) is checked again. One private address among others is enough
+ * Resolves a name for `net.connect`, right before it connects: the connection goes to the checked address, and a name
+ * that resolves differently the next time (DNS rebinding) is checked again. One private address among others is enough
  * to refuse the name.
  */
 export const lookupPublic: LookupFunction = (hostname, options, done) => {
@@ -40,8 +40,8 @@ export const lookupPublic: LookupFunction = (hostname, options, done) => {
 }
 
 /**
- * Whether the host of a URL is an address that is not one of the internet: it is connected to without a lookup. `URL` has
- * read its odd spellings by then.
+ * Returns whether the host of a URL is a private address, which is connected to without a lookup. `URL` has normalized
+ * unusual spellings.
  */
 export function isPrivateHost(hostname: string): boolean {
   const host = hostname.replace(/^\[(.*)\]$/, '$1')

@@ -4,21 +4,21 @@ import { type ChannelOutcome, type Run, type TellParts, tell } from './notify.js
 import type { Offender } from './offender.js'
 import { createWebhookChannel } from './webhook.js'
 
-/** The most offenders that one run looks at. Whoever has more is not helped by a longer list. */
+/** The most offenders that one run reads. A longer list would not help a reader. */
 export const MAX_ALERTED = 10_000
 
 export interface AlertOptions {
-  /** How many refused requests make an offender: a whole number, 1 or more; the setting unless given. */
+  /** The number of refused requests that makes an offender: a whole number, 1 or more; the setting unless given. */
   readonly threshold?: number | undefined
-  /** How far back to look: a number of days above 0; 1 unless given. */
+  /** The length of the window: a number of days above 0; 1 unless given. */
   readonly days?: number | undefined
-  /** Whom to tell by email, instead of the setting; an empty list tells nobody. */
+  /** The recipients by email, instead of the setting; an empty list sends no mail. */
   readonly emailTo?: string | readonly string[] | undefined
-  /** Where to post, instead of the setting. */
+  /** The URL to post to, instead of the setting. */
   readonly webhookUrl?: string | undefined
 }
 
-/** One that is not configured, or had nothing to tell, has no entry. */
+/** The outcome of each channel. A channel that is not configured, or had nothing to report, has no entry. */
 export interface AlertChannels {
   readonly email?: ChannelOutcome & { readonly to: readonly string[] }
   readonly webhook?: ChannelOutcome
@@ -40,11 +40,10 @@ export interface AlertParts extends TellParts {
 }
 
 /**
- * One run of the alerts: finds the offenders over the threshold, and tells every channel that is configured. Without a
- * threshold it does nothing. A channel that fails is logged and reported in the result, and takes no other one down.
+ * Runs the alerts once: finds the offenders over the threshold, and notifies every channel that is configured. Without
+ * a threshold it does nothing. A channel that fails is logged and reported in the result; the others still run.
  *
- * @throws InvalidSettingError for a threshold or a window that is invalid; and what the database throws when it cannot
- * be read
+ * @throws InvalidSettingError for an invalid threshold or window, and the error of a database that cannot be read
  */
 export async function sendOffenderAlerts(
   parts: AlertParts,

@@ -1,5 +1,5 @@
 /**
- * Waits for somebody else's work for so long.
+ * Waits for work of an external system, within a time limit.
  *
  * @param who the subject of the error's message
  */

@@ -1,7 +1,7 @@
 import { type AlertMessage, listed, listedKeys, sentenceOf, textLines, titleOf } from './message.js'
 import type { WebhookFormat } from './webhook-format.js'
 
-/** The contract's: receivers may refuse more. */
+/** The documented maximum: receivers may refuse more. */
 const MAX_JSON_BYTES = 20_000
 /** Fits into every chat: Discord takes 4,096 characters, a text of Slack 3,000. */
 const CHAT_LINES = 20
@@ -13,9 +13,9 @@ const RED = 0xb42318
 const GREEN = 0x067647
 
 /**
- * The body that a receiver is sent; undefined where it has no use for the message.
+ * Returns the body to send to a receiver; undefined where the format has no use for the message.
  *
- * Keys are what strangers wrote: wherever a format has markup, they are put where it is not read.
+ * Clients write the keys: where a format has markup, the keys are placed where it is not interpreted.
  */
 export function bodyOf(message: AlertMessage, format: WebhookFormat, routingKey = ''): string | undefined {
   if (format === 'json') return jsonBody(message)
@@ -26,9 +26,9 @@ export function bodyOf(message: AlertMessage, format: WebhookFormat, routingKey 
   return event === undefined ? undefined : JSON.stringify(event)
 }
 
-/** The contract's shape, cut from the end until it is small enough. `resolved` is there where something is. */
+/** Returns the documented JSON, cut from the end until it is small enough. `resolved` is present where a key is. */
 function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): string {
-  // Room for everything but the two lists.
+  // Leaves room for everything except the two lists.
   let left = MAX_JSON_BYTES - 200
   function fitting<Entry>(entries: readonly Entry[]): readonly Entry[] {
     const end = entries.findIndex((entry) => {
@@ -37,19 +37,19 @@ function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): strin
     })
     return end === -1 ? entries : entries.slice(0, end)
   }
-  const told = fitting(offenders)
+  const shown = fitting(offenders)
   const silent = fitting(resolved)
   return JSON.stringify({
     threshold,
     days,
-    offenders: told,
-    ...(told.length < offenders.length ? { omitted: offenders.length - told.length } : {}),
+    offenders: shown,
+    ...(shown.length < offenders.length ? { omitted: offenders.length - shown.length } : {}),
     ...(resolved.length > 0 ? { resolved: silent } : {}),
     ...(silent.length < resolved.length ? { resolved_omitted: resolved.length - silent.length } : {}),
   })
 }
 
-/** An incoming webhook: a fallback for notifications, and blocks. Texts inside of `rich_text` have no markup. */
+/** Returns an incoming webhook: a fallback for notifications, and blocks. Texts inside `rich_text` have no markup. */
 function slackBody(message: AlertMessage): object {
   const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).join('\n')
   return {
@@ -62,7 +62,7 @@ function slackBody(message: AlertMessage): object {
   }
 }
 
-/** A message of the Workflows app: one adaptive card. A `TextRun` has no Markdown, other than a `TextBlock`. */
+/** Returns a message of the Workflows app: one adaptive card. A `TextRun`, unlike a `TextBlock`, has no Markdown. */
 function teamsBody(message: AlertMessage): object {
   const line = (text: string) => ({
     type: 'RichTextBlock',
@@ -90,7 +90,7 @@ function teamsBody(message: AlertMessage): object {
   }
 }
 
-/** A webhook of a channel: an embed, and nobody is mentioned. In a block of code only its end means something. */
+/** Returns an embed that mentions no user. In a code block only the closing backticks are special. */
 function discordBody(message: AlertMessage): object {
   const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).join('\n').replaceAll('`', "'")
   return {
@@ -106,8 +106,7 @@ function discordBody(message: AlertMessage): object {
 }
 
 /**
- * An event of the Events API v2. All that is told of one watch is one incident: it is resolved when the last key has
- * fallen silent.
+ * Returns an event of the Events API v2. Each watch is one incident, which is resolved when its last key is.
  */
 function pagerDutyEvent(message: AlertMessage, routingKey: string): object | undefined {
   const identity = { routing_key: routingKey, dedup_key: `fastify-smart-ratelimit/${message.watch}` }

@@ -6,8 +6,8 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 const MIN_KEY_BYTES = 16
 
 /**
- * The bytes of a secret of the Standard Webhooks scheme: base64 after `whsec_`, which may be left out. Undefined for what
- * is none.
+ * Returns the bytes of a secret of the Standard Webhooks scheme: base64 after an optional `whsec_`. Returns undefined
+ * for any other text.
  */
 export function keyOf(secret: string): Buffer | undefined {
   const text = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret
@@ -16,8 +16,8 @@ export function keyOf(secret: string): Buffer | undefined {
 }
 
 /**
- * The headers by which a receiver knows who sent a body, and when (https://www.standardwebhooks.com). With several keys
- * there are as many signatures, so that a receiver can change from the one to the other.
+ * Returns the headers that prove who sent a body, and when (https://www.standardwebhooks.com). Each key makes a
+ * signature, so that a receiver can rotate its secret.
  *
  * @param id the same for every attempt to send the same message
  */

@@ -16,16 +16,16 @@ import { signatureHeaders } from './webhook-signature.js'
 export interface WebhookOptions {
   readonly url: string
   readonly format: WebhookFormat
-  /** Of PagerDuty alone. */
+  /** For PagerDuty only. */
   readonly routingKey: string | undefined
   readonly keys: readonly Buffer[]
   readonly blockPrivateNetworks: boolean
 }
 
-/** The body of an answer is not read, but for what came along with its head. */
+/** The status of an answer, whose body is not read, or a failure. */
 type Answer = { readonly status: number } | { readonly failure: 'late' | 'private' | 'network'; readonly code: string }
 
-/** Posts one message per run. What can go wrong is told without the URL, which is a secret. */
+/** Creates the channel that posts one message per run. Errors omit the URL, which is a secret. */
 export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
     const url = webhookUrl(options.url)
@@ -51,7 +51,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       const requestOptions: RequestOptions = {
         ...urlToHttpOptions(url),
         method: 'POST',
-        // No agent: the next run is minutes away, and no connection is to stay open meanwhile.
+        // No agent: the next run is minutes away, and no connection should stay open until then.
         agent: false,
         headers: {
           'content-type': 'application/json',
@@ -69,7 +69,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
         resolve(answer)
       }
       request.on('response', ({ statusCode = 0 }: IncomingMessage) => settle({ status: statusCode }))
-      // Its message has the host's name and more.
+      // Only the code: the message has the host's name and more.
       request.on('error', (error) =>
         settle({
           failure: error instanceof PrivateNetworkError ? 'private' : 'network',
@@ -83,13 +83,13 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
   return { name: 'webhook', target: `${options.format} ${options.url}`, send }
 }
 
-/** A URL that can be posted to; undefined for any other text, also for one whose password has a stray percent sign. */
+/** Returns a URL that can be posted to; undefined for any other text, or a password with a stray percent sign. */
 export function webhookUrl(text: string): URL | undefined {
   const url = readableUrl(text)
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 
-/** Not what came too late: whoever got it may be at work on it, and a run has to come to its end. */
+/** Excludes timeouts: the receiver may still be working on the message, and the run has to end. */
 function isWorthARetry(answer: Answer): boolean {
   return 'status' in answer ? answer.status >= 500 : answer.failure === 'network'
 }

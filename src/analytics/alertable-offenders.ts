@@ -3,11 +3,11 @@ import { rankOffenders } from './offender-ranking.js'
 import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
 
 export interface AlertableOffendersOptions extends RankingOptions {
-  /** How many refused requests make an offender: a whole number, 1 or more. */
+  /** The number of refused requests that makes an offender: a whole number, 1 or more. */
   readonly threshold: number
 }
 
-/** The keys that were refused at least `threshold` times. */
+/** Reports the keys that were refused at least `threshold` times. */
 export function alertableOffenders({
   threshold,
   days = 1,

@@ -15,45 +15,45 @@ import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
 import { type RankingOptions, reportsOf, type WindowOptions } from './window.js'
 
 /**
- * Reports on the event log. `days` is how far back a report looks: `days: 7` means the last 7 × 24 hours.
- * A wrong option rejects with `InvalidSettingError`.
+ * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.
+ * An invalid option rejects with `InvalidSettingError`.
  */
 export interface Analytics {
-  /** How much was asked for and refused; `days` is 1 unless given. */
+  /** Returns the numbers of requests and refusals; `days` is 1 unless given. */
   getTrafficSummary(options?: WindowOptions): Promise<TrafficSummary>
-  /** The keys with the most refused requests; `days` is 7 and `limit` 100 unless given. */
+  /** Returns the keys with the most refused requests; `days` is 7 and `limit` 100 unless given. */
   getTopOffenders(options?: RankingOptions): Promise<readonly Offender[]>
-  /** How often each rule decided; `days` is 7 and `limit` 50 unless given. */
+  /** Returns how often each rule decided; `days` is 7 and `limit` 50 unless given. */
   getRuleHitCounts(options?: RankingOptions): Promise<readonly RuleHitCount[]>
-  /** The top offenders as CSV with a header line; `days` is 7 and `limit` 1000 unless given. */
+  /** Returns the top offenders as CSV with a header line; `days` is 7 and `limit` 1000 unless given. */
   offendersCsv(options?: RankingOptions): Promise<string>
-  /** All about one key; `days` is 7 and `recent` 50 unless given. */
+  /** Returns the totals, paths and latest events of one key; `days` is 7 and `recent` 50 unless given. */
   getOffenderDetail(options: OffenderDetailOptions): Promise<OffenderDetail>
-  /** The keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
+  /** Returns the keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
   findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
   /**
-   * One run of the alerts: tells the channels that are given or set about the offenders. Does nothing when no threshold
+   * Runs the alerts once: reports the offenders to the channels that are given or set. Does nothing when no threshold
    * is given or set. A channel that fails is reported in the result.
    */
   sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
 }
 
-/** Where to read, and the settings of alerts, as options of `rateLimitPlugin`; no environment variable is read. */
+/** The database, and the settings of alerts, as options of `rateLimitPlugin`; no environment variable is read. */
 export interface AnalyticsOptions extends AlertSettingOptions {
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   readonly database?: string | RateLimitClient | undefined
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
   readonly clock?: Clock | undefined
-  /** Told about alerts that fail, `(details, message)`; they are in the result too. */
+  /** Logs alerts that fail, as `(details, message)`; the result has them too. */
   readonly log?: AlertLog | undefined
 }
 
 /**
- * The reports of a database, without a server: for scripts and scheduled jobs.
+ * Creates the reports of a database without a server, for scripts and scheduled jobs.
  *
- * @returns the reports; `close()` closes what was opened here, a client that was handed in stays open
- * @throws InvalidSettingError for a wrong database, or a wrong setting of alerts
+ * @returns the reports; `close()` closes the database that was opened here, a client that was passed in stays open
+ * @throws InvalidSettingError for an invalid database, or an invalid setting of alerts
  */
 export function createAnalytics({
   database,
@@ -70,14 +70,14 @@ export function createAnalytics({
 
 const SILENT: AlertLog = { error: () => undefined }
 
-/** How alerts are sent; without it only to where a call says. */
+/** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
 export interface AnalyticsAlerts {
   readonly settings: AlertSettings
   readonly log: AlertLog
   readonly times?: AlertTimes
 }
 
-/** The reports of a database that is open already. */
+/** Creates the reports of a database that is open already. */
 export function analyticsOf(
   database: Database,
   clock: Clock,
@@ -85,7 +85,7 @@ export function analyticsOf(
   onlyBlocked = false,
 ): Analytics {
   const read = reportsOf(database, clock, onlyBlocked)
-  // Being async, they reject where an option is wrong; a caller has one way to hear of it.
+  // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   return {
     getTrafficSummary: async (options) => read(trafficSummary(options)),

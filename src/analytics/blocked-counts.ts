@@ -9,7 +9,7 @@ export interface BucketList {
   readonly buckets: readonly number[]
 }
 
-/** How often each key was blocked, by whole buckets; and by the events that these do not have. */
+/** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
 export class BlockedCounts {
   readonly #snapshot: Snapshot
   readonly #table: string
@@ -21,7 +21,7 @@ export class BlockedCounts {
     this.#parts = partsOf(period, snapshot.sums)
   }
 
-  /** The buckets of the period that the rollup has; undefined where there are too many to go through one by one. */
+  /** Returns the buckets of the period that the rollup has; undefined where there are more than `atMost`. */
   async buckets(atMost: number): Promise<BucketList[] | undefined> {
     const lists: BucketList[] = []
     let left = atMost
@@ -46,7 +46,7 @@ export class BlockedCounts {
     return { span, buckets: Array.from({ length: last - first + 1 }, (_, place) => first + place) }
   }
 
-  /** The keys that a bucket has most of. */
+  /** Returns the most blocked keys of each bucket. */
   async topOf(span: BucketRange['span'], buckets: readonly number[], limit: number): Promise<string[]> {
     if (buckets.length === 0) return []
     const parameters = new Parameters()
@@ -60,7 +60,7 @@ export class BlockedCounts {
     return rows.map(({ key }) => key)
   }
 
-  /** The keys that were blocked at least so often in one bucket, so many of them at most. */
+  /** Returns keys that were blocked at least `atLeast` times in one bucket, up to `limit` of them. */
   async keysAtLeast({ span, buckets }: BucketList, atLeast: number, limit: number): Promise<string[]> {
     if (buckets.length === 0) return []
     const { query, dialect } = this.#snapshot
@@ -72,7 +72,7 @@ export class BlockedCounts {
     return rows.map(({ key }) => key)
   }
 
-  /** What these keys have in each of these buckets. */
+  /** Returns the refusals of these keys in each of these buckets. */
   of(
     keys: readonly string[],
     { span, buckets }: BucketList,
@@ -85,7 +85,7 @@ export class BlockedCounts {
     )
   }
 
-  /** What lies in no whole bucket, is in none yet, or is in one too much: so that it can be negative. */
+  /** Returns the difference between the period and its whole buckets, by key; it can be negative. */
   async rest(): Promise<Map<string, number>> {
     const parameters = new Parameters()
     const rows = await this.#snapshot.query<Offender>(
@@ -95,7 +95,7 @@ export class BlockedCounts {
     return new Map(rows.map(({ key, blocked_count }) => [key, blocked_count]))
   }
 
-  /** Ranks all keys, the plain way. */
+  /** Ranks all keys, by reading the whole rollup. */
   rankAll(limit: number, atLeast: number): Promise<Offender[]> {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()

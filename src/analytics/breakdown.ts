@@ -1,8 +1,8 @@
-/** What of the traffic had something in common. */
+/** The counts of a part of the traffic. */
 export interface TrafficCounts {
   readonly total: number
   readonly blocked: number
-  /** Let through by a limit that does not block, though they were over. */
+  /** Requests over a limit that does not block, and so were let through. */
   readonly would_block: number
 }
 
@@ -11,36 +11,36 @@ export interface Share extends TrafficCounts {
   readonly name: string
 }
 
-/** The traffic by rule, path or method: the busiest, and the rest in one. */
+/** The traffic by rule, path or method: the busiest, and the sum of the others. */
 export interface Breakdown {
   /** Most requests first, then by name; at most 20. */
   readonly shares: readonly Share[]
-  /** All that is not listed; zeros where everything is. */
+  /** The sum of all that is not listed; zeros where everything is. */
   readonly other: TrafficCounts
 }
 
 const MAX_SHARES = 20
 
-/** @param isListed tells which may have a share of their own; the rest is other */
+/** @param isListed whether a name may have a share of its own; the others are summed */
 export function breakdown<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
-  nameOf: (counts: Counts) => string,
+  nameFor: (counts: Counts) => string,
   isListed: (name: string) => boolean = () => true,
 ): Breakdown {
-  const shares = busiest(traffic, nameOf)
+  const shares = busiest(traffic, nameFor)
   const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
   const names = new Set(listed.map(({ name }) => name))
   return { shares: listed, other: sumOf(shares.filter(({ name }) => !names.has(name))) }
 }
 
-/** Adds up what has the same name: most requests first, then by the bytes of the name. */
+/** Sums the counts of each name: most requests first, then by the bytes of the name. */
 export function busiest<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
-  nameOf: (counts: Counts) => string,
+  nameFor: (counts: Counts) => string,
 ): Share[] {
   const shares = new Map<string, Share>()
   for (const counts of traffic) {
-    const name = nameOf(counts)
+    const name = nameFor(counts)
     shares.set(name, { name, ...sumOf([counts, shares.get(name) ?? NOTHING]) })
   }
   return [...shares.values()]
@@ -60,7 +60,7 @@ export function sumOf(traffic: readonly TrafficCounts[]): TrafficCounts {
   return { total, blocked, would_block }
 }
 
-/** The order of UTF-8, which is that of the databases; UTF-16, which is JavaScript's, has another above U+FFFF. */
+/** Compares in the order of UTF-8, as the databases do; JavaScript's UTF-16 differs above U+FFFF. */
 export function compareBytes(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other))
 }

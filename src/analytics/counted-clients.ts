@@ -1,20 +1,20 @@
 import { checkDays, type Report, windowOf } from './window.js'
 
-/** Whom an event was counted for. */
+/** The client that an event was counted for. */
 export interface CountedClient {
   readonly key: string
-  /** The address that was counted; null where something else was. */
+  /** The address that was counted; null where the client was not counted by address. */
   readonly clientIp: string | null
-  /** The user who asked, where that is a number. */
+  /** The id of the request's user, where it is a number. */
   readonly userId: number | null
 }
 
-/** So many events of a key are looked at. */
+/** The number of events that are read per key. */
 const LATEST = 20
 
 /**
- * Whom the latest refused events of some keys were counted for; of a key that was never refused, the latest events. For
- * a key alone does not tell: a header can spell somebody else's.
+ * Reports the clients that the latest refused events of some keys were counted for; for a key that was never refused,
+ * its latest events. The key alone does not identify a client: a header can spell another client's key.
  */
 export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
   checkDays(days)
@@ -28,7 +28,7 @@ export function countedClients(keys: readonly string[], days: number): Report<re
       )
     const found: CountedClient[][] = []
     for (const key of keys) {
-      // Not by an equation, for which SQLite would take the index of the decision.
+      // Not "allowed = false", for which SQLite would use the index on the decision.
       const refused = await latest(key, ' AND NOT allowed')
       found.push(refused.length > 0 ? refused : await latest(key, ''))
     }

@@ -1,19 +1,19 @@
 import type { Offender } from '../alerts/offender.js'
 
-/** The most rows of an export, unless somebody asks for another number. */
+/** The most rows of an export, unless another number is given. */
 export const CSV_LIMIT = 1000
 
-/** What a spreadsheet takes for a formula, at the start of a cell. */
+/** Matches the start of a cell that a spreadsheet takes for a formula. */
 const FORMULA = /^[=+\-@\t\r]/
-/** Also what separates or quotes cells in spreadsheets of other regions and settings. */
+/** Includes the separators and quotes of spreadsheets in other regions and settings. */
 const NEEDS_QUOTES = /["',;\t\r\n]/
 
 /**
- * Returns one line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: keys hold
- * what clients sent, and the file is opened by people with rights.
+ * Returns one line of CSV by RFC 4180, CRLF included. A text that a spreadsheet would run gets a `'` in front: clients
+ * write the keys, and people with rights open the file.
  *
- * @param cells only the first may be a client's text: a spreadsheet that separates cells by `;` honours quotes at the start of
- * a line only
+ * @param cells only the first may be a client's text: a spreadsheet that separates cells by `;` honours quotes at the
+ * start of a line only
  */
 export function csvRow(cells: readonly (string | number)[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
@@ -25,7 +25,7 @@ function csvCell(cell: string | number): string {
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** The offenders as CSV, line by line, so that a server can stream them. */
+/** Yields the offenders as CSV, line by line, so that a server can stream them. */
 export function* offendersCsvRows(offenders: Iterable<Offender>): Generator<string, void, undefined> {
   yield csvRow(['key', 'blocked_count'])
   for (const { key, blocked_count } of offenders) yield csvRow([key, blocked_count])

@@ -8,11 +8,11 @@ import { countTraffic, readTraffic } from './traffic.js'
 import { summaryOf, type TrafficSummary } from './traffic-summary.js'
 import { checkDays, type Report, windowBefore, windowOf } from './window.js'
 
-/** What became of requests; a request counts once. */
+/** The outcomes of requests; a request counts once. */
 export interface Outcomes {
   /** Let through, within its limit. */
   readonly allowed: number
-  /** Let through by a limit that does not block, though it was over. */
+  /** Over a limit that does not block, and so let through. */
   readonly would_block: number
   readonly blocked: number
 }
@@ -34,7 +34,7 @@ export interface DashboardReport {
   readonly by_method: Breakdown
   readonly over_time: OverTime
   readonly near_limit: NearLimit
-  /** Requests of the window whose paths the rollups did not keep apart, so that a filter by path leaves them out. */
+  /** Requests of the window whose paths the rollups did not keep, so that a filter by path leaves them out. */
   readonly unknown_paths: number
 }
 
@@ -46,7 +46,7 @@ export interface DashboardReportOptions {
 const MAX_ROWS = 20
 const TODAY = 1
 
-/** What the dashboard shows, of one moment: its numbers agree with each other. */
+/** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
 export function dashboardReport({ days, filter = {} }: DashboardReportOptions): Report<DashboardReport> {
   checkDays(days)
   return async (snapshot) => {
@@ -76,7 +76,7 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
         blocked: counts.blocked,
       },
       by_rule: breakdown(traffic, ({ rule_name }) => rule_name),
-      // The rollups keep the paths that found no room under the empty one.
+      // The rollups count paths for which they had no room under the empty path.
       by_path: breakdown(
         traffic,
         ({ path }) => path,

@@ -1,17 +1,17 @@
 import type { SqlValue } from '../db/dialect.js'
 
-/** Which events a report is about. What is undefined leaves all in. */
+/** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
   /** The rule that decided, by its name; empty for requests that no rule matched. */
   readonly rule?: string | undefined
-  /** What the path begins with. */
+  /** The beginning of the path. */
   readonly path?: string | undefined
   readonly method?: string | undefined
   /** The client's key. */
   readonly key?: string | undefined
 }
 
-/** Whether the filter leaves anything out. */
+/** Returns whether the filter excludes anything. */
 export function isFiltering(filter: ReportFilter): boolean {
   return Object.values(filter).some((value) => value !== undefined)
 }
@@ -20,13 +20,13 @@ export function isFiltering(filter: ReportFilter): boolean {
 export class Parameters {
   readonly values: SqlValue[] = []
 
-  /** Answers the placeholder of a value. */
+  /** Adds a value and returns its placeholder. */
   add(value: SqlValue): string {
     return `$${this.values.push(value)}`
   }
 }
 
-/** The condition that a column is in a range, whose end is not in it. */
+/** Returns the condition that a column is in a range, whose end is exclusive. */
 export function inRange(
   column: string,
   { from, to }: { readonly from: number; readonly to: number },
@@ -35,11 +35,11 @@ export function inRange(
   return `${column} >= ${parameters.add(from)} AND ${column} < ${parameters.add(to)}`
 }
 
-/** The condition that a row of events, or of a rollup of them, passes the filter: begins with AND, or is empty. */
+/** Returns the condition that a row of events, or of a rollup, passes the filter: begins with AND, or is empty. */
 export function filtered({ rule, path, method, key }: ReportFilter, parameters: Parameters): string {
   const conditions: string[] = []
   if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
-  // By whole characters, as both databases count them.
+  // Counts whole characters, as both databases do.
   if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
   if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
   if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)

@@ -9,15 +9,15 @@ export interface NearLimitClient {
   readonly rule_name: string
   /** The most it had used, as a share of the limit: above 0.8, at most 1. */
   readonly usage: number
-  /** How many of its requests were that near. */
+  /** The number of its requests above 80 %. */
   readonly requests: number
 }
 
-/** Who is near a limit now: among the latest 5,000 requests of the last hour. */
+/** The clients that are near a limit now, among the latest 5,000 requests of the last hour. */
 export interface NearLimit {
   /** The nearest first; at most 20. */
   readonly clients: readonly NearLimitClient[]
-  /** When the oldest of the requests looked at was, in milliseconds since the epoch; null where there was none. */
+  /** The time of the oldest of these requests, in milliseconds since the epoch; null where there was none. */
   readonly since_ms: number | null
 }
 
@@ -25,7 +25,7 @@ const MAX_AGE_MS = HOUR_MS
 const MAX_REQUESTS = 5_000
 const MAX_CLIENTS = 20
 
-/** Few and recent, so that it is read from the events, however long the log. */
+/** Reports the clients near a limit. It reads few and recent events, however long the log is. */
 export function nearLimit(filter: ReportFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
     const latestSql = (columns: string, parameters: Parameters) =>

@@ -47,9 +47,9 @@ export interface RecentEvent {
 
 export interface OffenderDetailOptions {
   readonly key: string
-  /** How far back to look: a number of days above 0; 7 unless given. */
+  /** The length of the window: a number of days above 0; 7 unless given. */
   readonly days?: number | undefined
-  /** How many of the latest events are listed: a whole number, 1 or more; 50 unless given. */
+  /** The most events to list: a whole number, 1 or more; 50 unless given. */
   readonly recent?: number | undefined
 }
 
@@ -57,14 +57,14 @@ const MAX_PATHS = 20
 /** The range of JavaScript's dates. */
 const MAX_DATE_MS = 8.64e15
 
-/** All about one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
+/** Reports on one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
 export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<OffenderDetail> {
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
   }
   checkDays(days)
   checkAtLeastOne('recent', recent)
-  // The log holds keys as its column takes them; asked for in full, a longer one would never be found.
+  // The log cuts keys to the length of their column: a longer key would never be found.
   const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
     const { startMs } = windowOf(days, snapshot.nowMs)
@@ -104,7 +104,7 @@ async function readTotals({ query, dialect }: Snapshot, startMs: number, key: st
 }
 
 function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: string): Promise<BlockedPath[]> {
-  // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through what everybody was refused.
+  // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through the refusals of all clients.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
      FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
@@ -134,7 +134,7 @@ async function readRecentEvents(
   return rows.map((row) => ({ ...row, timestamp: isoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }
 
-/** Raw SQL can have written what is no time: it is shown as the earliest or latest there is. */
+/** Formats a timestamp. Raw SQL may have written an invalid one, which becomes the earliest or latest date. */
 function isoTime(ms: number): string {
   const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
   return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()

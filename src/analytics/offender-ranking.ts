@@ -7,25 +7,25 @@ import type { Snapshot } from './window.js'
 
 export interface Ranking {
   readonly limit: number
-  /** How often a key was blocked at least: 1 or more. */
+  /** The least number of refusals of a listed key: 1 or more. */
   readonly atLeast: number
 }
 
-/** Longer lists take most of the keys in any case. */
+/** Longer lists contain most of the keys in any case. */
 const MAX_SHORT_LIST = 100
-/** Going through more candidates, or more buckets, costs more than reading the rollup from end to end. */
+/** More candidates, or more buckets, cost more than reading the whole rollup. */
 const MAX_CANDIDATES = 500
 const MAX_BUCKETS = 500
-/** The first candidates are those that lead in so many buckets. */
+/** The number of buckets whose top keys are the first candidates. */
 const SEED_BUCKETS = 8
 
 /**
- * The keys that were blocked most: the most often first, then by the bytes of the key.
+ * Returns the most blocked keys: the most often first, then by the bytes of the key.
  *
- * The number of keys grows with the log, so that a short list does not read them all. It finds a total that as many keys
- * as are asked for reach; whoever is on the list has that total or more, and so in one bucket at least that bucket's
- * share of it. Only keys with such a bucket are added up, which is exact. (The idea is that of Fagin's threshold
- * algorithm: "Optimal aggregation algorithms for middleware", 2003.)
+ * The number of keys grows with the log, so a short list does not read them all. It finds a total that `limit` keys
+ * reach; every key of the list has that total or more, and so in at least one bucket that bucket's share of it. Only
+ * keys with such a bucket are summed, which is exact. (The idea is that of Fagin's threshold algorithm: "Optimal
+ * aggregation algorithms for middleware", 2003.)
  */
 export async function rankOffenders(
   snapshot: Snapshot,
@@ -37,15 +37,15 @@ export async function rankOffenders(
   if (lists === undefined) return counts.rankAll(limit, atLeast)
 
   const rest = await counts.rest()
-  const seeds = await seedsOf(counts, lists, rest, limit)
-  const reached = (await totalsOf(counts, lists, rest, seeds)).at(limit - 1)?.blocked_count ?? 0
-  const candidates = await candidatesOf(counts, lists, rest, Math.max(reached, atLeast))
+  const seeds = await readSeeds(counts, lists, rest, limit)
+  const reached = (await sumTotals(counts, lists, rest, seeds)).at(limit - 1)?.blocked_count ?? 0
+  const candidates = await readCandidates(counts, lists, rest, Math.max(reached, atLeast))
   if (candidates === undefined) return counts.rankAll(limit, atLeast)
-  const ranked = await totalsOf(counts, lists, rest, candidates)
+  const ranked = await sumTotals(counts, lists, rest, candidates)
   return ranked.filter(({ blocked_count }) => blocked_count >= atLeast).slice(0, limit)
 }
 
-async function seedsOf(
+async function readSeeds(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,
@@ -62,28 +62,28 @@ async function seedsOf(
   return seeds
 }
 
-/** All keys that can have that total; undefined when they are too many. */
-async function candidatesOf(
+/** Returns all keys that can reach the total; undefined when they are too many. */
+async function readCandidates(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,
   total: number,
 ): Promise<Set<string> | undefined> {
-  // A bucket's share is by its length; the rest counts as an hour.
+  // A bucket's share is proportional to its length; the rest counts as an hour.
   const minutes = lists.reduce((sum, { span, buckets }) => sum + span * buckets.length, HOUR_SPAN)
-  const shareOf = (span: number) => Math.ceil((total * span) / minutes)
+  const shareFor = (span: number) => Math.ceil((total * span) / minutes)
   const candidates = new Set<string>()
   for (const [key, blocked] of rest) {
-    if (blocked >= shareOf(HOUR_SPAN)) candidates.add(key)
+    if (blocked >= shareFor(HOUR_SPAN)) candidates.add(key)
   }
   for (const list of lists) {
-    for (const key of await counts.keysAtLeast(list, shareOf(list.span), MAX_CANDIDATES + 1)) candidates.add(key)
+    for (const key of await counts.keysAtLeast(list, shareFor(list.span), MAX_CANDIDATES + 1)) candidates.add(key)
     if (candidates.size > MAX_CANDIDATES) return undefined
   }
   return candidates
 }
 
-async function totalsOf(
+async function sumTotals(
   counts: BlockedCounts,
   lists: readonly BucketList[],
   rest: ReadonlyMap<string, number>,

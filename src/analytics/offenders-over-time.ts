@@ -7,20 +7,20 @@ import { type BarLengths, barsOf } from './over-time.js'
 import { type Period, partsOf } from './period.js'
 import { duringPeriod, loggedParts, type Snapshot, windowOf } from './window.js'
 
-/** An offender, and when it was blocked: without gaps, oldest first. The first bar begins before the window, or with it. */
+/** An offender, and when it was blocked: without gaps, oldest first. The first bar begins at or before the window. */
 export interface OffenderOverTime extends Offender {
-  /** How long a bar is, in milliseconds: 1 hour, 1 day or 7 days, by the length of the window. */
+  /** The length of a bar, in milliseconds: 1 hour, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number
   readonly bars: readonly { readonly start_ms: number; readonly blocked: number }[]
 }
 
-/** Of whole days where the chart has parts of them: every hour of every offender would be looked up by itself. */
+/** Whole days where the chart has parts of days: each hour of each offender would be a lookup of its own. */
 const OFFENDER_BARS: BarLengths = [
   [2, HOUR_MS],
   [120, DAY_MS],
 ]
 
-/** The top offenders. The rollup of keys knows nothing else of a request: what a filter needs is read from the events. */
+/** Reads the top offenders. The rollup of keys has no other fields of a request, so a filter reads the events. */
 export async function readOffendersOverTime(
   snapshot: Snapshot,
   days: number,
@@ -58,7 +58,7 @@ function rankFiltered(
   limit: number,
 ): Promise<Offender[]> {
   const parameters = new Parameters()
-  // Spelled otherwise, it leads through the index of everything blocked, where that of a key is shorter.
+  // `allowed = false` would use the index of all refusals, where the index of a key is shorter.
   const isBlocked = `${filter.key === undefined ? 'allowed = false' : 'NOT allowed'} AND outcome <> 'denied'`
   return query<Offender>(
     `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
@@ -80,7 +80,7 @@ function eventHoursSql(
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
-/** Whole buckets, asked for one by one: between them lie all other keys. */
+/** Selects whole buckets, one by one: a range would include all other keys. */
 function rollupHoursSql(
   snapshot: Snapshot,
   period: Period,
@@ -98,7 +98,7 @@ function rollupHoursSql(
         WHERE span = ${range.span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
           AND ${isOffender}`
     }),
-    // Not by an index on the key: these are few, and an offender has many events.
+    // Not by an index on the key: these events are few, and an offender has many.
     ...loggedParts(snapshot, parts, parameters, true).map(
       ({ where, sign }) =>
         `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked

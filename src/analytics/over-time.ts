@@ -12,14 +12,14 @@ export interface Bar extends TrafficCounts {
   readonly start_ms: number
 }
 
-/** The traffic of a window, bar by bar, without gaps, oldest first. The first bar begins before the window, or with it. */
+/** The traffic of a window, bar by bar, without gaps, oldest first. The first bar begins at or before the window. */
 export interface OverTime {
-  /** How long a bar is, in milliseconds: 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
+  /** The length of a bar, in milliseconds: 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number
   readonly bars: readonly Bar[]
 }
 
-/** Up to so many days, bars are so long; beyond the last of them, 7 days. */
+/** The length of bars for windows of up to `days`; 7 days for longer windows. */
 export type BarLengths = readonly (readonly [days: number, barMs: number])[]
 
 /** There are 25 to 57 bars at these lengths, and up to 121 in between. */
@@ -32,15 +32,15 @@ const LONGEST_BAR_MS = 7 * DAY_MS
 
 export interface Bars {
   readonly barMs: number
-  /** When each begins, in milliseconds since the epoch. */
+  /** The start of each bar, in milliseconds since the epoch. */
   readonly starts: readonly number[]
-  /** From the first to the end of the last. */
+  /** From the start of the first bar to the end of the last. */
   readonly period: Period
   /** The longest buckets that bars are made of, in minutes. */
   readonly span: 60 | 1440
 }
 
-/** The bars of a window: the last one is that of now. */
+/** Returns the bars of a window; the last one contains the current time. */
 export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
   const [, barMs] = lengths.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
   const { startMs } = windowOf(days, nowMs)
@@ -55,7 +55,7 @@ export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
 }
 
 /**
- * The traffic bar by bar. Without a filter it is that of the trend, which has what was deleted from the log since.
+ * Reads the traffic bar by bar. Without a filter it comes from the trend, which includes events deleted from the log.
  */
 export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
   const bars = barsOf(CHART_BARS, days, snapshot.nowMs)
@@ -74,7 +74,7 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
   }
 }
 
-/** Counts by `hour`, from where they are fewest to read. The period is of whole bars. */
+/** Selects counts by `hour`, from the table with the fewest rows to read. The period consists of whole bars. */
 function hoursSql(snapshot: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
   const { dialect, sums } = snapshot
   const counts = 'total, blocked, would_block'

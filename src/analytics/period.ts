@@ -3,53 +3,53 @@ import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import type { HourRange } from '../rollups/sums.js'
 import { HOUR_MS } from '../time/clock.js'
 
-/** A stretch of time in milliseconds since the epoch, its end not in it. */
+/** A period in milliseconds since the epoch; its end is exclusive. */
 export interface Period {
   readonly startMs: number
-  /** Infinity where it has no end. */
+  /** Infinity for a period without end. */
   readonly endMs: number
 }
 
-/** Whole hours or days since the epoch, the end not among them. */
+/** Whole hours or days since the epoch; the end is exclusive. */
 export interface BucketRange {
-  /** In minutes, as the rollups have it. */
+  /** In minutes, as in the rollups. */
   readonly span: 60 | 1440
   readonly from: number
   readonly to: number
 }
 
-/** What is left at an end of a period, or is all there is of a short one: its events are read. */
+/** The remainder at an end of a period, or all of a short one: its events are read. */
 export interface Edge extends Period {
-  /** Its events are added to the whole buckets; or taken away, where it is what these have too much. */
+  /** 1 adds its events to the whole buckets; -1 subtracts events that these have in excess. */
   readonly sign: 1 | -1
 }
 
-/** A period as whole buckets, and what differs from these. */
+/** A period as whole buckets, and its differences from them. */
 export interface PeriodParts {
   readonly buckets: readonly BucketRange[]
   readonly edges: readonly Edge[]
-  /** The whole hours, of which the events above the watermark are read. */
+  /** The whole hours, whose events above the watermark are read. */
   readonly hours: HourRange
   /** Hours among them whose other events are read too. */
   readonly dirty: readonly Period[]
 }
 
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
-/** No hour is as late as this: the end of the day that everything very late is of. */
+/** Later than any hour: the end of the day that holds all very late events. */
 const NO_END = LAST_MINUTE / HOUR_SPAN + DAY_HOURS
 
 export interface RoundingOptions {
-  /** Hours that the buckets have wrong. */
+  /** Hours whose buckets are out of date. */
   readonly dirty: readonly HourRange[]
-  /** Whether it may be rounded to more than there is; otherwise up to an hour of events is read at each end. */
+  /** Whether buckets may exceed the period, less the excess; otherwise up to an hour of events is read at each end. */
   readonly takesAway?: boolean
   /** The longest buckets; days unless given. */
   readonly longest?: BucketRange['span']
 }
 
 /**
- * Rounds a period to whole days and hours, and tells what differs from it at its ends. So no more than half an hour of
- * events is read at each end, of which there are many where the log is long.
+ * Rounds a period to whole days and hours, and returns the differences at its ends. So at most half an hour of events
+ * is read at each end, which matters where the log is long.
  */
 export function partsOf(
   { startMs, endMs }: Period,
@@ -75,17 +75,17 @@ export function partsOf(
     const [dirtyFrom, dirtyTo] = [Math.max(next, range.from), Math.min(to, range.to)]
     if (dirtyFrom >= dirtyTo) continue
     ranges.push({ from: next, to: dirtyFrom })
-    // The last hour has all that is later.
+    // The last hour contains all later events.
     const endMs = dirtyTo * HOUR_SPAN > LAST_MINUTE ? Number.POSITIVE_INFINITY : dirtyTo * HOUR_MS
     dirtyParts.push({ startMs: dirtyFrom * HOUR_MS, endMs })
     next = dirtyTo
   }
   ranges.push({ from: next, to })
-  const buckets = ranges.flatMap((range) => bucketsOf(range, longest))
+  const buckets = ranges.flatMap((range) => toBuckets(range, longest))
   return { buckets, edges: edges.filter(isNotEmpty), hours: { from, to }, dirty: dirtyParts }
 }
 
-function bucketsOf({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {
+function toBuckets({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {
   const firstDay = Math.ceil(from / DAY_HOURS)
   const lastDay = Math.floor(to / DAY_HOURS)
   const hours: BucketRange = { span: HOUR_SPAN, from, to }

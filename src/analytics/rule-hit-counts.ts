@@ -8,7 +8,7 @@ export interface RuleHitCount {
   readonly blocked: number
 }
 
-/** How often each rule decided, the busiest first. Requests that no rule matched are left out. */
+/** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
 export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
   checkDays(days)
   checkAtLeastOne('limit', limit)

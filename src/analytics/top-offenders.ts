@@ -2,7 +2,7 @@ import type { Offender } from '../alerts/offender.js'
 import { rankOffenders } from './offender-ranking.js'
 import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
 
-/** The keys with the most refused requests. */
+/** Reports the keys with the most refused requests. */
 export function topOffenders({ days = 7, limit = 100 }: RankingOptions = {}): Report<readonly Offender[]> {
   checkDays(days)
   checkAtLeastOne('limit', limit)

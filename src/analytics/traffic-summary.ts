@@ -11,7 +11,7 @@ export interface TrafficSummary extends Coverage {
   readonly block_rate: number
 }
 
-/** How much was asked for, and how much of it was refused. */
+/** Reports the number of requests, and of those refused. */
 export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
   checkDays(days)
   return async (snapshot) => {

@@ -7,24 +7,24 @@ import { loggedParts, type Snapshot } from './window.js'
 
 /** Requests that have path, rule and method in common. */
 export interface Traffic extends TrafficCounts {
-  /** Empty for those whose path found no room in a rollup. */
+  /** Empty for requests whose path had no room in a rollup. */
   readonly path: string
   /** Empty where no rule matched. */
   readonly rule_name: string
   readonly method: string
 }
 
-/** Counts added up. */
+/** The sums of all counts. */
 export const SUMS = 'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block'
-/** All in one, for which an index is enough. */
+/** Counts events in one expression, for which an index is enough. */
 function countEvents(sign: 1 | -1): string {
   return `${sign} * COUNT(*) FILTER (WHERE outcome <> 'denied') AS total,
     ${sign} * COUNT(*) FILTER (WHERE ${IS_REFUSED}) AS blocked`
 }
 
 /**
- * The traffic of a period, by path, rule and method. What the rollups have and what they have not is added up each by
- * itself, and can come twice: together they would be sorted together, most of them once more.
+ * Reads the traffic of a period, by path, rule and method. Rollups and events are summed separately, so an entry can
+ * occur twice: in one statement, most of them would be sorted a second time.
  */
 export async function readTraffic(
   snapshot: Snapshot,
@@ -32,7 +32,7 @@ export async function readTraffic(
   filter: ReportFilter = {},
 ): Promise<readonly Traffic[]> {
   const { query, dialect } = snapshot
-  // A path that found no room in a bucket is not there to be taken away.
+  // A path for which a bucket had no room cannot be subtracted from it.
   const parts = partsFor(snapshot, filter, period, false)
   const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
     if (queries.length === 0) return []
@@ -42,14 +42,14 @@ export async function readTraffic(
       values,
     )
   }
-  const [ofRollups, ofEvents] = [new Parameters(), new Parameters()]
+  const [rollupParameters, eventParameters] = [new Parameters(), new Parameters()]
   const columns = 'path, rule_name, method'
-  const rollups = bucketQueries(dialect, parts, filter, ofRollups, `${columns}, total, blocked, would_block`)
-  const events = eventQueries(snapshot, parts, filter, ofEvents, (sign) => `${columns}, ${eventCounts(sign)}`)
-  return [...(await read(rollups, ofRollups)), ...(await read(events, ofEvents))]
+  const rollups = bucketQueries(dialect, parts, filter, rollupParameters, `${columns}, total, blocked, would_block`)
+  const events = eventQueries(snapshot, parts, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
+  return [...(await read(rollups, rollupParameters)), ...(await read(events, eventParameters))]
 }
 
-/** How much was asked for in a period, and how much of it was refused. */
+/** Counts the requests of a period, and those refused. */
 export async function countTraffic(
   snapshot: Snapshot,
   period: Period,
@@ -62,7 +62,7 @@ export async function countTraffic(
     ...bucketQueries(dialect, parts, filter, parameters, 'total, blocked'),
     ...eventQueries(snapshot, parts, filter, parameters, countEvents),
   ]
-  // The window before one that begins with the epoch.
+  // The window ends at the epoch.
   if (queries.length === 0) return { total: 0, blocked: 0 }
   const [counts] = await query<Pick<TrafficCounts, 'total' | 'blocked'>>(
     `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked
@@ -72,13 +72,13 @@ export async function countTraffic(
   return counts ?? { total: 0, blocked: 0 }
 }
 
-/** A filter by key is about events alone: the rollups of traffic do not know keys. */
+/** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
 function partsFor({ sums }: Snapshot, { key }: ReportFilter, period: Period, takesAway: boolean): PeriodParts {
   if (key === undefined) return partsOf(period, { ...sums, takesAway })
   return { buckets: [], edges: [{ ...period, sign: 1 }], hours: { from: 0, to: 0 }, dirty: [] }
 }
 
-/** Queries of the whole buckets of a period. */
+/** Creates the queries of the whole buckets of a period. */
 export function bucketQueries(
   dialect: Dialect,
   { buckets }: PeriodParts,
@@ -93,7 +93,7 @@ export function bucketQueries(
   )
 }
 
-/** Queries of the events of a period that are in no bucket, or too much. */
+/** Creates the queries of the events that the buckets of a period lack, or have in excess. */
 export function eventQueries(
   snapshot: Snapshot,
   parts: PeriodParts,

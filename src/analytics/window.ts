@@ -9,20 +9,20 @@ import { type Clock, DAY_MS } from '../time/clock.js'
 import { inRange, type Parameters } from './filter.js'
 import type { Period, PeriodParts } from './period.js'
 
-/** The event log as it was at one moment: what a report reads. */
+/** The event log as of one moment, which a report reads. */
 export interface Snapshot {
   readonly query: Query
   readonly dialect: Dialect
   readonly nowMs: number
-  /** What the rollups have of it. */
+  /** The state of the rollups. */
   readonly sums: Sums
-  /** Whether the log holds refusals alone, and would-be refusals: `logEvents: 'blocked'`. */
+  /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
   readonly onlyBlocked: boolean
 }
 
-/** What a report says of itself where it knows of refusals alone. */
+/** The part of a report that says whether it covers refusals only. */
 export interface Coverage {
-  /** Present where this process logs refusals and would-be refusals alone: there are no other requests in the counts. */
+  /** Present where this process logs only refusals and would-be refusals: the counts have no other requests. */
   readonly only_blocked?: true
 }
 
@@ -30,20 +30,20 @@ export function coverageOf({ onlyBlocked }: Snapshot): Coverage {
   return onlyBlocked ? { only_blocked: true } : {}
 }
 
-/** A report whose options were found valid. Several can read the same snapshot. */
+/** A report whose options are valid. Several can read the same snapshot. */
 export type Report<Result> = (snapshot: Snapshot) => Promise<Result>
 
 export interface WindowOptions {
-  /** How far back to look: a number of days above 0, parts of a day allowed. */
+  /** The length of the window: a number of days above 0, fractions allowed. */
   readonly days?: number | undefined
 }
 
 export interface RankingOptions extends WindowOptions {
-  /** The most rows answered: a whole number, 1 or more. */
+  /** The most rows to return: a whole number, 1 or more. */
   readonly limit?: number | undefined
 }
 
-/** Runs reports against a database; what this process has served so far is in them. */
+/** Returns a function that runs reports on a database; they include what this process has served so far. */
 export function reportsOf(database: Database, clock: Clock, onlyBlocked = false) {
   return async <Result>(report: Report<Result>): Promise<Result> => {
     const { dialect } = database
@@ -54,24 +54,24 @@ export function reportsOf(database: Database, clock: Clock, onlyBlocked = false)
   }
 }
 
-/** The condition that an event lies in a period. */
+/** Returns the condition that an event is in a period. */
 export function duringPeriod(dialect: Dialect, { startMs, endMs }: Period, parameters: Parameters): string {
   const begun = `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))}`
   if (endMs === Number.POSITIVE_INFINITY) return begun
   return `${begun} AND "timestamp" < ${dialect.fromMs(parameters.add(endMs))}`
 }
 
-/** Some events, by a condition, and whether they are to be added or taken away. */
+/** The condition of some events, and whether to add or subtract them. */
 export interface LoggedPart {
   readonly where: string
   readonly sign: 1 | -1
 }
 
 /**
- * The events of a period that its buckets do not have, or have too much: at its ends, in dirty hours, and above the
+ * Returns the events of a period that its buckets lack, or have in excess: at its ends, in dirty hours, and above the
  * watermark.
  *
- * @param onlyRefused leaves out all others
+ * @param onlyRefused leaves out all other events
  */
 export function loggedParts(
   { dialect, sums }: Snapshot,
@@ -79,11 +79,11 @@ export function loggedParts(
   parameters: Parameters,
   onlyRefused = false,
 ): LoggedPart[] {
-  // Values named, so that the index on (allowed, timestamp, outcome) is used, and answers alone where it can.
+  // Names the values, so that the index on (allowed, timestamp, outcome) is used, and covers the query where it can.
   const indexed = onlyRefused ? IS_REFUSED : 'allowed IN (true, false)'
-  // Not by an equation, for which SQLite would take that index instead of the id.
+  // Not "allowed = false", for which SQLite would use that index instead of the id.
   const isNew = onlyRefused ? "NOT allowed AND outcome <> 'denied' AND " : ''
-  // An end that planners do not know lets them expect few.
+  // An end that planners do not know makes them expect few rows.
   const lastId = `SELECT MAX(id) FROM ${dialect.table('rate_limit_event')}`
   const hour = `${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN}`
   return [
@@ -105,17 +105,17 @@ export function loggedParts(
   ]
 }
 
-/** The last so many days, and whatever is dated later than now. */
+/** Returns the last `days` days, and all later dates. */
 export function windowOf(days: number, nowMs: number): Period {
   return { startMs: daysBefore(days, nowMs), endMs: Number.POSITIVE_INFINITY }
 }
 
-/** The period of the same length that ended where the window begins. */
+/** Returns the period of the same length that ends where the window begins. */
 export function windowBefore(days: number, nowMs: number): Period {
   return { startMs: daysBefore(2 * days, nowMs), endMs: daysBefore(days, nowMs) }
 }
 
-/** There is no event from before 1970, and PostgreSQL knows no year -300000. */
+/** Returns no moment before 1970: there is no such event, and PostgreSQL has no year -300000. */
 function daysBefore(days: number, nowMs: number): number {
   return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
 }

@@ -1,4 +1,4 @@
-/** What an app probes to say how it does: only what it uses. */
+/** The probes of an app's health: only for the parts that it uses. */
 
 import type { OpenDatabase } from '../client.js'
 import type { EventLog } from '../events/event-log.js'
@@ -12,7 +12,7 @@ import type { Store } from '../stores/store.js'
 import { type Clock, MINUTE_MS } from '../time/clock.js'
 import { jobNames } from './schedule.js'
 
-/** Probes come every few seconds, from several places: a mail server would take that for an attack. */
+/** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
 const MAIL_INTERVAL_MS = MINUTE_MS
 
 interface HealthParts {
@@ -22,7 +22,7 @@ interface HealthParts {
   readonly events: EventLog
 }
 
-/** Probes that come while one is under way share its answer. */
+/** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
 export function createHealth(settings: Settings, parts: HealthParts): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
   const { opened, store, events } = parts
@@ -48,12 +48,12 @@ export function createHealth(settings: Settings, parts: HealthParts): () => Prom
   }
 }
 
-/** Whether anything is kept in the database. */
+/** Returns whether the app stores anything in the database. */
 export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
   return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
 }
 
-/** The rules that requests are decided by, which are read no more often than for these. */
+/** Probes the rules in force, which it reads no more often than requests do. */
 function cachedRulesProbe({ current }: HealthParts, clock: Clock): Probe {
   return async () => {
     const { rules } = (await current.at(clock.now())).rules
@@ -63,7 +63,7 @@ function cachedRulesProbe({ current }: HealthParts, clock: Clock): Probe {
   }
 }
 
-/** Answers what was answered before, unless that is long ago. */
+/** Repeats a probe's last answer, unless that is older than `MAIL_INTERVAL_MS`. */
 function seldom(probe: Probe, clock: Clock): Probe {
   let answered: { readonly atMs: number; readonly answer: Promise<string> } | undefined
   return () => {

@@ -50,7 +50,7 @@ export interface HookParts {
   readonly metrics: Metrics | undefined
 }
 
-/** Resolves the steps of the hot path, so that it looks up no option. */
+/** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(parts: HookParts) {
   const { app, settings, router, scopes } = parts
   const { log } = app
@@ -65,9 +65,9 @@ export function createHook(parts: HookParts) {
   const keys = keyOptions(parts)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const costOf = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
   const common = {
-    // Whole milliseconds, whatever the host's clock answers.
+    // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
     address: parts.addresses.client,
     check: createCheck(parts),
@@ -77,7 +77,7 @@ export function createHook(parts: HookParts) {
   const dependencies: HookDependencies = {
     ...common,
     path: createRequestPath(router),
-    cost: (request, path) => (preflights.isLate(request) ? 0 : costOf(request, path)),
+    cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
     inForce: createInForce(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
@@ -88,7 +88,7 @@ export function createHook(parts: HookParts) {
   const preflights = createPreflights(
     createOnRequest({
       ...dependencies,
-      cost: (request, path) => (preflights.isLate(request) ? costOf(request, path) : 0),
+      cost: (request, path) => (preflights.isLate(request) ? costFor(request, path) : 0),
     }),
   )
 
@@ -100,7 +100,7 @@ export function createHook(parts: HookParts) {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       variant: settings.headers,
-      keyOf: createKeyOf(key, 'limit.key', keys),
+      keyOf: createKeyFunction(key, 'limit.key', keys),
       scopes,
       router,
       log,
@@ -110,7 +110,7 @@ export function createHook(parts: HookParts) {
   }
 
   let pricedRoutes = 0
-  /** Checks a route's config when it is declared, and takes note of the route. */
+  /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
@@ -125,7 +125,7 @@ export function createHook(parts: HookParts) {
     ask: createAsk(dependencies, isSkipped),
     routeLimit,
     noteRoute,
-    /** How many routes have a cost of their own. */
+    /** Returns the number of routes that have a cost of their own. */
     pricedRoutes: () => pricedRoutes,
   }
 }
@@ -146,11 +146,11 @@ function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts)
   }
 }
 
-function createKeyOf(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
+function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
   return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
 }
 
-/** Which limit holds for a request: that of the matching rule, else the static one. */
+/** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
 function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
@@ -160,7 +160,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
-    keyOf: createKeyOf(key, 'middleware.key', options),
+    keyOf: createKeyFunction(key, 'middleware.key', options),
     scopes,
     router,
     log: app.log,
@@ -178,7 +178,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
   }
 }
 
-/** What is in force for a request. */
+/** Creates the function that reads the rules and overrides in force. */
 function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
@@ -188,12 +188,12 @@ function createInForce({ settings, current }: HookParts, warnOfUsers: () => void
   return (nowMs) => after(current.at(nowMs), checkUsers)
 }
 
-/** What an override holds a request to. */
+/** Creates the function that returns the limit of an override. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
   return memoize((override: ActiveOverride) => limitOfOverride(override, options))
 }
 
-/** Says once that limits by user have nobody to tell them who that is. */
+/** Creates a function that warns once when limits by user have no way to find the user. */
 function createUserWarning(app: FastifyInstance, { user }: Settings): () => void {
   let warned = user !== undefined
   return function warnOfUsers() {
@@ -205,7 +205,7 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
   }
 }
 
-/** Asks the limiter, and tells how long that took where somebody wants to know. */
+/** Creates the function that asks the limiter; with metrics it also measures the duration. */
 function createCheck({ limiter, metrics }: HookParts): HookDependencies['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)

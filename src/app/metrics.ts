@@ -1,4 +1,4 @@
-/** What an app tells about itself when metrics are collected. */
+/** The readings of an app for its metrics. */
 
 import type { EventLog } from '../events/event-log.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -13,17 +13,17 @@ interface ReadParts {
   readonly current: CurrentSnapshot
 }
 
-/** Without events, or rules, there are no figures of them. */
+/** Creates the readings; those of events and of rules only where the app uses them. */
 export function createReadings(settings: Settings, { limiter, events, current }: ReadParts): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
-    ...(settings.logEvents === false ? {} : readingsOfEvents(events)),
-    ...(settings.useDynamicRules ? readingsOfRules(settings, current) : {}),
+    ...(settings.logEvents === false ? {} : createEventReadings(events)),
+    ...(settings.useDynamicRules ? createRuleReadings(settings, current) : {}),
   }
 }
 
-function readingsOfEvents(events: EventLog): AppReadings {
+function createEventReadings(events: EventLog): AppReadings {
   return {
     eventsWritten: () => events.stats().written,
     eventsDropped: () => events.stats().dropped,
@@ -31,12 +31,11 @@ function readingsOfEvents(events: EventLog): AppReadings {
   }
 }
 
-function readingsOfRules({ clock }: Settings, current: CurrentSnapshot): AppReadings {
+function createRuleReadings({ clock }: Settings, current: CurrentSnapshot): AppReadings {
   return {
     rulesActive: () => current.lastGood().rules.rules.length,
     rulesAgeSeconds: () => {
       const { seenAtMs } = current
-      // The clock may have been set back.
       return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS
     },
     overridesActive: () => current.lastGood().overrides.size,

@@ -46,14 +46,14 @@ declare module 'fastify' {
     smartRateLimit: SmartRateLimit
   }
   interface FastifyContextConfig {
-    /** `false` takes the route out of the limit, the event log and the headers; `{ cost: 5 }` makes requests cost more. */
+    /** `false` exempts the route from the limit, the event log and the headers; `{ cost: 5 }` makes requests cost 5. */
     smartRateLimit?: RouteConfig
   }
 }
 
-/** How long closing waits for the last events, in milliseconds. */
+/** The longest wait for the last events at closing, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
-/** How long starting waits for the rules, in milliseconds: thousands are read before the first request. */
+/** The longest wait for the rules at start, in milliseconds: enough for thousands of them. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
 /** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
@@ -141,7 +141,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   })
   if (metrics !== undefined) {
     const leave = metrics.join(createReadings(settings, { limiter, events, current }))
-    // Hooks on closing run from the last to the first: by then the last events are written.
+    // Closing hooks run from the last to the first: the last events are written before this one.
     app.addHook('onClose', async () => leave())
   }
   connect(app, opened, current, events)
@@ -149,7 +149,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     limiter.close()
     staffLimiter.close()
   })
-  // A store of the host's own is not ours to close.
+  // The host closes a store of its own.
   if (store !== settings.middleware.backend) app.addHook('onClose', async () => store.close())
   const scheduler = settings.enabled ? createScheduler(settings, opened, analytics, app.log) : undefined
   if (scheduler !== undefined) {
@@ -168,7 +168,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   }
 }
 
-/** Ties the parts to the database, which may outlive the app, and lets go of it when the app closes. */
+/** Connects the parts to the database, which may outlive the app, and disconnects them when the app closes. */
 function connect(app: FastifyInstance, opened: OpenDatabase, current: CurrentSnapshot, events: EventLog): void {
   const { ruleListeners, beforeReport } = opened.database
   const changed = () => current.refresh()
@@ -184,7 +184,7 @@ function connect(app: FastifyInstance, opened: OpenDatabase, current: CurrentSna
   })
 }
 
-/** ioredis has to be there. The server may be away, and is told about. */
+/** Loads ioredis, which must be installed. An unreachable server is logged. */
 async function prepareRedis(store: RedisStore, app: FastifyInstance): Promise<void> {
   await store.load()
   store.ready().catch((error: unknown) => {

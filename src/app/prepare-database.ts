@@ -5,13 +5,13 @@ import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
 import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
 
-/** How long starting waits for a database server, in milliseconds. */
+/** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
 
 /**
- * Prepares the database of a server that starts. The embedded one has to open: a wrong path is an error at start. A
- * PostgreSQL server may be away, which is logged; one that can never be used is an error at start too, or is logged when
- * it is reached for the first time.
+ * Prepares the database when a server starts. The embedded database must open: a wrong path is an error at start. An
+ * unreachable PostgreSQL server is logged; one that can never be used is an error at start too, or is logged when it is
+ * first reached.
  *
  * @throws InvalidSettingError naming the remedy
  */
@@ -19,7 +19,7 @@ export async function prepareDatabase(database: Database, app: FastifyInstance):
   if (database.dialect.provider === 'sqlite') {
     await database.ready()
     warnOfExposure(sqlitePath(database.url), app.log)
-    // Opens it, on a thread where there shall be one, which takes longer than the first request should.
+    // Opens the database, on a thread where one is configured, before the first request would have to wait for it.
     await database.query('SELECT 1')
     return
   }
@@ -31,7 +31,7 @@ export async function prepareDatabase(database: Database, app: FastifyInstance):
   })
 }
 
-/** Logs each kind of fault once: every query may meet it. */
+/** Creates a function that logs each kind of fault once, since every query may meet it. */
 function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
   const reported = new Set<string | undefined>()
   return function reportFault(fault) {
@@ -41,7 +41,7 @@ function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
   }
 }
 
-/** Whether a database server answers in time that it can be used, or what an operator has to do first. */
+/** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
 async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
   let isStarting = true
   const answered = database.checkMigrations().then(
@@ -62,7 +62,7 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
   return inTime
 }
 
-/** The file holds addresses, ids and sessions. Its mode is the operator's choice, and is not changed here. */
+/** Warns when other users can access the file, which holds addresses, ids and sessions. Its mode is left unchanged. */
 function warnOfExposure(path: string, log: FastifyBaseLogger): void {
   const exposed = exposedFiles(path)
   if (exposed.length === 0) return

@@ -1,4 +1,4 @@
-/** What is noted of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
+/** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 import type { EventOutcome } from '../events/event.js'
 import type { CheckedRequest } from '../http/decide.js'
 import type { HookDependencies } from '../http/on-request.js'
@@ -8,7 +8,7 @@ import type { HookParts } from './hook.js'
 
 type RecordStep = HookDependencies['record']
 
-/** Of the plugin's own check. */
+/** Creates the record step of the plugin's hook. */
 export function createRecord(parts: HookParts): RecordStep {
   const count = createCount(parts)
   const recordEvent = createEventRecord(parts)
@@ -19,7 +19,7 @@ export function createRecord(parts: HookParts): RecordStep {
   }
 }
 
-/** Of the limits of single routes, which log no event. */
+/** Creates the record step of limits for single routes, which log no event. */
 export function createRouteRecord(parts: HookParts): RecordStep {
   return createCount(parts) ?? recordNothing
 }

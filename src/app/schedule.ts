@@ -1,4 +1,4 @@
-/** What the scheduler does: the same functions that the commands call. */
+/** The jobs of the scheduler: the same functions that the commands call. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AlertResult } from '../alerts/send-alerts.js'
 import type { Analytics } from '../analytics/analytics.js'
@@ -10,7 +10,7 @@ import { type Job, Scheduler } from '../schedule/scheduler.js'
 import type { Settings } from '../settings/resolve.js'
 import { cleanupState } from '../stores/state-cleanup.js'
 
-/** Undefined where nothing is scheduled. */
+/** Returns undefined where nothing is scheduled. */
 export function createScheduler(
   settings: Settings,
   { database }: OpenDatabase,
@@ -21,7 +21,7 @@ export function createScheduler(
   if (schedule === undefined) return undefined
   const { olderThanDays } = schedule
   const work: Record<JobName, Job['run']> = {
-    alerts: async () => failuresOf(await analytics.sendOffenderAlerts()),
+    alerts: async () => failuresFor(await analytics.sendOffenderAlerts()),
     cleanup: async (signal) => {
       await cleanupState(database, clock, { signal })
       return null
@@ -39,17 +39,17 @@ export function createScheduler(
   return new Scheduler({ jobs, leases: new JobLeases(database), clock, log })
 }
 
-/** What the jobs of this app are called in the database. */
+/** Returns the names of this app's jobs in the database. */
 export function jobNames(settings: Settings): string[] {
   return (settings.schedule?.jobs ?? []).map(({ name }) => sharedName(name, settings))
 }
 
-/** Apps that only share the database each run their own. */
+/** Adds the namespace: apps that only share the database each run their own jobs. */
 function sharedName(name: JobName, { namespace }: Settings): string {
   return namespace === undefined ? name : `${name}@${namespace}`
 }
 
-function failuresOf({ channels }: AlertResult): string | null {
+function failuresFor({ channels }: AlertResult): string | null {
   const failures = Object.entries(channels).flatMap(([name, { error }]) =>
     error === undefined ? [] : `${name} failed (${error})`,
   )

@@ -12,90 +12,90 @@ import type { Preview } from '../preview/preview.js'
 import type { Rule } from '../rules/rule.js'
 import type { Store } from '../stores/store.js'
 
-/** What `rateLimitPlugin` decorates an app with. */
+/** The decoration that `rateLimitPlugin` adds to an app. */
 export interface SmartRateLimit {
   /** The extended Prisma client. */
   readonly client: RateLimitClient
   readonly rules: {
-    /** Drops this process's cache of active rules: the next request reads the table. */
+    /** Drops this process's cache of active rules; the next request reads the table. */
     invalidateCache(): void
-    /** Reads the table now and answers how many active rules there are. */
+    /** Reads the table now and returns the number of active rules. */
     reload(): Promise<number>
-    /** The rules in force, in the order they are tried. */
+    /** Returns the rules in force, in the order in which they are tried. */
     active(): Promise<readonly Rule[]>
     /**
-     * The changes of rules and overrides, the newest first.
+     * Returns the changes of rules and overrides, the newest first.
      *
-     * @param name of a rule, or the client of an override (`ip:203.0.113.7`); all of them unless given
+     * @param name of a rule, or the client of an override (`ip:203.0.113.7`); all changes unless given
      */
     history(name?: string, options?: HistoryOptions): Promise<Change[]>
     /**
-     * Undoes one change, through the validation; what was changed since in other fields stays. It is recorded itself.
+     * Undoes one change, with validation; later changes of other fields stay. The history records the revert.
      *
-     * @throws RevertError when there is no such change, or what it wrote was changed again
+     * @throws RevertError when the change does not exist, or its values were changed again
      */
     revert(changeId: number): Promise<void>
-    /** All rules and overrides as a document, to be kept as JSON and imported elsewhere. */
+    /** Returns all rules and overrides as a document, to be stored as JSON and imported elsewhere. */
     export(): Promise<RuleDocument>
     /**
-     * Makes the rules and overrides equal to those of a document, all or nothing, and answers what that changed.
+     * Makes the rules and overrides equal to those of a document, all or nothing, and returns the changes.
      *
-     * @param options `dryRun` only tells the difference; `keep` deletes nothing
-     * @throws RuleDocumentError with a message for every wrong place
+     * @param options `dryRun` only returns the difference; `keep` deletes nothing
+     * @throws RuleDocumentError with a message for every invalid place
      */
     import(document: unknown, options?: ImportOptions): Promise<ImportResult>
     /**
-     * What a rule that is not saved, or not so, would have done to the requests that the event log recorded in the last
+     * Returns what an unsaved or edited rule would have done to the requests that the event log recorded in the last
      * `hours` (24 unless given).
      */
     readonly preview: Preview
   }
   readonly analytics: Analytics
   readonly events: {
-    /** Resolves when every event recorded so far is in the table, or was counted as lost. */
+    /** Resolves when every event recorded so far is in the table, or is counted as lost. */
     flush(): Promise<void>
     stats(): EventLogStats
   }
   readonly store: Store
   /**
-   * How the parts do that this app uses: for a readiness check, and for operators. It never rejects, and takes five
-   * seconds at most. The mail server is asked once a minute at most.
+   * Returns the state of the parts that this app uses, for a readiness check and for operators. It never rejects, and
+   * takes five seconds at most. It asks the mail server once a minute at most.
    */
   health(): Promise<Health>
   /**
-   * Makes a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a limit
-   * with a counter per route. It logs no event, and no rule or override changes it.
+   * Creates a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a
+   * limit with a counter per route. It logs no event, and no rule or override changes it.
    *
-   * @throws InvalidSettingError for options that are wrong or unknown
+   * @throws InvalidSettingError for invalid or unknown options
    */
   limit(options: RouteLimitOptions): OmitThisParameter<onRequestHookHandler>
   /**
-   * Returns what the hook or a limit of the route decided about a request: where several did, the decision of the one
-   * that refused it, else the one with the least left, which the headers show too. With `block: false`, `allowed` false
-   * says that the request would have been refused. Errors that end a refused request have it as `decision`.
+   * Returns the decision of the hook or of a limit of the route about a request. Of several decisions it returns the
+   * one that refused, else the one with the least remaining, which the headers show too. With `block: false`, `allowed`
+   * false means that the request would have been refused. The error of a refused request has it as `decision`.
    *
-   * @returns null where nothing checked the request, or has yet
+   * @returns null where no limit has checked the request, or not yet
    */
   decisionOf(request: FastifyRequest): Decision | null
   /**
-   * Uses the limit that holds for a request, and refuses nothing: no header, no event. For what a request turns out to
-   * cost, and for routes that opted out of the hook.
+   * Charges the limit of a request, and refuses nothing: no header, no event. For costs that are known late, and for
+   * routes that opted out of the hook.
    *
    * @param options `cost`: an integer, 1 unless given
-   * @returns null where nothing limits the request: with `enabled: false`, on skipped paths, for the allow list,
-   * for an override that lets through
+   * @returns null where no limit applies: with `enabled: false`, on skipped paths, for the allow list, for an override
+   * that lets the request through
    */
   check(request: FastifyRequest, options?: { readonly cost?: number }): Promise<Decision | null>
   /**
-   * Looks where a request's client stands, and uses nothing: `count` and `remaining` are without this request, `allowed`
-   * and `retryAfterMs` what it would be told.
+   * Reads the state of a request's client, and charges nothing: `count` and `remaining` exclude this request, `allowed`
+   * and `retryAfterMs` are the answer it would get.
    */
   peek(request: FastifyRequest): Promise<Decision | null>
   /**
-   * Forgets the counters of a client, by its key as the event log has it (`ip:203.0.113.7`, `rule:api:user:7`): those
-   * of all prefixes and routes. Also a single counter, by its key in the store.
+   * Resets the counters of a client, by its key in the event log (`ip:203.0.113.7`, `rule:api:user:7`): those of all
+   * prefixes and routes. Also resets a single counter, by its key in the store.
    *
-   * @throws what the store throws when it cannot be reached
+   * @throws the error of a store that cannot be reached
    */
   reset(key: string): Promise<void>
 }

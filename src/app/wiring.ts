@@ -1,4 +1,4 @@
-/** Makes the parts of the plugin from its settings. */
+/** Creates the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsOf } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
@@ -42,7 +42,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
   return limiter
 }
 
-/** Makes a process notice that another one reset a counter. */
+/** Creates the poll by which a process notices that another one reset a counter. */
 function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
   const { resets } = store
   if (resets === undefined) return undefined
@@ -56,9 +56,9 @@ function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, c
 }
 
 /**
- * The limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` says: passwords are
- * never guessed without limit, and staff are never kept out. The other limiter logs the failure. A store in memory is one
- * of its own, since clients that make up keys could push its counters out of theirs.
+ * Creates the limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` is:
+ * password guesses stay limited, and staff are never locked out. The other limiter logs the failure. A memory store is
+ * a separate one, since clients that invent keys could evict the counters of the staff pages.
  */
 export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   const silent = { error: () => undefined, info: () => undefined }
@@ -107,7 +107,7 @@ export function createRollupKeeper(
   return new RollupKeeper({ database, clock, log })
 }
 
-/** @param known what this process knows about the log and the rules */
+/** @param known the gaps and notes that this process knows */
 export function createRulePreview(
   { clock }: Settings,
   { database }: OpenDatabase,
@@ -124,7 +124,7 @@ export function createRulePreview(
   })
 }
 
-/** Why the log may lack requests. What other processes lost, and what this one was told before it started, is not known. */
+/** Returns why the log may lack requests. Losses of other processes, and of this one before it started, are unknown. */
 export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] {
   const gaps: string[] = []
   if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
@@ -134,7 +134,7 @@ export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] 
   return gaps
 }
 
-/** @param pricedRoutes how many routes of the app have a cost of their own */
+/** @param pricedRoutes the number of routes that have a cost of their own */
 export function previewNotesOf({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
   const notes: string[] = []
   if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')

@@ -3,13 +3,13 @@ import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import { formatShortCount } from './format.js'
 import { rounded } from './stack.js'
 
-/** More lines than this are noise. */
+/** More lines than this are distracting. */
 const MAX_LINES = 4
-/** More labels than this run into each other. */
+/** More labels than this overlap. */
 const MAX_LABELS = 9
-/** The distances between labels that people can read at a glance, all multiples of the lengths of bars below them. */
+/** The distances between labels: easy to read, and multiples of all shorter bar lengths. */
 const LABEL_STEPS_MS = [1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS)
-/** Nearer to an end than this, in percent, a label is written away from it. */
+/** A label within this distance of an end, in percent, is anchored there. */
 const NEAR_AN_END = 4
 
 const MONTH_AND_DAY = new Intl.DateTimeFormat('en-US', { day: 'numeric', month: 'short', timeZone: 'UTC' })
@@ -20,7 +20,7 @@ export interface AxisLine {
   readonly label: string
 }
 
-/** A moment below the chart; `x` is in percent, `minor` is for those that narrow screens have no room for. */
+/** A moment below the chart; `x` is in percent, `minor` labels are hidden on narrow screens. */
 export interface AxisLabel {
   readonly x: number
   readonly anchor: 'start' | 'middle' | 'end'
@@ -28,12 +28,12 @@ export interface AxisLabel {
   readonly minor: boolean
 }
 
-/** The height of the chart in requests: round, and no less than the tallest bar. */
+/** Returns the height of the chart in requests: a round number, no less than the tallest bar. */
 export function topOf(most: number): number {
   return lineDistance(most) * Math.max(1, Math.ceil(most / lineDistance(most)))
 }
 
-/** Lines at 0 and a few round numbers of requests. */
+/** Returns the lines at 0 and a few round numbers of requests. */
 export function countLines(most: number): AxisLine[] {
   const top = topOf(most)
   const distance = lineDistance(most)
@@ -44,14 +44,14 @@ export function countLines(most: number): AxisLine[] {
   }))
 }
 
-/** The least of 1, 2, 5, 10, 20, … that makes few enough lines. */
+/** Returns the least of 1, 2, 5, 10, 20, … that makes few enough lines. */
 function lineDistance(most: number): number {
   let power = 1
   while (power * 10 * MAX_LINES < most) power *= 10
   return [1, 2, 5].map((digit) => digit * power).find((distance) => distance * MAX_LINES >= most) ?? 10 * power
 }
 
-/** The days, or hours, below the bars, in UTC. */
+/** Returns the labels below the bars: days or hours, in UTC. */
 export function timeLabels(bars: readonly Bar[], barMs: number): AxisLabel[] {
   const spanMs = bars.length * barMs
   const stepMs = LABEL_STEPS_MS.find((step) => step % barMs === 0 && spanMs / step <= MAX_LABELS) ?? spanMs
@@ -63,7 +63,7 @@ export function timeLabels(bars: readonly Bar[], barMs: number): AxisLabel[] {
   })
 }
 
-/** `Jan 15`, or `06:00` within a day. */
+/** Formats a moment as `Jan 15`, or `06:00` within a day. */
 function momentLabel(ms: number): string {
   return ms % DAY_MS === 0 ? MONTH_AND_DAY.format(ms) : new Date(ms).toISOString().slice(11, 16)
 }

@@ -4,9 +4,9 @@ import { type AxisLabel, type AxisLine, countLines, timeLabels, topOf } from './
 import { formatCount, formatRate, formatRequests } from './format.js'
 import { rounded, type StackPart, stack } from './stack.js'
 
-/** What `chart.hbs` draws: all lengths in percent, so that the drawing fits any width and its texts keep their size. */
+/** The context of `chart.hbs`: all lengths in percent, so that the chart fits any width and texts keep their size. */
 export interface Chart {
-  /** Says in words what the drawing shows. */
+  /** Describes the chart in words. */
   readonly description: string
   readonly lines: readonly AxisLine[]
   readonly labels: readonly AxisLabel[]
@@ -16,22 +16,22 @@ export interface Chart {
 export interface ChartBar {
   readonly x: number
   readonly width: number
-  /** From the bottom up; `y` is where a part's upper end is. */
+  /** From the bottom up; `y` is a part's upper end. */
   readonly parts: readonly (StackPart & { readonly y: number })[]
-  /** When, in UTC. */
+  /** The time of the bar, in UTC. */
   readonly time: string
   readonly requests: string
   readonly blocked: string
   readonly would_block: string
 }
 
-/** How much of a bar's room is left free between it and the next. */
+/** The share of a bar's slot that is left free before the next one. */
 const GAP = 0.2
 
 /**
  * Draws the traffic of a window.
  *
- * @param rates whether the share that was blocked tells anything
+ * @param rates whether the blocked share is meaningful
  */
 export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rates: boolean }): Chart {
   const most = Math.max(0, ...bars.map(({ total }) => total))
@@ -53,7 +53,7 @@ export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rate
   }
 }
 
-/** The traffic in words: how much there was, what became of it, and when it was most. */
+/** Describes the traffic in words: totals, outcomes, and the busiest bar. */
 function describe({ bar_ms, bars }: OverTime, rates: boolean): string {
   const sum = { total: 0, blocked: 0, would_block: 0 }
   for (const { total, blocked, would_block } of bars) {
@@ -78,7 +78,7 @@ function barName(barMs: number): string {
   return barMs === HOUR_MS ? 'an hour' : `${barMs / HOUR_MS} hours`
 }
 
-/** The time of a bar: `2026-01-15 06:00–12:00`, `2026-01-15`, or `2026-01-15 – 2026-01-21`. */
+/** Formats the time of a bar: `2026-01-15 06:00–12:00`, `2026-01-15`, or `2026-01-15 – 2026-01-21`. */
 export function barTime(startMs: number, barMs: number): string {
   const day = isoDay(startMs)
   if (barMs === DAY_MS) return day

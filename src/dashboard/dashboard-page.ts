@@ -12,7 +12,7 @@ import { summary } from './summary.js'
 import { offeredWindows, windowName } from './windows.js'
 
 /**
- * What `dashboard.hbs` is given: the report as it is, for templates of one's own, and everything the page shows,
+ * Returns the context of `dashboard.hbs`: the unformatted report, for custom templates, and everything the page shows,
  * formatted, in `page`.
  */
 export function dashboardContext(report: DashboardReport, log: LogState, nowMs: number) {
@@ -50,7 +50,7 @@ export function dashboardContext(report: DashboardReport, log: LogState, nowMs: 
   }
 }
 
-/** What became of the requests, as the legend of the chart shows it. */
+/** Returns the outcomes of the requests, for the legend of the chart. */
 function outcomes({ outcomes: { allowed, would_block, blocked }, window }: DashboardReport, onlyBlocked: boolean) {
   const entry = (outcome: Outcome, text: string, count: number) => {
     return { outcome, text, count: formatCount(count), share: onlyBlocked ? '' : formatRate(count / window.total) }
@@ -97,14 +97,14 @@ function nearLimit({ near_limit: { clients, since_ms }, days, filter }: Dashboar
   }
 }
 
-/** What there is to say where no rule decided anything. */
+/** Returns a note for windows in which no rule decided; empty otherwise. */
 function rulesNote({ by_rule: { shares, other }, days }: DashboardReport, { switches }: LogState): string {
   if (other.total > 0 || shares.some(({ name }) => name !== '')) return ''
   if (switches.useDynamicRules) return `No request met a rule in the ${windowName(days)}.`
   return 'Rules are off on this server. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true.'
 }
 
-/** Why there is nothing to see. */
+/** Returns why the page has no traffic. */
 function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents } }: LogState) {
   const logOff = enabled && logEvents === false
   return {

@@ -15,11 +15,11 @@ export interface DashboardOptions extends StaffOptions {
 }
 
 /**
- * The staff pages, below the prefix it is registered with: `dashboard/` (HTML), `dashboard/offenders.csv`,
- * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `staff` and `isStaff` they refuse
- * everybody.
+ * Registers the staff pages below its prefix: `dashboard/` (HTML), `dashboard/offenders.csv`,
+ * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `staff` and `isStaff` they refuse every
+ * request.
  *
- * @throws InvalidSettingError for a wrong or unknown option
+ * @throws InvalidSettingError for an invalid or unknown option
  */
 export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   checkOptions(options)
@@ -28,13 +28,13 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
   }
-  // The template engine is loaded where there are pages.
+  // Only apps with pages load the template engine.
   const { registerPages } = await import('../sign-in/pages.js')
   const pages = await registerPages(app, templates, staff !== undefined)
   app.setErrorHandler(createErrorHandler(pages, staff !== undefined))
   app.addHook('onRequest', securityHeaders(pages))
 
-  // Two scopes, since nobody can be signed in already where people sign in.
+  // Two scopes, since the sign-in page must not require a sign-in.
   const prefix = '/dashboard'
   const mount = `${app.prefix}${prefix}/`
   internals.places.dashboards.push(mount)

@@ -9,14 +9,14 @@ const CHIP_TEXTS: Readonly<Record<FilterName, string>> = {
   key: 'Client',
 }
 
-/** A filter that is on, and the page without it. */
+/** An active filter, with the address of the page without it. */
 export interface Chip {
   readonly text: string
   readonly value: string
   readonly href: string
 }
 
-/** The form that filters the dashboard, filled in. Fields hold values as they are: what is sent back has to be the same. */
+/** Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged. */
 export function filterForm({ days, filter, by_rule, by_path, by_method }: DashboardReport) {
   const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
   return {

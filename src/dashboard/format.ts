@@ -1,4 +1,4 @@
-/** How values look on the staff pages. */
+/** The formats of values on the staff pages. */
 export { visible } from '../visible.js'
 
 const COUNT = new Intl.NumberFormat('en-US')
@@ -8,25 +8,25 @@ const RATE = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 1,
 })
 const SHORT_COUNT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
-/** The least share that is shown as what it is. */
+/** The least share that is shown exactly. */
 const LEAST_RATE = 0.001
 
-/** `1234567` as `1,234,567`. */
+/** Formats `1234567` as `1,234,567`. */
 export function formatCount(count: number): string {
   return COUNT.format(count)
 }
 
-/** `1500` as `1.5K`, for the axis of a chart. */
+/** Formats `1500` as `1.5K`, for the axis of a chart. */
 export function formatShortCount(count: number): string {
   return SHORT_COUNT.format(count)
 }
 
-/** `1 request`, `2,000 requests`. */
+/** Formats `1 request`, `2,000 requests`. */
 export function formatRequests(count: number): string {
   return count === 1 ? '1 request' : `${formatCount(count)} requests`
 }
 
-/** A share of 1 as a percentage. What is not quite nothing, or not quite all, does not look as if it were. */
+/** Formats a share of 1 as a percentage. Only exactly 0 and 1 become `0%` and `100%`. */
 export function formatRate(rate: number): string {
   if (rate === 0) return '0%'
   if (rate === 1) return '100%'
@@ -35,12 +35,12 @@ export function formatRate(rate: number): string {
   return RATE.format(rate)
 }
 
-/** The length of a bar, 0 to 100; what is not nothing can be seen. */
+/** Returns the length of a bar, 0 to 100; every value above 0 is visible. */
 export function formatBar(value: number, most: number): number {
   return value === 0 ? 0 : Math.max(1, Math.round((100 * value) / most))
 }
 
-/** `2026-01-15 12:00:00`, in UTC, for where the page says so. */
+/** Formats a moment as `2026-01-15 12:00:00`, in UTC, without naming the zone. */
 export function formatTime(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
 }

@@ -1,13 +1,13 @@
 import type { ReportFilter } from '../analytics/filter.js'
 
-// All relative, so that the pages also work behind a proxy that rewrites paths.
+// All links are relative, so that the pages also work behind a proxy that rewrites paths.
 
 /** The parameters of a filter, by the names that `requestedFilter` reads. */
 const FILTER_NAMES = ['rule', 'path', 'method', 'key'] as const
 
 export type FilterName = (typeof FILTER_NAMES)[number]
 
-/** What of a filter is set, in the order the page shows it. */
+/** Returns the fields of a filter that are set, in the order of the page. */
 export function filterEntries(filter: ReportFilter): [name: FilterName, value: string][] {
   return FILTER_NAMES.flatMap((name): [FilterName, string][] => {
     const value = filter[name]
@@ -24,7 +24,7 @@ export function offenderHref(key: string, days: number, filter: ReportFilter): s
   return `offender.html?${new URLSearchParams(offenderFields(key, filter))}&days=${days}`
 }
 
-/** The parameters of a client's page but its window. */
+/** Returns the parameters of a client's page, except its window. */
 export function offenderFields(key: string, filter: ReportFilter): [name: string, value: string][] {
   const back = new URLSearchParams(filterEntries(filter)).toString()
   return back === ''

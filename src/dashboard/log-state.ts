@@ -2,7 +2,7 @@ import type { EventLogStats } from '../events/event-log.js'
 import type { Internals, Switches } from '../internals.js'
 import { formatCount, visible } from './format.js'
 
-/** What a page has to know of the process that shows it. */
+/** The state of the process that shows a page. */
 export interface LogState {
   readonly switches: Switches
   readonly stats: EventLogStats
@@ -12,16 +12,16 @@ export function logStateOf({ switches, eventStats }: Internals): LogState {
   return { switches, stats: eventStats() }
 }
 
-/** Whether the log holds refusals alone: then rates, and who is near a limit, cannot be told. */
+/** Returns whether the log holds refusals only: rates, and clients near a limit, are then unknown. */
 export function logsOnlyBlocked({ switches: { logEvents } }: LogState): boolean {
   return logEvents === 'blocked'
 }
 
 /**
- * What `notices.hbs` says about the log before anything else.
+ * Returns the notices about the log, for `notices.hbs`.
  *
- * @param hasTraffic whether the page shows any; where it does not, it says why itself
- * @param unknownPaths how many requests a filter by path had to leave out
+ * @param hasTraffic whether the page shows any traffic; a page without traffic explains it itself
+ * @param unknownPaths the number of requests that a filter by path had to leave out
  */
 export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 0) {
   const { enabled, logEvents } = state.switches
@@ -34,7 +34,7 @@ export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 
   }
 }
 
-/** What `event-log.hbs` shows: how the log of this process does. */
+/** Returns the state of this process's log, for `event-log.hbs`. */
 export function logHealth({ stats: { written, dropped, buffered, lastError } }: LogState) {
   return {
     written: formatCount(written),

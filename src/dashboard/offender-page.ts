@@ -8,7 +8,7 @@ import { summary } from './summary.js'
 import { offeredWindows, windowName } from './windows.js'
 
 /**
- * What `offender.hbs` is given: the detail as it is, and everything the page shows, formatted, in `page`.
+ * Returns the context of `offender.hbs`: the unformatted detail, and everything the page shows, formatted, in `page`.
  *
  * @param back the filter of the dashboard that the page leads back to
  */
@@ -60,10 +60,10 @@ export function offenderContext(
   }
 }
 
-/** `decision` is what the style sheet calls it. */
+/** Returns a decision's text, and its class in the style sheet as `decision`. */
 function decision({ allowed, count, limit }: RecentEvent) {
   if (!allowed) return { decision: 'blocked', decision_text: 'Blocked' }
-  // A rule that does not block lets through what another would have refused.
+  // The rule does not block.
   if (count > limit) return { decision: 'over-limit', decision_text: 'Over limit' }
   return { decision: 'allowed', decision_text: 'Allowed' }
 }

@@ -2,27 +2,27 @@ import type { CountedClient } from '../analytics/counted-clients.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
 import { DAY_MS } from '../time/clock.js'
 
-/** How long an override holds that a link proposes: long enough to look into the matter. */
+/** The duration of an override that a link proposes: long enough to investigate. */
 const PROPOSED_MS = DAY_MS
-/** What "Limit this client" proposes. */
+/** The rate that "Limit this client" proposes. */
 const PROPOSED_RATE = '10/m'
-/** The key of a rule's counter; names of rules have no colon. */
+/** Matches the key of a rule's counter; names of rules have no colon. */
 const RULE_KEY = /^rule:([^:]*):(.*)$/s
 
-/** Where the panel goes on with a client. */
+/** The links to a client in the panel. */
 export interface PanelLinks {
-  /** Its events. */
+  /** The list of its events. */
   readonly events: string
-  /** A new override, filled in; undefined for a client that no override can name: one told apart by a header. */
+  /** A filled-in form of a new override; undefined for a client that no override can name, such as one by header. */
   readonly block?: string
   readonly limit?: string
 }
 
 /**
- * The client of an event, as overrides spell it. Its key alone does not tell: a header, or a function of the host's, can
- * spell somebody else's address or user, who must not be blocked for it.
+ * Returns the client of an event, as overrides spell it. Its key alone does not identify it: a header, or a function of
+ * the host's, can spell another client's address or user, who must not be blocked for it.
  *
- * @param countsByUser whether a rule, or the limit where no rule matched, tells clients apart by user
+ * @param countsByUser whether a rule, or the limit where no rule matched, identifies clients by user
  */
 export function clientOf(
   { key, clientIp, userId }: CountedClient,
@@ -35,7 +35,7 @@ export function clientOf(
   return isThatUser ? known(client) : undefined
 }
 
-/** The client that all of some events were counted for; undefined where that were several, or it is not known. */
+/** Returns the client that all events were counted for; undefined where there are several, or it is unknown. */
 export function commonClient(
   events: readonly CountedClient[],
   countsByUser: (ruleName: string | undefined) => boolean,
@@ -54,7 +54,7 @@ function known(text: string): string | undefined {
 
 /**
  * @param panel the panel's root path
- * @param key of the client, as the event log has it
+ * @param key of the client in the event log
  * @param client as overrides spell it, where one can name it
  */
 export function panelLinks(panel: string, key: string, client: string | undefined, nowMs: number): PanelLinks {

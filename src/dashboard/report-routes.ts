@@ -28,9 +28,9 @@ const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such 
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
 
 /**
- * The routes behind the guard, relative to the dashboard.
+ * Registers the routes behind the guard, relative to the dashboard.
  *
- * @param mount where that is, as browsers ask for it
+ * @param mount the dashboard's path, as browsers request it
  */
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches } = internals
@@ -38,7 +38,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
-    // The links on the page are relative, so that it also works behind a proxy that rewrites paths.
+    // The relative links of the page need the slash.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
     const report = await read(dashboardReport({ days: requestedDays(request), filter: requestedFilter(request) }))
     return pages.send(reply, 'dashboard', dashboardContext(report, logStateOf(internals), clock.now()))
@@ -62,11 +62,11 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const detail = await readDetail(request)
     const back = requestedFilterBack(request)
     const panel = nearestMount(internals.places.panels, mount)
-    const links = panel === undefined ? undefined : await panelLinksOf(panel, detail)
+    const links = panel === undefined ? undefined : await panelLinksFor(panel, detail)
     return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now(), links))
   }
 
-  async function panelLinksOf(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
+  async function panelLinksFor(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
     const [counted = []] = await read(countedClients([key], days))
     return panelLinks(panel, key, commonClient(counted, internals.countsByUser), clock.now())
   }
@@ -78,7 +78,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)
   app.get('/offender.html', staffRoute('offender-page'), showOffender)
-  // As a scope with a prefix, `/offender/` has its twin without the slash, however the host's router is set.
+  // A scope with a prefix serves `/offender/` also without the slash, whatever the host's router options are.
   app.register(async (scope) => scope.get('/', staffRoute('offender-detail'), readDetail), { prefix: '/offender' })
   app.route({ ...staffRoute('not-found'), method: app.supportedMethods, url: '/*', handler: refuseUnknownPath })
 }

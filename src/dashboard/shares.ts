@@ -2,10 +2,10 @@ import type { Breakdown, TrafficCounts } from '../analytics/breakdown.js'
 import { formatCount, formatRate, visible } from './format.js'
 import { type StackPart, stack } from './stack.js'
 
-/** A line of a table of traffic by rule, path or method. */
+/** A row of a table of traffic by rule, path or method. */
 export interface ShareRow {
   readonly name: string
-  /** To the page filtered by it; undefined for what no filter names. */
+  /** The link to the filtered page; undefined for a row that no filter selects. */
   readonly href: string | undefined
   readonly requests: string
   readonly blocked: string
@@ -15,20 +15,20 @@ export interface ShareRow {
 }
 
 /**
- * The lines of a table: the busiest first, all that is not listed in the last one.
+ * Returns the rows of a table: the busiest first, and the sum of all that is not listed in the last one.
  *
- * @param names how what is not named is called: `unnamed` what has an empty name, `other` what is not listed
+ * @param names the labels of two rows: `unnamed` for an empty name, `other` for the sum of what is not listed
  */
 export function shareRows(
   { shares, other }: Breakdown,
   names: { readonly unnamed: string; readonly other: string },
-  hrefOf: (name: string) => string,
+  hrefFor: (name: string) => string,
 ): ShareRow[] {
   const most = Math.max(other.total, ...shares.map(({ total }) => total))
   const rows = shares.map((share) =>
     share.name === ''
       ? shareRow(names.unnamed, undefined, share, most)
-      : shareRow(visible(share.name), hrefOf(share.name), share, most),
+      : shareRow(visible(share.name), hrefFor(share.name), share, most),
   )
   return other.total === 0 ? rows : [...rows, shareRow(names.other, undefined, other, most)]
 }

@@ -3,14 +3,14 @@ import { barTime } from './chart.js'
 import { formatCount } from './format.js'
 import { rounded } from './stack.js'
 
-/** What is not nothing is at least so high, in percent. */
+/** The least height of a bar above 0, in percent. */
 const LEAST_HEIGHT = 8
 
-/** A small drawing of when somebody was blocked: a path in a box as wide as there are bars, and 100 high. */
+/** A small chart of when a client was blocked: a path in a box one unit wide per bar, and 100 high. */
 export interface Sparkline {
   readonly columns: number
   readonly path: string
-  /** Says in words what the drawing shows. */
+  /** Describes the chart in words. */
   readonly description: string
 }
 

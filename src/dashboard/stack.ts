@@ -1,25 +1,25 @@
 import type { TrafficCounts } from '../analytics/breakdown.js'
 
-/** What became of requests, as the style sheet calls it, in the order that bars show it: what matters at the root. */
+/** The outcomes of requests, as the style sheet names them, from the bottom of a bar to its top. */
 export const OUTCOMES = ['blocked', 'would-block', 'allowed'] as const
 
 export type Outcome = (typeof OUTCOMES)[number]
 
-/** A part of a bar, in percent of the longest there can be. */
+/** A part of a bar, in percent of the longest possible bar. */
 export interface StackPart {
   readonly outcome: Outcome
   readonly start: number
   readonly length: number
 }
 
-/** So short a part can just be seen. */
+/** The length of the shortest visible part. */
 const LEAST_LENGTH = 1
 
 /**
- * Stacks traffic into a bar: blocked, what would have been, and allowed.
+ * Stacks traffic into a bar: blocked, would have been blocked, and allowed.
  *
  * @param most the traffic that would fill the bar
- * @returns the parts that are not nothing; each can be seen, and together they are 100 at most
+ * @returns the parts above 0; each is visible, and their sum is 100 at most
  */
 export function stack({ total, blocked, would_block }: TrafficCounts, most: number): StackPart[] {
   const counts: Record<Outcome, number> = {
@@ -30,7 +30,7 @@ export function stack({ total, blocked, would_block }: TrafficCounts, most: numb
   const lengths = OUTCOMES.map((outcome) =>
     counts[outcome] > 0 ? Math.max(LEAST_LENGTH, (100 * counts[outcome]) / most) : 0,
   )
-  // What the shortest parts got too much, the longest has to spare.
+  // The longest part loses what the shortest parts gained.
   const tooMuch = Math.max(0, lengths.reduce((sum, length) => sum + length, 0) - 100)
   const longest = Math.max(...lengths)
   const parts: StackPart[] = []
@@ -44,7 +44,7 @@ export function stack({ total, blocked, would_block }: TrafficCounts, most: numb
   return parts
 }
 
-/** Exact enough for any screen, and short in the page. */
+/** Rounds to two decimals: exact enough for any screen, and short in the page. */
 export function rounded(percent: number): number {
   return Math.round(percent * 100) / 100
 }

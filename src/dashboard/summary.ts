@@ -3,16 +3,16 @@ import { formatCount, formatRate, formatRequests } from './format.js'
 import { type StackPart, stack } from './stack.js'
 import { windowBefore, windowTitle } from './windows.js'
 
-/** A number of a card, and how it compares. */
+/** A number of a card, with its change. */
 export interface Figure {
   readonly label: string
   readonly value: string
-  /** What the style sheet colours it as. */
+  /** The colour in the style sheet. */
   readonly tone?: 'allowed' | 'blocked' | undefined
   readonly change?: Change | undefined
 }
 
-/** How a number compares with the one before. The words say all; the arrow only repeats them. */
+/** The change of a number since the window before. The arrow only repeats the words. */
 export interface Change {
   readonly arrow: '▲' | '▼' | ''
   readonly words: string
@@ -24,16 +24,16 @@ export interface Summary {
   readonly parts: readonly StackPart[]
   /** Empty where there is no bar. */
   readonly bar_label: string
-  /** What it is compared with; empty where there is nothing to compare with. */
+  /** The window that it is compared with; empty where there is none. */
   readonly before: string
 }
 
 type Counts = Pick<TrafficSummary, 'days' | 'total' | 'allowed' | 'blocked' | 'block_rate'>
 
 /**
- * A window as a card.
+ * Returns a window as a card.
  *
- * @param options `before` is the window before it; with `onlyBlocked` the log holds refusals alone, and a rate would
+ * @param options `before` is the window before it; with `onlyBlocked` the log holds refusals only, and a rate would
  * mislead
  */
 export function summary(
@@ -63,7 +63,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     tone: now.blocked > 0 ? 'blocked' : undefined,
     change: change('blocked'),
   }
-  // What the log holds then though it was let through was over a limit that does not block.
+  // With `onlyBlocked`, let-through requests of the log were over a limit that does not block.
   const letThrough = { label: 'Let through', value: formatCount(now.allowed), change: change('allowed') }
   if (onlyBlocked) return [blocked, letThrough]
   return [
@@ -83,7 +83,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
   ]
 }
 
-/** How a number compares with another: `12% more`, `3.4× as many`, `none before`. */
+/** Returns the change of a number: `12% more`, `3.4× as many`, `none before`. */
 export function changeOf(now: number, before: number): Change {
   if (now === before) return { arrow: '', words: now === 0 ? 'none before' : 'as many' }
   if (before === 0) return { arrow: '▲', words: 'none before' }
@@ -94,7 +94,7 @@ export function changeOf(now: number, before: number): Change {
   return now > before ? { arrow: '▲', words: `${share} more` } : { arrow: '▼', words: `${share} fewer` }
 }
 
-/** How a share compares with another, in points of a hundred. */
+/** Returns the change of a share, in percentage points. */
 export function changeOfRate(now: number, before: number): Change {
   const points = Math.round(1000 * Math.abs(now - before)) / 10
   if (points === 0) return { arrow: '', words: 'about the same' }
@@ -102,7 +102,7 @@ export function changeOfRate(now: number, before: number): Change {
   return now > before ? { arrow: '▲', words: `${words} more` } : { arrow: '▼', words: `${words} less` }
 }
 
-/** With a decimal where that tells something. */
+/** Formats a ratio, below 10 with one decimal. */
 function times(ratio: number): string {
   return formatCount(ratio < 10 ? Math.round(10 * ratio) / 10 : Math.round(ratio))
 }

@@ -1,13 +1,13 @@
-/** The windows a page offers, in days. */
+/** The windows that a page offers, in days. */
 const OFFERED_DAYS = [1, 7, 30, 90]
 
-/** The choice of windows, the one in use among them. */
+/** Returns the choice of windows, including the selected one. */
 export function offeredWindows(selected: number) {
   const offered = [...new Set([...OFFERED_DAYS, selected])].toSorted((a, b) => a - b)
   return offered.map((days) => ({ days, label: duration(days), selected: days === selected }))
 }
 
-/** `last 7 days`. */
+/** Formats `last 7 days`. */
 export function windowName(days: number): string {
   return `last ${duration(days)}`
 }
@@ -16,7 +16,7 @@ export function windowTitle(days: number): string {
   return `Last ${duration(days)}`
 }
 
-/** `7 days before`: the window that a window is compared with. */
+/** Formats `7 days before`: the window that a window is compared with. */
 export function windowBefore(days: number): string {
   return `${duration(days)} before`
 }

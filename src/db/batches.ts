@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** The most rows that one statement may delete: a second's work, where connections are given up after five. */
+/** The most rows that one statement may delete: a second of work, where connections are given up after five. */
 export const MAX_BATCH_SIZE = 100_000
-/** A rest is at most so long, in milliseconds. */
+/** The longest pause between two batches, in milliseconds. */
 const MAX_REST_MS = 100
 
 /**
- * Deletes batch after batch until one was not full. In between it rests for as long as the batch took, so that whoever
- * else writes has half of the database to himself.
+ * Deletes batch after batch until one is not full. After each batch it pauses for as long as the batch took, so that
+ * other writers get half of the database's time.
  *
- * @param onProgress told how many rows were deleted so far
- * @param signal stops it after the batch that is under way
- * @returns how many rows were deleted
+ * @param onProgress receives the number of rows deleted so far
+ * @param signal stops it after the current batch
+ * @returns the number of deleted rows
  */
 export async function deleteInBatches(
   batchSize: number,

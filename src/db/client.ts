@@ -5,16 +5,16 @@ import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
 import { CONNECT_TIMEOUT_MS } from './postgresql.js'
 import { sqlitePath } from './sqlite.js'
 
-/** Who wrote a row last is the triggers' business; the history tells it. */
+/** The fields of a row's last writer, which only the triggers read; the history shows it. */
 const omit = { rateLimitRule: { changedBy: true }, rateLimitOverride: { changedBy: true } } as const
 
-/** How long a host's own query may block the event loop for another writer, in milliseconds. */
+/** The longest block of the event loop by a host's query that waits for another writer, in milliseconds. */
 const SQLITE_BUSY_TIMEOUT_MS = 500
 
 /**
- * The generated client for a database URL, without this package's extensions.
+ * Creates the generated client for a database URL, without this package's extensions.
  *
- * Both providers have the same models (a test proves it) but for ids, which are BigInt on PostgreSQL and come out as
+ * Both providers have the same models (a test proves it) except for ids, which are BigInt on PostgreSQL and become
  * numbers through the extension: one type serves both.
  */
 export function createGeneratedClient(url: string, schema: string): SqliteClient {
@@ -29,7 +29,7 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     {
       connectionString: url,
       application_name: 'fastify-smart-ratelimit (prisma)',
-      // The driver waits for a server that says nothing for ever, and a command with it.
+      // Without it, the driver and a command would wait forever for a silent server.
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     },
     { schema, onPoolError: () => undefined },

@@ -1,12 +1,12 @@
-/** The columns of this package's tables are called as their fields, in snake_case. */
+/** Returns the column of a field: its name in snake_case. */
 export function columnOf(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /**
- * The columns as a statement selects them, by the names of their fields.
+ * Returns the columns for a SELECT, each under the name of its field.
  *
- * @param row what the statement calls the row, where it reads more than one
+ * @param row the alias of the row, where the statement reads more than one
  */
 export function selectedColumns(fields: readonly string[], row?: string): string {
   const prefix = row === undefined ? '' : `${row}.`

@@ -4,14 +4,14 @@ import { readableUrl } from '../readable-url.js'
 export const DEFAULT_DATABASE_URL = 'file:./ratelimit.db'
 export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
 
-/** A URL without name and password, for messages; also one whose password broke it. */
+/** Returns a URL without name and password, for messages; also a URL that is invalid because of its password. */
 export function redactUrl(url: string): string {
   return url.replace(/^([a-z]+(?::\/{0,2}|\/{1,2}))?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
 }
 
 /**
- * @param setting what the URL is called where it was given
- * @throws InvalidSettingError when the URL is of no database that this package knows
+ * @param setting the name of the setting that holds the URL
+ * @throws InvalidSettingError when the URL is not of a database that this package supports
  */
 export function checkDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {

@@ -6,18 +6,18 @@ import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
 
 /**
- * One database of this package, opened by the first query. The embedded one (`file:`) is created and migrated then;
- * a server's is migrated by `ratelimit migrate`.
+ * One database of this package, opened by the first query. That query also creates and migrates an embedded database
+ * (`file:`); `ratelimit migrate` migrates the database of a server.
  */
 export class Database {
   readonly url: string
   readonly schema: string
   readonly dialect: Dialect
-  /** Run before every report, so that it sees what was just served. */
+  /** Run before every report, so that it includes the latest requests. */
   readonly beforeReport = new Set<() => Promise<void>>()
-  /** Called after every write to rules or overrides through this process; the write resolves when all of these have. */
+  /** Called after every write to rules or overrides through this process; the write resolves after all of them. */
   readonly ruleListeners = new Set<() => Promise<void> | void>()
-  /** Called with the error of every query that fails because an operator has something to mend, as `isFault` says. */
+  /** Called with the error of every query that fails because of a fault, as `isFault` defines it. */
   readonly faultListeners = new Set<(fault: Error) => void>()
   readonly #connection: SqlConnection
   readonly #mayUseThreads: boolean
@@ -40,9 +40,9 @@ export class Database {
   }
 
   /**
-   * Says, before the first query, that this process serves requests: SQLite reads its reports on a thread, and runs all
-   * its statements on another one where events are logged. The short ones of the limiter alone cost this thread no more
-   * than handing them over would; beside an event log the two would contend for the file.
+   * Declares, before the first query, that this process serves requests: SQLite reads its reports on a thread, and runs
+   * all its statements on another one where events are logged. Without an event log, the limiter's short statements
+   * cost this thread no more than handing them over; with one, both would contend for the file.
    */
   useThreads({ logsEvents }: { readonly logsEvents: boolean }): void {
     if (!this.#mayUseThreads) return
@@ -50,7 +50,7 @@ export class Database {
     this.#threads.statements ||= logsEvents
   }
 
-  /** Resolves when the tables can be used, as far as that is this process's business. A failure is tried again. */
+  /** Resolves when the tables are usable, as far as this process prepares them. After a failure, a call retries. */
   ready(): Promise<void> {
     this.#ready ??= this.migrate().then(
       () => undefined,
@@ -63,7 +63,7 @@ export class Database {
   }
 
   /**
-   * Brings the tables to today's schema and answers the names of the migrations applied now.
+   * Brings the tables to the current schema and returns the names of the migrations that it applied.
    *
    * @throws InvalidSettingError when the file of an embedded database cannot be used
    */
@@ -81,9 +81,9 @@ export class Database {
   }
 
   /**
-   * Asks the ledger whether all migrations of this version were applied.
+   * Reads from the ledger whether all migrations of this version were applied.
    *
-   * @throws MissingTableError naming those that were not
+   * @throws MissingTableError naming the missing ones
    */
   async checkMigrations(): Promise<void> {
     await this.explained(async () => {
@@ -121,8 +121,8 @@ export class Database {
   }
 
   /**
-   * Reads a report: after what this process still holds back was written, and as of one moment. One after the other,
-   * so that reports never take the connections away from the limiter.
+   * Reads a report as of one moment, after this process has written what it still buffers. Reports run one after the
+   * other, so that they never take all connections from the limiter.
    */
   report<T>(read: (query: Query) => Promise<T>): Promise<T> {
     const report = this.#lastReport.then(async () => {
@@ -133,7 +133,7 @@ export class Database {
     return report
   }
 
-  /** Runs queries that all see the database as it is at one moment. On SQLite they wait for a report that is read. */
+  /** Runs queries that all see the database as of one moment. On SQLite they wait for a running report. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
     return this.explained(async () => {
       await this.ready()
@@ -141,7 +141,7 @@ export class Database {
     })
   }
 
-  /** Runs `work` in one transaction, during which nobody else writes to `tables`. */
+  /** Runs `work` in one transaction, during which no other connection writes to `tables`. */
   locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T> {
     return this.explained(async () => {
       await this.ready()
@@ -150,7 +150,7 @@ export class Database {
     })
   }
 
-  /** Runs `work`, and says what to do when it fails because a table is missing. */
+  /** Runs `work`, and adds the remedy to its error when a table is missing. */
   async explained<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -174,7 +174,7 @@ export class Database {
   }
 }
 
-/** Whether an error does not pass by itself: tables are missing, or the database is none that can be used. */
+/** Returns whether an error needs an operator: tables are missing, or the database is unusable. */
 export function isFault(error: unknown): error is Error {
   return error instanceof MissingTableError || error instanceof InvalidSettingError
 }
@@ -185,7 +185,7 @@ function isPrismaMissingTable(error: unknown): boolean {
 
 const databases = new WeakMap<object, Database>()
 
-/** Remembers which database a client made by `createRateLimitClient` is connected to. */
+/** Remembers the database of a client made by `createRateLimitClient`. */
 export function attachDatabase(client: object, database: Database): void {
   databases.set(client, database)
 }

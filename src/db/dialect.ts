@@ -1,9 +1,9 @@
-/** What the two databases have in common. `sqlite.ts` and `postgresql.ts` have the same shape. */
+/** The interface of the two databases. `sqlite.ts` and `postgresql.ts` have the same shape. */
 import { LAST_MOMENT_MS, MINUTE_MS } from '../time/clock.js'
 
 export type SqlValue = string | number | null
 
-/** One statement, `$1`, `$2`, … standing for the parameters. Timestamps come back as milliseconds. */
+/** Runs one statement with its parameters as `$1`, `$2`, …. Timestamps are returned as milliseconds. */
 export type Query = <Row>(sql: string, parameters?: readonly SqlValue[]) => Promise<Row[]>
 
 export interface Step {
@@ -12,19 +12,19 @@ export interface Step {
 }
 
 /**
- * Work that yields one statement after the other, and is given the rows of each. SQLite's driver is synchronous, and
- * Prisma's connection blocks the process while it waits for a lock: whoever holds that lock must not wait meanwhile,
- * not even for a promise.
+ * Work that yields one statement after the other, and receives the rows of each. SQLite's driver is synchronous, and
+ * Prisma's connection blocks the process while it waits for a lock: the holder of that lock must not wait then, not
+ * even for a promise.
  */
 export type Steps<T> = Generator<Step, T, unknown[]>
 
 /** Yields one statement: `const rows = yield* ask<Row>('SELECT …')`. */
 export function* ask<Row>(sql: string, parameters: readonly SqlValue[] = []): Steps<Row[]> {
-  // Nobody can know what a statement's rows look like but the caller, who wrote the statement.
+  // Only the caller, who wrote the statement, knows the type of its rows.
   return (yield { sql, parameters }) as Row[]
 }
 
-/** Takes the steps where waiting does no harm. */
+/** Runs the steps asynchronously, where waiting does no harm. */
 export async function takeSteps<T>(query: Query, steps: Steps<T>): Promise<T> {
   let next = steps.next()
   while (!next.done) next = steps.next(await query(next.value.sql, next.value.parameters))
@@ -32,78 +32,78 @@ export async function takeSteps<T>(query: Query, steps: Steps<T>): Promise<T> {
 }
 
 /**
- * The package's own connection, beside Prisma's: single statements only, so that a host's transaction can neither
- * take them along when it rolls back nor make them wait for it.
+ * The package's own connection, beside Prisma's: a transaction of the host can neither roll back its statements nor
+ * make them wait.
  */
 export interface SqlConnection {
   readonly query: Query
-  /** Runs a write and answers how many rows it changed. */
+  /** Runs a write and returns the number of changed rows. */
   execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
-  /** Runs statements one after the other, all or none, nothing else in between. */
+  /** Runs statements one after the other, all or none, without others in between. */
   transaction(steps: readonly Step[]): Promise<void>
-  /** Runs queries that all see the database as it was at one moment. Not to be called while another one runs. */
+  /** Runs queries that all see the database as of one moment. Must not be called while another snapshot is read. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
-   * Runs `work` in one transaction, on a connection that no other statement joins. Until its end nobody else writes to
-   * `tables`: what `work` reads of them stays as it is.
+   * Runs `work` in one transaction, on a connection of its own. Until its end no other connection writes to `tables`:
+   * the rows that `work` reads stay unchanged.
    */
   locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T>
   /**
-   * Runs `migrate` alone, whatever other processes do, in one transaction.
+   * Runs `migrate` in one transaction, and in one process at a time.
    *
-   * @param migrate is given the means to query, and to run a script of several statements
+   * @param migrate receives functions that run a query, and a script of several statements
    */
   exclusively<T>(migrate: (query: Query, script: (sql: string) => Promise<void>) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-/** What is later than the year 9999 is of one minute, hour and day: PostgreSQL knows infinity, and SQLite any text. */
+/** The minute of all moments after the year 9999: PostgreSQL allows infinity, and SQLite any text. */
 export const LAST_MINUTE = (LAST_MOMENT_MS + 1) / MINUTE_MS
 
-/** What has to be spelled differently. */
+/** The SQL that differs between the databases. */
 export interface Dialect {
   readonly provider: 'sqlite' | 'postgresql'
-  /** How many writes may usefully be under way at once. */
+  /** The useful number of concurrent writes. */
   readonly writeConcurrency: number
-  /** How many rows of the event log one statement writes at most. */
+  /** The most rows of the event log that one statement writes. */
   readonly rowsPerInsert: number
-  /** A table of this package, qualified. */
+  /** Returns the qualified name of a table of this package. */
   table(name: string): string
-  /** A timestamp from an expression that is milliseconds since the epoch. */
+  /** Converts an expression of milliseconds since the epoch to a timestamp. */
   fromMs(expression: string): string
-  /** A timestamp as milliseconds since the epoch, where it is not read as a column of its own. */
+  /** Converts a timestamp to milliseconds since the epoch, where it is not a column of the result. */
   toMs(expression: string): string
-  /** The minutes since the epoch of a timestamp; negative before it, and `LAST_MINUTE` where it is later or no time. */
+  /** Converts a timestamp to minutes since the epoch: negative before it, `LAST_MINUTE` for later or invalid ones. */
   minuteOf(expression: string): string
-  /** How many events are folded into the rollups at once. */
+  /** The number of events that are folded into the rollups at once. */
   readonly eventsPerFold: number
-  /** What a transaction that changes the rollups begins with, so that no other one does. */
+  /** The statements that lock the rollups, at the start of a transaction that changes them. */
   readonly lockRollups: readonly string[]
-  /** A transaction that finds out up to which id no event can come any more, and that id. */
+  /** A transaction that finds the id up to which no new event can appear, and an expression for that id. */
   readonly settleIds: readonly string[]
   readonly lastSettledId: string
-  /** An expression, a parameter above all, taken for a whole number. */
+  /** Casts an expression, mostly a parameter, to a whole number. */
   whole(expression: string): string
-  /** A text that sorts by its bytes, as every list of a report does. */
+  /** Makes a text sort by its bytes, as every list of a report does. */
   bytewise(expression: string): string
-  /** Whether an expression is one of the values of a JSON array, given as a parameter; an index is asked for each. */
+  /** Tests whether an expression is one of the values of a JSON array parameter, with an index lookup for each. */
   oneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
-  /** Reads field `index` of every element of the JSON array in parameter `$1`, one row per element, alias `row`. */
+  /** Reads the JSON array in parameter `$1`, one row per element; `jsonField` reads field `index` of an element. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
   /**
-   * A condition that is true, and lets the transaction that its statement is in end before it is safe on the disk: for
-   * counters and events, of which a database that crashes may lose the last moment.
+   * A condition that is true, and lets its transaction commit before it is safe on the disk: for counters and events,
+   * of which a database that crashes may lose the last moment.
    */
   readonly lazily: string
   /**
-   * All rows as one text: a JSON array of arrays, in the order of the rows; null where there are none. Long lists are
-   * read in less than half the time that way.
+   * Returns all rows as one text: a JSON array of arrays, in the order of the rows; null where there are none. This
+   * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
-  /** Ends a sub-select of rows to delete: it passes over those that somebody else is just changing. */
+  /** The end of a sub-select of rows to delete: it skips rows that another transaction is changing. */
   readonly skipLocked: string
-  /** Creates Prisma's migration ledger where there is none. */
+  /** The statement that creates Prisma's migration ledger where there is none. */
   readonly createLedger: string
   isMissingTable(error: unknown): boolean
 }

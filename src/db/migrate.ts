@@ -10,7 +10,7 @@ interface LedgerRow {
 }
 
 /**
- * Applies the migrations that a database lacks, in order, each file as one script, in one transaction and alone: of
+ * Applies the migrations that a database lacks, in order, each file as one script, all in one exclusive transaction: of
  * several processes that start at once, one migrates and the others find it done. The ledger is Prisma's, so that
  * `prisma migrate deploy` agrees afterwards.
  *
@@ -19,7 +19,7 @@ interface LedgerRow {
 export async function applyMigrations(dialect: Dialect, connection: SqlConnection): Promise<string[]> {
   const names = await shippedMigrations(dialect)
   const scripts = await Promise.all(
-    names.map(async (name) => ({ name, sql: await readFile(join(folderOf(dialect), name, 'migration.sql'), 'utf8') })),
+    names.map(async (name) => ({ name, sql: await readFile(join(folderFor(dialect), name, 'migration.sql'), 'utf8') })),
   )
   return connection.exclusively(async (query, script) => {
     await script(dialect.createLedger)
@@ -34,19 +34,19 @@ export async function applyMigrations(dialect: Dialect, connection: SqlConnectio
   })
 }
 
-/** The names of the shipped migrations that a database lacks, those included that did not finish. Changes nothing. */
+/** Returns the names of the shipped migrations that a database lacks, including unfinished ones. Changes nothing. */
 export async function missingMigrations(dialect: Dialect, query: Query): Promise<string[]> {
   const [names, ledger] = await Promise.all([shippedMigrations(dialect), readLedger(dialect, query)])
   const finished = new Set(ledger.filter((row) => row.finished === 1).map(({ name }) => name))
   return names.filter((name) => !finished.has(name))
 }
 
-function folderOf({ provider }: Dialect): string {
+function folderFor({ provider }: Dialect): string {
   return packagePath('prisma', provider, 'migrations')
 }
 
 async function shippedMigrations(dialect: Dialect): Promise<string[]> {
-  const entries = await readdir(folderOf(dialect), { withFileTypes: true })
+  const entries = await readdir(folderFor(dialect), { withFileTypes: true })
   return entries
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)

@@ -1,11 +1,11 @@
 import { InvalidSettingError } from '../errors.js'
 
-/** A namespace has nothing of what counters' names are made of: so no name in one spells a name in another, or in none. */
+/** Excludes the separators of counters' names, so that no name in a namespace equals one in another, or in none. */
 export const NAMESPACE = /^[A-Za-z0-9_.-]{1,50}$/
 export const NAMESPACE_ALLOWED = '1 to 50 letters, digits, _ . -'
 
 /**
- * For stores that a host makes itself.
+ * Validates the namespace of a store that the host creates.
  *
  * @throws InvalidSettingError
  */

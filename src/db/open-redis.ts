@@ -1,18 +1,18 @@
-/** Opens the clients of Redis that are this package's own. ioredis, an optional peer, is loaded here alone. */
+/** Opens this package's own Redis clients. Only this module loads ioredis, an optional peer. */
 import type { RedisOptions } from 'ioredis'
 import { InvalidSettingError, unloadablePeer } from '../errors.js'
 import type { RedisClient } from './redis.js'
 import { parseRedisUrl, type RedisAddress } from './redis-url.js'
 
 const CONNECT_TIMEOUT_MS = 5_000
-/** A connection that was asked something and says nothing for so long went dead: it is given up. */
+/** A connection that does not answer a command within this time counts as dead, and is closed. */
 const SILENCE_TIMEOUT_MS = 5_000
-/** The longest pause between two attempts to connect again, which go on for ever. */
+/** The longest pause between two attempts to reconnect, which never end. */
 const MAX_RETRY_DELAY_MS = 2_000
 
 /**
- * A client that connects with its first command. It keeps nothing for later: what cannot be sent at once fails, and so
- * does what a connection that broke had not answered (sending it again might count it twice).
+ * Creates a client that connects with its first command. It queues nothing: a command that cannot be sent at once
+ * fails, and so does one that a broken connection has not answered (sending it again might count it twice).
  *
  * @throws InvalidSettingError when ioredis is not installed
  */
@@ -24,16 +24,16 @@ export async function openRedis(url: string): Promise<RedisClient & { disconnect
         lazyConnect: true,
         clusterRetryStrategy: retryDelayMs,
         slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-        // Certificates are for names: these are not to be resolved before.
+        // Certificates are for names, so names must not be resolved before.
         ...(url.startsWith('rediss:') ? { dnsLookup: (name, done) => done(null, name) } : {}),
-        redisOptions: { ...connectionOptions, ...credentialsOf(address) },
+        redisOptions: { ...connectionOptions, ...credentialsFor(address) },
       })
     : new Redis(address.urls[0], {
         ...connectionOptions,
         lazyConnect: true,
         enableOfflineQueue: false,
         retryStrategy: retryDelayMs,
-        // A server that became a replica is no use: its name may stand for another one by now.
+        // A server that became a replica cannot count: its name may lead to another server now.
         reconnectOnError: ({ message }) => message.startsWith('READONLY'),
       })
 }
@@ -50,8 +50,8 @@ function retryDelayMs(attempt: number): number {
   return Math.min(attempt * 100, MAX_RETRY_DELAY_MS)
 }
 
-/** Of the first URL, for the nodes that the cluster itself names. */
-function credentialsOf({ urls: [first] }: RedisAddress) {
+/** Returns the credentials of the first URL, for the nodes that the cluster itself names. */
+function credentialsFor({ urls: [first] }: RedisAddress) {
   const { protocol, username, password } = new URL(first)
   return {
     ...(username === '' ? {} : { username: decodeURIComponent(username) }),

@@ -1,25 +1,25 @@
 import { connect } from 'node:net'
 import type pg from 'pg'
 
-/** How long asking the server may take, in milliseconds; the connection is kept meanwhile. */
+/** The time limit of a cancel request, in milliseconds; the connection is kept until then. */
 const CANCEL_TIMEOUT_MS = 500
-/** The request of the protocol: its length, its code, the process, and the secret that the server gave for it. */
+/** The length of the protocol's cancel request: length, code, process, and the secret of that process. */
 const CANCEL_REQUEST_BYTES = 16
 const CANCEL_REQUEST_CODE = 80_877_102
 
-/** Whether the driver gave a statement up, which the server may still be working on. */
+/** Returns whether the driver gave up a statement, which the server may still be running. */
 export function isGivenUp(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout'
 }
 
 /**
- * Asks the server to end the statement that a connection is busy with. Without that a session that waits for a lock
- * goes on waiting although nobody listens, and one is left behind by every attempt, until the server has no room.
+ * Asks the server to end the running statement of a connection. Otherwise a session that waits for a lock keeps waiting
+ * after its client has gone, and every attempt leaves one behind, until the server has no room.
  *
- * Resolves when the server has hung up, or did not in time. Never rejects: nothing more can be done.
+ * Resolves when the server has hung up, or the time limit has passed. Never rejects: nothing more can be done.
  */
 export function cancelStatement(client: pg.PoolClient): Promise<void> {
-  // What the driver knows of its connection, and its types do not.
+  // Properties of the connection that the driver's types lack.
   const host: unknown = Reflect.get(client, 'host')
   const port: unknown = Reflect.get(client, 'port')
   const processId: unknown = Reflect.get(client, 'processID')
@@ -32,7 +32,7 @@ export function cancelStatement(client: pg.PoolClient): Promise<void> {
   request.writeInt32BE(processId, 8)
   request.writeInt32BE(secretKey, 12)
   return new Promise((resolve) => {
-    // The server takes this one request before it asks for TLS or a password.
+    // The server accepts this request without TLS or a password.
     const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port })
     const timer = setTimeout(() => socket.destroy(), CANCEL_TIMEOUT_MS)
     socket.on('error', () => undefined)

@@ -3,23 +3,23 @@ import { InvalidSettingError } from '../errors.js'
 import { type Dialect, type Query, type SqlConnection, type SqlValue, takeSteps } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
-/** Prisma's own migration lock, so that `prisma migrate deploy` and `migrate()` keep out of each other's way. */
+/** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
 const MIGRATION_LOCK = 72_707_369
-/** Two statements of the limiter, one of the event log, one report; and one for what is rare: polls, rules, staff. */
+/** Two statements of the limiter, one of the event log, one report; and one for rare work: polls, rules, staff. */
 const POOL_SIZE = 5
 export const CONNECT_TIMEOUT_MS = 5_000
-/** A statement of the limiter or the event log that takes longer is on a connection that went dead: it is given up. */
+/** A longer statement of the limiter or the event log means a dead connection, and is given up. */
 const STATEMENT_TIMEOUT_MS = 5_000
-/** The same for a statement of a report, which may have a long log to read. */
+/** The time limit of a report's statement, which may read a long log. */
 const REPORT_TIMEOUT_MS = 60_000
-/** How long a transaction of somebody else that wrote to a table is waited for before that table cannot be locked. */
+/** The longest wait for other transactions that wrote to a table, before locking it fails. */
 const LOCK_TIMEOUT_MS = 10_000
-/** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
+/** Begins a report. Compiling a query, or starting workers for it, takes longer than most queries of a report. */
 const BEGIN_REPORT =
   'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
-/** What a lock was waited for has to be seen, whatever isolation the role has by default. */
+/** Begins a transaction that sees the writes it waited for, whatever isolation the role has by default. */
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
-/** How long inserts may be held up to find out which ids are settled. */
+/** The longest wait of inserts while settled ids are determined. */
 const SETTLE_TIMEOUT_MS = 20
 const UNDEFINED_TABLE = '42P01'
 const INVALID_SCHEMA = '3F000'
@@ -29,20 +29,20 @@ export function postgresqlDialect(schema: string): Dialect {
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
-    // The more of them, the less the statement itself costs each.
+    // More rows share the cost of the statement itself.
     rowsPerInsert: 1_000,
     table,
-    // Not in `numeric`, which takes longer than the rest of the statement.
+    // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
     minuteOf: (expression) => `${table('rate_limit_minute')}(${expression})`,
     eventsPerFold: 10_000,
-    // The log first, which TRUNCATE locks before it empties the rollups.
+    // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
     lockRollups: [
       `LOCK TABLE ${table('rate_limit_event')} IN ACCESS SHARE MODE`,
       `SELECT event_id FROM ${table('rate_limit_watermark')} FOR UPDATE`,
     ],
-    // Whoever inserts shares this lock. A wait for it would queue all further inserts behind a long transaction.
+    // Inserts share this lock. A long wait for it would queue all further inserts behind a long transaction.
     settleIds: [
       `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
       `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${pg.escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
@@ -54,10 +54,10 @@ export function postgresqlDialect(schema: string): Dialect {
     bytewise: (expression) => `${expression} COLLATE "C"`,
     oneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
-    // Not `json`, which reads an element's text again for each of its fields.
+    // Not `json`, which parses an element's text again for each of its fields.
     jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
-    // In the statement itself, since a setting of the session would, behind a pooler, meet other people's transactions.
+    // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
@@ -82,18 +82,18 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
-    // A pool that is idle keeps no process alive.
+    // An idle pool keeps no process alive.
     allowExitOnIdle: true,
     application_name: 'fastify-smart-ratelimit',
     types: { getTypeParser: typeParser },
-    // Each connection is asked: the server may have been away when the process started.
+    // Checks each connection: the server may have been unreachable when the process started.
     onConnect: checkEncoding,
   })
-  // A connection that breaks while it is idle is replaced by the next query.
+  // The next query replaces a connection that breaks while idle.
   pool.on('error', () => undefined)
-  // One that breaks while it is used tells so to whoever uses it; without a listener it would end the process besides.
+  // A connection that breaks in use fails its query; without a listener it would also end the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
-  // Statements are named by their number, so that the server plans each of them once per connection.
+  // Statements are named by their number, so that the server plans each once per connection.
   const names = new Map<string, string>()
 
   function prepared(sql: string, parameters: readonly SqlValue[], timeoutMs = STATEMENT_TIMEOUT_MS) {
@@ -117,7 +117,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     transaction(steps) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
-        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        const query = createQuery(client, REPORT_TIMEOUT_MS)
         for (const { sql, parameters } of steps) await query(sql, parameters)
       })
     },
@@ -132,7 +132,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     locked(tables, work) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
-        const query = queryOf(client, REPORT_TIMEOUT_MS)
+        const query = createQuery(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
         return takeSteps(query, work())
@@ -142,11 +142,11 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     exclusively(migrate) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
-        // Not "IF NOT EXISTS", which asks for the right to create schemas even where there is nothing to create.
+        // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
         if (rowCount === 0) await client.query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`)
         await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
-        return migrate(queryOf(client), async (sql) => {
+        return migrate(createQuery(client), async (sql) => {
           await client.query(sql)
         })
       })
@@ -159,13 +159,13 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 }
 
 /**
- * A database of another encoding than UTF-8 cannot hold every key: one that it cannot hold would fail all checks of its
- * batch. One of SQL_ASCII takes any bytes, and takes them for the length of a text.
+ * Refuses encodings other than UTF-8, which cannot hold every key: such a key would fail all checks of its batch.
+ * SQL_ASCII accepts any bytes, and counts bytes as the length of a text.
  *
  * @throws InvalidSettingError naming the encoding and the remedy
  */
 async function checkEncoding(client: pg.ClientBase): Promise<void> {
-  const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+  const query = createQuery(client, STATEMENT_TIMEOUT_MS)
   const [row] = await query<{ name: string; encoding: string }>(
     "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
   )
@@ -175,15 +175,15 @@ async function checkEncoding(client: pg.ClientBase): Promise<void> {
   )
 }
 
-/** @param timeoutMs 0 waits as long as it takes */
-function queryOf(client: pg.ClientBase, timeoutMs = 0): Query {
+/** @param timeoutMs 0 for no time limit */
+function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
   return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
     const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
     return rows<Row>(await client.query(statement))
   }
 }
 
-/** Lends a connection, which is closed when the work fails. */
+/** Runs `work` with a connection, which is closed when `work` fails. */
 async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   try {
@@ -197,10 +197,10 @@ async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) =>
   }
 }
 
-/** A failure closes the connection, which is what rolls back: so none that hangs is waited for once more. */
+/** Runs `work` in a transaction. A failure closes the connection, which rolls back without waiting if it hangs. */
 function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   return withConnection(pool, async (client) => {
-    const query = queryOf(client, STATEMENT_TIMEOUT_MS)
+    const query = createQuery(client, STATEMENT_TIMEOUT_MS)
     await query(begin)
     const result = await work(client)
     await query('COMMIT')
@@ -213,7 +213,7 @@ const parseTimestamp = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
 let lastText = ''
 let lastMs = Number.NaN
 
-/** Rows of one answer tend to have the same timestamp, the end of a window above all: it is read once. */
+/** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
 function parseMs(text: string): number {
   if (text !== lastText) {
     lastMs = Number(parseTimestamp(text))
@@ -222,14 +222,14 @@ function parseMs(text: string): number {
   return lastMs
 }
 
-/** Counts and timestamps are numbers here: whole, and far below 2^53. */
+/** Returns the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
 function typeParser(oid: number, format?: 'text' | 'binary') {
   if (oid === pg.types.builtins.INT8 || oid === pg.types.builtins.NUMERIC) return Number
   if (oid === pg.types.builtins.TIMESTAMPTZ) return parseMs
   return pg.types.getTypeParser(oid, format)
 }
 
-// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
+// Only the caller, who wrote the statement, knows the type of its rows.
 function rows<Row>(result: pg.QueryResult): Row[] {
   return result.rows as Row[]
 }

@@ -2,22 +2,22 @@ import { InvalidSettingError } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
 import { redactUrl } from './database-url.js'
 
-/** Where a Redis is, as a URL says it. */
+/** The address of a Redis server or cluster. */
 export interface RedisAddress {
-  /** The nodes of a cluster that are asked for the others, or the one server. */
+  /** The seed nodes of a cluster, or the one server. */
   readonly urls: readonly [string, ...string[]]
   readonly isCluster: boolean
 }
 
 const REDIS_URL = /^rediss?:\/\/[^/]/
-/** A comma between two URLs; one inside a password is none. */
+/** Matches a comma between two URLs, not one inside a password. */
 const BETWEEN_URLS = /,\s*(?=rediss?:\/\/)/
 
 /**
- * Reads `redis://user:password@host:6379/0` (`rediss://` with TLS). Several with commas between, or one with
+ * Parses `redis://user:password@host:6379/0` (`rediss://` with TLS). Several separated by commas, or one with
  * `?cluster=true`, are a cluster.
  *
- * @param setting what the URL is called where it was given
+ * @param setting the name of the setting that holds the URL
  * @throws InvalidSettingError
  */
 export function parseRedisUrl(text: string, setting = 'redis'): RedisAddress {

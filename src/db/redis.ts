@@ -1,7 +1,7 @@
 import { InvalidSettingError, messageOf } from '../errors.js'
 import { parseRedisUrl } from './redis-url.js'
 
-/** What is needed of a Redis client; a `Redis` and a `Cluster` of ioredis have all of it. */
+/** The members of a Redis client that this package uses; a `Redis` and a `Cluster` of ioredis have them all. */
 export interface RedisClient {
   readonly status: string
   readonly isCluster: boolean
@@ -27,8 +27,8 @@ const METHODS = [
 ] as const satisfies (keyof RedisClient)[]
 
 /**
- * @param setting what it is called where it was given
- * @throws InvalidSettingError when a URL is none of Redis, or an object no client of ioredis
+ * @param setting the name of the setting that holds it
+ * @throws InvalidSettingError when a URL is not of Redis, or an object is not a client of ioredis
  */
 export function checkRedis(redis: string | object, setting = 'redis'): void {
   if (typeof redis === 'string') parseRedisUrl(redis, setting)
@@ -39,10 +39,10 @@ export function checkRedis(redis: string | object, setting = 'redis'): void {
   }
 }
 
-/** States of a client that is about to be ready, or to find out that it cannot be. */
+/** The states of a client before it is ready or fails. */
 const STARTING: ReadonlySet<string> = new Set(['wait', 'connecting', 'connect'])
 
-/** A client of Redis: the host's, or one of our own, which is opened when it is first needed. */
+/** A connection to Redis: the host's client, or an own one, which is opened when it is first needed. */
 export class RedisConnection {
   readonly #given: string | RedisClient
   #opened: Promise<RedisClient> | undefined
@@ -58,7 +58,7 @@ export class RedisConnection {
   }
 
   /**
-   * Makes the client, and connects to nothing yet.
+   * Creates the client without connecting.
    *
    * @throws InvalidSettingError when ioredis is needed and not installed
    */
@@ -68,10 +68,10 @@ export class RedisConnection {
   }
 
   /**
-   * The client, when it is ready.
+   * Returns the client when it is ready.
    *
    * @throws InvalidSettingError when ioredis is needed and not installed
-   * @throws Error at once when Redis cannot be reached at the moment
+   * @throws Error at once while Redis cannot be reached
    */
   async client(): Promise<RedisClient> {
     const client = await this.load()
@@ -85,7 +85,7 @@ export class RedisConnection {
     return client
   }
 
-  /** Resolves when Redis can be reached, or need not be reached any more. */
+  /** Resolves when Redis is reachable, or the connection is closed. */
   async ready(): Promise<void> {
     try {
       await this.client()
@@ -94,7 +94,7 @@ export class RedisConnection {
     }
   }
 
-  /** Runs commands. Their errors are told by their message alone: ioredis adds what was sent, passwords included. */
+  /** Runs commands. Their errors keep the message only: ioredis adds the sent command, passwords included. */
   async explained<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -103,7 +103,7 @@ export class RedisConnection {
     }
   }
 
-  /** Lets go of a client of our own, whether Redis answers or not. */
+  /** Disconnects an own client, whether Redis answers or not. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#opened?.catch(() => undefined)
@@ -113,7 +113,7 @@ export class RedisConnection {
 
   async #open(): Promise<RedisClient> {
     if (typeof this.#given !== 'string') return this.#given
-    // Only now, so that nobody needs ioredis who does not use it.
+    // Imported here, so that only hosts that use ioredis need it.
     const { openRedis } = await import('./open-redis.js')
     const client = await openRedis(this.#given)
     client.on('error', (error) => {
@@ -129,7 +129,7 @@ export class RedisConnection {
   }
 }
 
-/** Resolves when a client that is starting is ready, or has failed for this time. */
+/** Resolves when a client that is starting is ready, or this attempt has failed. */
 function started(client: RedisClient): Promise<void> {
   return new Promise((resolve) => {
     const events = ['ready', 'close', 'end']

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
 
-/** How long SQLite itself waits for another writer, in milliseconds. It blocks the event loop, so not for long. */
+/** SQLite's own wait for another writer, in milliseconds; short, since it blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 5
-/** How long a statement is tried again after that, without blocking, before it fails. */
+/** The time for which a statement is then retried without blocking, before it fails, in milliseconds. */
 const BUSY_RETRY_MS = 5_000
 
-/** Tries again, between other work of the event loop, while another writer holds the file. */
+/** Retries, between other work of the event loop, while another writer holds the file. */
 export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_RETRY_MS): Promise<T> {
   for (;;) {
     try {
@@ -19,9 +19,9 @@ export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_
 }
 
 /**
- * Lets the statements of one connection wait in line while another writer holds the file: the first one is tried again,
- * and the others are not tried before it is done. Were each of them tried for itself, every try blocking for
- * `BUSY_TIMEOUT_MS`, a few would block the event loop for as long as the file is held.
+ * Queues the statements of one connection while another writer holds the file: the first one is retried, and the others
+ * start after it. If each were retried on its own, every attempt blocking for `BUSY_TIMEOUT_MS`, a few would block the
+ * event loop for as long as the file is held.
  */
 export class BusyLine {
   #last: Promise<unknown> | undefined

@@ -1,9 +1,9 @@
 /**
- * The thread behind `sqlite-checkpoints.ts`: asked by a message, it copies the write-ahead log into the file, and answers
- * when that is done.
+ * The thread of `sqlite-checkpoints.ts`: on a message, it copies the write-ahead log into the file, and answers when
+ * that is done.
  *
- * The log can begin anew only when all of it is copied, and that only while nobody writes. So most is copied beside the
- * writer, again for what came meanwhile, and the writer is kept out for the little that is left.
+ * The log can restart only when all of it is copied, which needs a moment without a writer. So most is copied beside
+ * the writer, then what was written during that, and the writer is locked out only for the rest.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { CheckpointedFile } from './sqlite-checkpoints.js'
@@ -11,12 +11,12 @@ import { openSqliteFile } from './sqlite-driver.js'
 import { identityOf, rows } from './sqlite-file.js'
 
 interface Checkpoint {
-  /** Pages in the log, and how many of them are copied; -1 where the file has no log. */
+  /** The number of pages in the log, and of those that are copied; -1 where the file has no log. */
   readonly log: number
   readonly checkpointed: number
 }
 
-/** How long the last part waits for the writer, and keeps it waiting, in milliseconds. */
+/** The longest wait of the last part for the writer, and of the writer for it, in milliseconds. */
 const PATIENCE_MS = 10
 
 const port = parentPort
@@ -32,7 +32,7 @@ function isAllCopied(): boolean {
 }
 
 port.on('message', () => {
-  // Where a reader needs what the log replaces (a long report), the writer would wait for it in vain.
+  // While a reader (a long report) needs what the log replaces, locking the writer out would not help.
   if (isAllCopied() && isAllCopied()) alone.all()
   port.postMessage(null)
 })

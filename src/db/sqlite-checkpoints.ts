@@ -2,28 +2,28 @@ import type { Worker } from 'node:worker_threads'
 import { startWorker } from './worker.js'
 
 /**
- * After so many written rows the write-ahead log is copied into the file. It is some 100 MB long then: the event log
- * writes the same pages of its indexes again and again, and the longer the log, the fewer of them are copied.
+ * The number of written rows after which the write-ahead log, then some 100 MB long, is copied into the file. The event
+ * log rewrites the same pages of its indexes: the longer the log, the fewer copies.
  */
 export const ROWS_PER_CHECKPOINT = 20_000
 
-/** The file, and what `identityOf` it was when the writer opened it. */
+/** The file, and its `identityOf` when the writer opened it. */
 export interface CheckpointedFile {
   readonly path: string
   readonly identity: string
 }
 
 export interface Checkpoints {
-  /** Rows were written. */
+  /** Counts written rows. */
   wrote(rows: number): void
   close(): Promise<void>
 }
 
 /**
- * Copies the write-ahead log of a file that is written to a lot, on a thread of its own: it takes tens of milliseconds,
- * for which the statements would wait. The thread starts when it is first needed.
+ * Copies the write-ahead log of a busy file on a thread of its own: a copy takes tens of milliseconds, for which
+ * statements would wait. The thread starts when it is first needed.
  *
- * @param working is told whether the thread does its work; while it does not, somebody else has to
+ * @param working receives whether the thread runs; while it does not, the caller has to copy the log
  */
 export function createCheckpoints(file: CheckpointedFile, working: (isWorking: boolean) => void): Checkpoints {
   let worker: Worker | undefined
@@ -36,7 +36,7 @@ export function createCheckpoints(file: CheckpointedFile, working: (isWorking: b
     started.on('message', () => {
       isBusy = false
     })
-    // It ended: its module is missing, say, or the disk fails. It stays away, being busy for ever.
+    // The thread ended, because of a missing module or a failing disk. It stays busy, so it is not started again.
     started.on('error', () => working(false))
     return started
   }
@@ -51,7 +51,7 @@ export function createCheckpoints(file: CheckpointedFile, working: (isWorking: b
         worker ??= start()
         worker.postMessage(null)
       } catch {
-        // No more threads may be started.
+        // The process may start no more threads.
       }
     },
 

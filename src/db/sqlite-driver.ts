@@ -1,4 +1,4 @@
-/** The one place that chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
+/** Chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
 import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
 import { codeOf, InvalidSettingError } from '../errors.js'
@@ -8,13 +8,13 @@ export type SqliteDatabase = BetterSqlite3.Database
 export type SqliteStatement = BetterSqlite3.Statement
 type Driver = typeof BetterSqlite3
 
-/** The driver for versions of Node without Node-API 10, on which the other one ends the process when it is loaded. */
+/** The driver for versions of Node without Node-API 10, on which loading the other one ends the process. */
 const OLD_DRIVER = 'better-sqlite3-node20'
 
 let driver: Driver | undefined
 let hasWarned = false
 
-/** Says once in a process that its Node is past its end. */
+/** Warns once per process that its version of Node is past its end of life. */
 export function warnAboutNode20(): void {
   if (nodeVersion().major >= 22 || hasWarned) return
   hasWarned = true
@@ -28,7 +28,7 @@ function nodeVersion(): { major: number; minor: number } {
   return { major, minor }
 }
 
-/** By Node's version, since Deno and Bun, which have it too, name other versions of Node-API. */
+/** Reads Node's version, since Deno and Bun, which have Node-API 10 too, report other versions of it. */
 function hasNodeApi10(): boolean {
   const { major, minor } = nodeVersion()
   return major > 23 || (major === 23 && minor >= 6) || (major === 22 && minor >= 14)
@@ -58,12 +58,12 @@ function loadDriver(): Driver {
   }
 }
 
-/** SQLite's name of an error, `SQLITE_BUSY` for example; undefined for an error of anything else. */
+/** Returns SQLite's name of an error, such as `SQLITE_BUSY`; undefined for any other error. */
 export function sqliteCodeOf(error: unknown): string | undefined {
   return driver !== undefined && error instanceof driver.SqliteError ? error.code : undefined
 }
 
-/** An error of SQLite whose class was lost on the way from another thread. */
+/** Recreates an error of SQLite that lost its class on the way from another thread. */
 export function createSqliteError(message: string, code: string): Error {
   driver ??= loadDriver()
   return new driver.SqliteError(message, code)

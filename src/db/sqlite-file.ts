@@ -4,15 +4,15 @@ import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
 /**
- * How much the write-ahead log takes (of 4 KiB each, 32 MiB in all) before it is copied into the file. Eight times
- * SQLite's own, since the event log writes the same pages of its indexes again and again, and each is copied once.
+ * The number of pages in the write-ahead log (of 4 KiB each, 32 MiB in all) at which it is copied into the file. Eight
+ * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
 export const CHECKPOINT_PAGES = 8_000
 
 /** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
-/** What tells a file from another one that has taken its place. */
+/** Returns the identity of a file, which differs from that of a file that replaces it. */
 export function identityOf(path: string): string {
   const { dev, ino } = statSync(path, { bigint: true })
   return `${dev}:${ino}`
@@ -20,11 +20,11 @@ export function identityOf(path: string): string {
 
 /** A connection whose statements run on the thread that opened it. */
 export interface SqliteFileHere extends SqliteFile {
-  /** What `identityOf` the file was when it was opened. */
+  /** The file's `identityOf` when it was opened. */
   readonly identity: string
 }
 
-/** Opens a file on this thread. Another process may just be switching it to write-ahead mode. */
+/** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
 export async function openHere(path: string): Promise<SqliteFileHere> {
   const { database, identity } = await whileBusy(() => ({ database: openSqlite(path), identity: identityOf(path) }))
   const statements = new Map<string, SqliteStatement>()
@@ -63,7 +63,7 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
   }
 }
 
-/** SQLite's log and its index, and the journal of a file that is not yet in write-ahead mode, lie beside it. */
+/** The suffixes of a database's files: SQLite's log, its index, and the journal of a file not in write-ahead mode. */
 const COMPANIONS = ['', '-wal', '-shm', '-journal']
 const OTHERS_READ_OR_WRITE = 0o066
 
@@ -74,7 +74,7 @@ export interface ExposedFile {
   readonly mode: string
 }
 
-/** The files of a database that are exposed. On Windows modes say nothing. */
+/** Returns the exposed files of a database; none on Windows, where modes mean nothing. */
 export function exposedFiles(path: string): ExposedFile[] {
   if (process.platform === 'win32') return []
   return COMPANIONS.flatMap((companion) => {
@@ -83,17 +83,17 @@ export function exposedFiles(path: string): ExposedFile[] {
   })
 }
 
-/** SQLite itself would create it for all users to read. The files beside it take over its mode. */
+/** Creates the file for its owner only; SQLite would let all users read it. The files beside it inherit its mode. */
 function createForOwner(path: string): void {
   try {
-    // Never one that exists: to close that would take its locks away from the connections of this process.
+    // Only a new file: closing an existing one would release the locks of this process's connections.
     closeSync(openSync(path, 'wx', 0o600))
   } catch {
-    // The file exists, or it cannot be created: SQLite reports the reason when it opens it.
+    // The file exists, or cannot be created: SQLite reports the reason when it opens it.
   }
 }
 
-/** Opens the file, creating it where there is none, in write-ahead mode: readers never wait for a writer. */
+/** Opens the file in write-ahead mode, where readers never wait for a writer. Creates a missing file. */
 export function openSqlite(path: string): SqliteDatabase {
   createForOwner(path)
   const database = openSqliteFile(path, { timeout: BUSY_TIMEOUT_MS })
@@ -108,12 +108,12 @@ export function openSqlite(path: string): SqliteDatabase {
   return database
 }
 
-/** The driver takes `$1` for a parameter named "1". */
+/** Names the parameters: the driver reads `$1` as a parameter named "1". */
 export function named(parameters: readonly SqlValue[]): Record<string, SqlValue> {
   return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))
 }
 
-// The driver cannot know what a statement's rows look like; the caller, who wrote the statement, does.
+// Only the caller, who wrote the statement, knows the type of its rows.
 export function rows<Row>(answered: unknown[]): Row[] {
   return answered as Row[]
 }

@@ -5,8 +5,8 @@ import type { Answered, Asked, Statement, ThreadOptions, Transaction } from './s
 import { startWorker } from './worker.js'
 
 /**
- * How long a thread may take to close its connection, which copies the write-ahead log into the file, in milliseconds.
- * A disk that answers no more (a network's, say) must not keep the server from closing: the log keeps what was written.
+ * The longest wait for a thread that closes its connection, which copies the write-ahead log into the file, in ms.
+ * An unresponsive (network) disk must not keep the server from closing: the log keeps what was written.
  */
 export const CLOSE_TIMEOUT_MS = 5_000
 
@@ -16,21 +16,21 @@ interface Waiting {
 }
 
 /**
- * Opens a file on a thread of its own: the driver is synchronous, and the server has better things to do. The thread
- * keeps no process alive but while statements are under way.
+ * Opens a file on a thread of its own, since the synchronous driver would block the server. The thread keeps the
+ * process alive only while statements run.
  *
- * @param crashed is called when the thread ends later, and not because it was closed
- * @throws where the process may start no thread, where the file cannot be opened, and where the host's bundler left the
- * worker out
+ * @param crashed called when the thread ends later without being closed
+ * @throws where the process may start no thread, where the file cannot be opened, and where the host's bundler omitted
+ * the worker
  */
 export async function openOnThread(options: ThreadOptions, crashed: () => void): Promise<SqliteFile> {
   const worker = startWorker('sqlite-worker', options)
   const waiting = new Map<number, Waiting>()
-  // The worker's own is 0.
+  // Id 0 is the worker's.
   let lastId = 0
   let isOpen = false
   let crash: unknown
-  /** What all statements fail with once the thread is no more. */
+  /** The error of all statements after the thread has ended. */
   let end: Error | undefined
 
   worker.on('error', (error) => {
@@ -44,7 +44,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
       resolve()
     })
   })
-  // Its first message says that it is ready.
+  // The worker's first message means that it is ready.
   await Promise.race([new Promise((resolve) => worker.once('message', resolve)), exited])
   if (end !== undefined) throw end
   isOpen = true
@@ -54,7 +54,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     waiting.delete(answered.id)
     if (waiting.size === 0) worker.unref()
     if ('answer' in answered) asked?.resolve(answered.answer)
-    else asked?.reject(errorOf(answered.message, answered.code))
+    else asked?.reject(toError(answered.message, answered.code))
   })
 
   function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number> {
@@ -75,7 +75,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     waiting.clear()
   }
 
-  /** Leaves the thread to itself: not even `terminate` ends one that waits for a disk. */
+  /** Gives up the thread: not even `terminate` ends one that waits for a disk. */
   function abandon(): void {
     void worker.terminate()
     worker.unref()
@@ -117,6 +117,6 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
   }
 }
 
-function errorOf(message: string, code: string | null): Error {
+function toError(message: string, code: string | null): Error {
   return code === null ? new Error(message) : createSqliteError(message, code)
 }

@@ -1,4 +1,4 @@
-/** The other end of `sqlite-thread.ts`: a connection on a thread of its own. */
+/** The worker of `sqlite-thread.ts`: a connection on a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { SqlValue, Step } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
@@ -7,7 +7,7 @@ import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
 
 export interface ThreadOptions {
   readonly path: string
-  /** The thread writes nothing, and leaves the write-ahead log alone. */
+  /** Whether the thread only reads: it then does not copy the write-ahead log. */
   readonly onlyReads: boolean
 }
 
@@ -18,7 +18,7 @@ export interface Statement {
   readonly id: number
   readonly sql: string
   readonly parameters: readonly SqlValue[]
-  /** Whether its rows are wanted, or how many it changed. */
+  /** Whether to answer its rows; otherwise the number of changed rows. */
   readonly reads: boolean
 }
 
@@ -28,17 +28,17 @@ export interface Transaction {
   readonly steps: readonly Step[]
 }
 
-/** Texts and numbers only, which pass between threads fastest. */
+/** An answer, in texts and numbers, which pass between threads fastest. */
 export type Answered =
-  /** The rows as JSON, or how many were changed. */
+  /** The rows as JSON, or the number of changed rows. */
   | { readonly id: number; readonly answer: string | number }
-  /** An error, whose class does not survive the way; `code` is SQLite's. */
+  /** An error, which loses its class between threads; `code` is SQLite's. */
   | { readonly id: number; readonly message: string; readonly code: string | null }
 
-/** How long the write-ahead log becomes, where it is copied beside, before the writer copies it (256 MiB). */
+/** The pages in the log at which the writer copies it, although the checkpointer should have (256 MiB). */
 const BACKSTOP_PAGES = 64_000
 
-/** The id of an answer that nobody asked for: the thread is ready. */
+/** The id of the answer without a question: the thread is ready. */
 const READY = 0
 
 const port = parentPort
@@ -65,7 +65,7 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
       return { id, answer: changed }
     }
     const rows = await file.query(sql, parameters)
-    // Those of the limiter write what they answer.
+    // The limiter's statements write the rows that they return.
     if (!onlyReads) checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {

@@ -9,15 +9,15 @@ import type { ThreadOptions } from './sqlite-worker.js'
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
   writeConcurrency: 1,
-  // The driver is synchronous: where no thread may be started, these hold up the event loop for a few milliseconds.
+  // Without a thread, the synchronous driver blocks the event loop for these, for a few milliseconds.
   rowsPerInsert: 200,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
-  // As the migration has it.
+  // Same expression as in the migration.
   minuteOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
-  // Some ten milliseconds, for which the statements of the limiter wait.
+  // Takes some ten milliseconds, for which the statements of the limiter wait.
   eventsPerFold: 1_000,
   // There is one writer at a time, and ids become visible in their order.
   lockRollups: [],
@@ -28,7 +28,7 @@ export const sqliteDialect: Dialect = {
   oneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
-  // What `synchronous = NORMAL` says of every transaction.
+  // `synchronous = NORMAL` does this for every transaction.
   lazily: 'true',
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
   skipLocked: '',
@@ -45,12 +45,12 @@ export const sqliteDialect: Dialect = {
   isMissingTable: (error) => error instanceof Error && /no such table/.test(error.message),
 }
 
-/** The path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */
+/** Returns the path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */
 export function sqlitePath(url: string): string {
   return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
 }
 
-/** What has a thread of its own; each is asked when its connection is opened. */
+/** Whether statements and reports have a thread of their own; read when their connection is opened. */
 export interface SqliteThreads {
   readonly statements: boolean
   readonly reports: boolean
@@ -58,7 +58,7 @@ export interface SqliteThreads {
 
 export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
   const statements = createOpener({ path, onlyReads: false }, () => threads.statements)
-  // A transaction that waits between its queries would take other writes along: so reports have their own connection.
+  // Reports have their own connection: their transaction, which waits between queries, would include other writes.
   const reports = createOpener({ path, onlyReads: true }, () => threads.reports)
   let lastReport: Promise<unknown> = Promise.resolve()
 
@@ -67,7 +67,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
     execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
     transaction: (steps) => statements.use((file) => file.transaction(steps)),
 
-    /** One after the other: the connection has one transaction. */
+    /** Reads one snapshot after the other: the connection has one transaction. */
     snapshot(read) {
       const reading = lastReport.then(() => reports.use((file) => readSnapshot(file, read)))
       lastReport = reading.catch(() => undefined)
@@ -105,8 +105,8 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
 }
 
 /**
- * Opens a connection when it is first needed, and again after a failure: the file could not be opened, or the thread
- * crashed. Where no thread can start, the connection is on this one.
+ * Opens a connection when it is first needed, and again after a failure: a file that could not be opened, or a crashed
+ * thread. Where no thread can start, the connection is on this one.
  */
 function createOpener(options: ThreadOptions, hasThread: () => boolean) {
   let opening: Promise<SqliteFile> | undefined
@@ -146,7 +146,7 @@ async function readSnapshot<T>(file: SqliteFile, read: (query: Query) => Promise
   try {
     return await read(file.query)
   } finally {
-    // There is nothing to commit. A thread that is no more has failed a query already.
+    // There is nothing to commit. If the thread has ended, a query has failed already.
     await file.execute('ROLLBACK').catch(() => undefined)
   }
 }
@@ -173,16 +173,16 @@ function runOnce(database: SqliteDatabase, sql: string, parameters: readonly Sql
   return []
 }
 
-/** Takes the steps at once, so that nothing else of this process runs in between. */
+/** Runs the steps synchronously, so that no other code of this process runs in between. */
 function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
   let next = steps.next()
   while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
   return next.value
 }
 
-/** What to do about a file that cannot be used; undefined for any other error. */
+/** Returns the remedy for a file that cannot be used; undefined for any other error. */
 export function unusableFileRemedy(error: unknown): string | undefined {
-  // The driver's own check, before SQLite is asked.
+  // The driver itself checks this, before SQLite.
   const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
   const code = sqliteCodeOf(error) ?? ''
   if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'

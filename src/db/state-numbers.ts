@@ -1,12 +1,12 @@
 /**
- * Whole numbers that the database has as BigInt, which is no JSON, as Prisma's result extension takes them: all are far
- * below 2^53.
+ * Returns the result extension of Prisma that converts BigInt columns, which JSON lacks, to numbers: all are far below
+ * 2^53.
  */
 export function asNumbers<const Name extends string>(...names: Name[]) {
   const computed = names.map((name) => {
     return [name, { needs: { [name]: true }, compute: (row: Record<string, unknown>) => Number(row[name]) }]
   })
-  // A loop over the names makes one computed field for each of them, which no type can follow.
+  // The loop creates one computed field per name, which types cannot express.
   return Object.fromEntries(computed) as {
     readonly [Each in Name]: {
       needs: { [Needed in Each]: true }

@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto'
 export const MAX_KEY_LENGTH = 255
 /** The length of the column that holds paths. */
 export const MAX_PATH_LENGTH = 500
-/** How long `#` and a hash are: no form with a hash is shorter. */
+/** The length of `#` and a hash: no form with a hash is shorter. */
 export const HASH_LENGTH = 65
 
-/** A text as a column holds it: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and no longer. */
+/** Returns a text that fits a column: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and not longer. */
 export function storable(text: string, maxLength: number): string {
   let stored = text
   if (stored.includes('\0')) stored = stored.replaceAll('\0', '')
@@ -16,19 +16,19 @@ export function storable(text: string, maxLength: number): string {
 }
 
 /**
- * A text of at most `maxLength` characters that stands for one of any length: the text itself where a column can hold it
- * whole, else its beginning and a hash of all of it. A text that only looks like such a form is hashed too, so that two
+ * Returns a text of at most `maxLength` characters that identifies one of any length: the text itself where a column
+ * can hold it, else its beginning and a hash of all of it. A text that resembles such a form is hashed too, so that two
  * different texts never have the same form.
  */
 export function boundedText(text: string, maxLength: number): string {
-  const looksHashed = text.charAt(text.length - HASH_LENGTH) === '#'
-  if (!looksHashed && storable(text, maxLength) === text) return text
-  // As UTF-16, since two texts with half of a surrogate pair may be one text in UTF-8.
+  const resemblesHash = text.charAt(text.length - HASH_LENGTH) === '#'
+  if (!resemblesHash && storable(text, maxLength) === text) return text
+  // UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
   const hash = createHash('sha256').update(text, 'utf16le').digest('hex')
   return `${storable(text, maxLength - HASH_LENGTH)}#${hash}`
 }
 
-/** The name of a counter as stores keep it. */
+/** Returns the name of a counter in stores. */
 export function counterKey(name: string): string {
   return boundedText(name, MAX_KEY_LENGTH)
 }

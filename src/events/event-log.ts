@@ -9,7 +9,7 @@ export interface EventLogStats {
   readonly dropped: number
   /** Events not yet in the table. */
   readonly buffered: number
-  /** Why the last write that failed did so; null when none has. */
+  /** The error of the last write that failed; null when none has. */
   readonly lastError: string | null
 }
 
@@ -18,7 +18,7 @@ export interface EventLogOptions {
   readonly write: (rowsJson: string) => Promise<unknown>
   /** The most events that one statement writes. */
   readonly batchSize: number
-  /** The most events held back, waiting for the table; more are dropped and counted. */
+  /** The most events that wait for the table; more are dropped and counted. */
   readonly bufferSize: number
   readonly now: () => number
   readonly log: { error(details: object, message: string): void }
@@ -27,18 +27,18 @@ export interface EventLogOptions {
 const ERROR_LOG_INTERVAL_MS = 60_000
 
 /**
- * Writes events without anybody waiting. What is recorded while a statement is under way goes out together with the
- * next one; when nothing is under way it goes out at once, after the current turn of the event loop.
+ * Writes events in the background. Events recorded while a statement runs are written together by the next one;
+ * otherwise they are written at once, after the current turn of the event loop.
  */
 export class EventLog {
   readonly #options: EventLogOptions
-  /** Each as the JSON of its row: cut to what the table takes, so that hostile requests cannot swell it. */
+  /** Each event as the JSON of its row, cut to the table's lengths, so that hostile requests cannot swell it. */
   #buffer: string[] = []
-  /** What the statement under way writes. */
+  /** The rows of the running statement. */
   #writing: readonly string[] = []
-  /** The batch under way. */
+  /** The running batch. */
   #turn: Promise<void> | undefined
-  /** Events that went into the buffer, and those that left it, written or lost. */
+  /** The number of events that entered the buffer, and of those that left it, written or lost. */
   #accepted = 0
   #settled = 0
   #written = 0
@@ -51,7 +51,7 @@ export class EventLog {
     this.#options = options
   }
 
-  /** Never waits and never throws. */
+  /** Records an event. Never waits and never throws. */
   record(event: RateLimitEvent): void {
     if (this.#accepted - this.#settled >= this.#options.bufferSize) {
       this.#dropped++
@@ -63,7 +63,7 @@ export class EventLog {
     this.#turn ??= this.#writeBatch()
   }
 
-  /** Resolves when every event recorded so far is in the table, or was counted as lost. */
+  /** Resolves when every event recorded so far is in the table, or is counted as lost. */
   async flush(): Promise<void> {
     const accepted = this.#accepted
     while (this.#settled < accepted && this.#turn !== undefined) await this.#turn
@@ -78,15 +78,15 @@ export class EventLog {
     }
   }
 
-  /** How long ago the oldest event was recorded that is not in the table, in milliseconds; 0 where there is none. */
+  /** Returns the age of the oldest event that is not in the table, in milliseconds; 0 where there is none. */
   lagMs(): number {
     const [oldest = this.#buffer[0]] = this.#writing
     if (oldest === undefined) return 0
-    // Its row begins with the timestamp.
+    // The row begins with the timestamp.
     return Math.max(0, this.#options.now() - Number.parseInt(oldest.slice(1), 10))
   }
 
-  /** Whether the last events that were to be written, or kept for it, were lost. */
+  /** Whether the last events to be written, or buffered, were lost. */
   get isLosing(): boolean {
     return this.#isLosing
   }

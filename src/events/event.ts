@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
 import { LAST_MOMENT_MS } from '../time/clock.js'
 
-/** One row of the event log, as it is written. */
+/** One row of the event log, before it is written. */
 export interface RateLimitEvent {
   readonly timestampMs: number
   readonly key: string
@@ -14,25 +14,25 @@ export interface RateLimitEvent {
   readonly allowed: boolean
   readonly count: number
   readonly limit: number
-  /** The socket's peer; null when it is no IP address. */
+  /** The socket's peer; null when it is not an IP address. */
   readonly ipAddress: string | null
   readonly userId: number | null
-  /** The address the limit was counted by; null when it was counted by something else. */
+  /** The address that the limit was counted by; null when it was not counted by address. */
   readonly clientIp: string | null
-  /** Who was counted, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
+  /** The counted client, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
   readonly client: string
-  /** What decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
+  /** The policy that decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
   readonly policy: string
   readonly outcome: EventOutcome
 }
 
 /**
- * What came of a request: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by the
- * deny list or an override; `unavailable` was refused because no store answered.
+ * The outcome of a request: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by
+ * the deny list or an override; `unavailable` was refused because no store answered.
  */
 export type EventOutcome = 'allowed' | 'over_limit' | 'denied' | 'unavailable'
 
-/** The other columns' lengths, in characters. What is longer is cut, never an error. */
+/** The lengths of the other columns, in characters. A longer text is cut, and is no error. */
 export const MAX_RULE_NAME_LENGTH = 100
 export const MAX_METHOD_LENGTH = 10
 export const MAX_POLICY_LENGTH = 255
@@ -56,13 +56,13 @@ const COLUMNS = [
 
 const MAX_LIMIT = 2_147_483_647
 
-/** A number as a column of whole numbers holds it: a store or a clock of the host's own may answer anything. */
+/** Returns a number that fits a column of whole numbers: a host's own store or clock may return any number. */
 function storableNumber(value: number, max: number): number {
-  // NaN is not above 0 either.
+  // NaN fails this test too.
   return value > 0 ? Math.min(Math.floor(value), max) : 0
 }
 
-/** The values of one row, in the order of the columns. None is refused by a table, which would take its neighbours along. */
+/** Returns the values of one row, in the order of the columns. No table refuses one, which would lose its batch. */
 export function eventValues(event: RateLimitEvent): (string | number | boolean | null)[] {
   return [
     storableNumber(event.timestampMs, LAST_MOMENT_MS),
@@ -82,7 +82,7 @@ export function eventValues(event: RateLimitEvent): (string | number | boolean |
   ]
 }
 
-/** Writes many rows by one statement: parameter `$1` is a JSON array of `eventValues`. */
+/** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */
 export function insertEventsSql(dialect: Dialect): string {
   const names = COLUMNS.map(([name]) => name).join(', ')
   const values = COLUMNS.map(([name, type], place) => {

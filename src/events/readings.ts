@@ -1,18 +1,18 @@
 /**
- * How the columns of an event read in SQL, also of rows that others wrote without them: `client`, `policy` and `outcome`
- * are empty there. These are the only places that say so.
+ * The SQL that reads the columns of an event, also in rows that other writers wrote without `client`, `policy` and
+ * `outcome`, which are empty there. No other module handles these rows.
  */
 
-/** See `EventOutcome`. A denial is written as one, never read from the other columns. */
+/** The `EventOutcome`. A denial is always written, never derived from the other columns. */
 export const OUTCOME = `CASE WHEN outcome <> '' THEN outcome
   WHEN allowed = false OR count > "limit" THEN 'over_limit' ELSE 'allowed' END`
 
-/** The name of what decided. */
+/** The policy that decided. */
 export const POLICY = `CASE WHEN policy <> '' THEN policy WHEN rule_name <> '' THEN rule_name ELSE 'default' END`
 
 const SHOWN = 'substr(key, length(rule_name) + 7)'
 
-/** Who was counted; empty where the row does not say it. A rule's key shows the address or the user behind its name. */
+/** The counted client; empty where the row lacks it. A rule's key has the address or the user behind the name. */
 export const CLIENT = `CASE WHEN client <> '' THEN client
   WHEN substr(key, 1, 3) = 'ip:' OR substr(key, 1, 5) = 'user:' THEN key
   WHEN rule_name = '' OR substr(key, 1, length(rule_name) + 6) <> 'rule:' || rule_name || ':' THEN ''
@@ -21,14 +21,14 @@ export const CLIENT = `CASE WHEN client <> '' THEN client
     THEN 'ip:' || ${SHOWN}
   ELSE '' END`
 
-/** A denial is no offence: it is in no total, and counted by itself. */
+/** A denial is no offence: no total includes it, and it has a count of its own. */
 export const IS_DENIED = `outcome = 'denied'`
 export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`
 export const IS_UNAVAILABLE = `allowed = false AND outcome = 'unavailable'`
-/** Let through by a limit that does not block, though it was over. */
+/** Over a limit that does not block, and so let through. */
 export const IS_WOULD_BLOCK = `allowed <> false AND (outcome = 'over_limit' OR outcome = '' AND count > "limit")`
 
-/** What an event adds to the counts, or takes from them. */
+/** Returns the counts that an event adds, or subtracts. */
 export function eventCounts(sign: 1 | -1 = 1): string {
   const counted = (condition: string) => `CASE WHEN ${condition} THEN ${sign} ELSE 0 END`
   return `${counted("outcome <> 'denied'")} AS total, ${counted(IS_REFUSED)} AS blocked,

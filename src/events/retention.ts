@@ -4,23 +4,23 @@ import { InvalidSettingError } from '../errors.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 
 export interface RetentionOptions {
-  /** Events older than this many days go: a number >= 0, 30 unless given. */
+  /** Deletes events older than this many days: a number >= 0, 30 unless given. */
   readonly olderThanDays?: number
-  /** How many rows one statement deletes: an integer, 1 to 100000, 1000 unless given. */
+  /** The number of rows that one statement deletes: an integer, 1 to 100000, 1000 unless given. */
   readonly batchSize?: number
-  /** Deletes nothing, and answers how many rows would go. */
+  /** Deletes nothing, and returns the number of rows to delete. */
   readonly dryRun?: boolean
-  /** Told after every batch how many rows were deleted so far. */
+  /** Receives the number of rows deleted so far, after every batch. */
   readonly onProgress?: (deleted: number) => void
-  /** Stops it after the batch that is under way. */
+  /** Stops it after the current batch. */
   readonly signal?: AbortSignal | undefined
 }
 
 /**
- * Deletes old events, the oldest first, a batch at a time, so that a live server does not notice. What was deleted stays
- * deleted when it is interrupted.
+ * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down. An interruption
+ * keeps finished batches.
  *
- * @returns how many rows were deleted
+ * @returns the number of deleted rows
  * @throws InvalidSettingError for a negative age or a batch size out of its range
  */
 export async function cleanupOldEvents(
@@ -40,7 +40,7 @@ export async function cleanupOldEvents(
   const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
   if (dryRun) {
     const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld}`
-    // As a report, which may take long: so may this, of a long log.
+    // As a report, which may take long, as this does for a long log.
     const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
     return counted?.found ?? 0
   }

@@ -1,17 +1,17 @@
-/** What an import changes. Pure. */
+/** Computes the changes of an import. Pure. */
 import { type Description, type Entry, type FieldTable, fieldNames, identityOf } from '../rules/description.js'
 
-/** Fields that differ, as `[before, after]`. */
+/** The fields that differ, as `[before, after]`. */
 export type FieldChanges<Compared> = {
   readonly [Field in keyof Compared]?: readonly [before: Compared[Field], after: Compared[Field]]
 }
 
-/** How the rules, or the overrides, of the database differ from those of a document. */
+/** The difference between the rules, or the overrides, of the database and those of a document. */
 export interface Difference<Compared, Identity extends keyof Compared> {
   readonly created: readonly Compared[]
   readonly updated: readonly (Readonly<Pick<Compared, Identity>> & { readonly changes: FieldChanges<Compared> })[]
   readonly deleted: readonly Compared[]
-  /** How many entries of the document are in the database as they should be. */
+  /** The number of entries of the document that the database already has. */
   readonly unchanged: number
 }
 
@@ -22,12 +22,12 @@ export interface Comparison<Compared, Identity extends keyof Compared> {
 }
 
 export interface CompareOptions {
-  /** Whether entries that the document does not name stay. */
+  /** Whether entries stay that the document lacks. */
   readonly keep: boolean
   readonly nowMs: number
 }
 
-/** @param wanted `undefined` leaves everything as it is */
+/** @param wanted `undefined` changes nothing */
 export function compareEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   present: readonly Entry<Table>[],
@@ -55,7 +55,7 @@ export function compareEntries<Table extends FieldTable, Identity extends keyof 
     updated.push({ ...description.identify(entry), changes })
     written.push(entry)
   }
-  // What has expired means nothing any more: it is not for an import to clear it away.
+  // Expired entries have no effect, and an import does not delete them.
   const deleted = keep ? [] : [...missing.values()].filter((entry) => !description.hasExpired(entry, nowMs))
   return { difference: { created, updated, deleted, unchanged: wanted.length - written.length }, written }
 }

@@ -13,31 +13,31 @@ import { RULES, type RuleEntry } from '../rules/rule.js'
 import { Slices } from '../time/slices.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
 
-/** A document that was understood, as it is to be stored. A list that it does not have is undefined. */
+/** A valid document, as it is to be stored. A list that it lacks is undefined. */
 export interface CheckedDocument {
   readonly rules: readonly RuleEntry[] | undefined
   readonly overrides: readonly OverrideEntry[] | undefined
 }
 
-/** Notes what is wrong, and where. The first complaint about a place stays. */
+/** Records an error and its place. The first error of a place stays. */
 type Complain = (place: string, message: string) => void
 
-/** Wrong places after which no more entries are looked at: a file of something else may have millions. */
+/** The number of errors after which no more entries are checked: an unrelated file may have millions. */
 const ENOUGH = 10_000
 const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
 
 /**
- * Checks a document, and lets other work of the process run in between.
+ * Validates a document, and lets other work of the process run in between.
  *
- * @param document what was parsed from JSON
- * @throws RuleDocumentError with a message for every wrong place, up to ten thousand or so
+ * @param document the parsed JSON
+ * @throws RuleDocumentError with a message for every invalid place, up to about ten thousand
  */
 export async function checkDocument(document: unknown): Promise<CheckedDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
-  const given = fieldsOf(document)
+  const given = toFields(document)
   if (given === undefined) throw new RuleDocumentError({ document: 'must be an object' })
-  // Nothing can be said about what another version means.
+  // The meaning of another version is unknown.
   if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
   for (const field of Object.keys(given)) {
     if (!KNOWN.includes(field)) complain(field, `does not exist: known are ${KNOWN.join(', ')}`)
@@ -92,7 +92,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
   return entries
 }
 
-/** The entry as it is to be stored, or undefined when something is wrong with it. */
+/** Returns the entry as it is to be stored, or undefined when it is invalid. */
 function checkEntry<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   place: string,
@@ -100,13 +100,13 @@ function checkEntry<Table extends FieldTable, Identity extends keyof Table & str
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
-  const given = fieldsOf(value)
+  const given = toFields(value)
   if (given === undefined) {
     complain(place, 'must be an object')
     return undefined
   }
   const values = { ...defaults, ...given }
-  // An expiry that is past is no mistake here: the file has grown old, and the entry is left out.
+  // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
   const known = Object.keys(description.fields)
   for (const field of Object.keys(given)) {
@@ -115,12 +115,12 @@ function checkEntry<Table extends FieldTable, Identity extends keyof Table & str
   for (const [field, message] of errors) complain(`${place}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
-  // Each field was checked above, which no type can follow.
+  // Each field was checked above, which types cannot express.
   return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
 }
 
-/** The fields of a plain object; one that is `undefined` counts as left out. */
-function fieldsOf(value: unknown): Values | undefined {
+/** Returns the fields of a plain object, without those that are `undefined`. */
+function toFields(value: unknown): Values | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined))
 }

@@ -14,12 +14,12 @@ export function* readEntries<Table extends FieldTable, Identity extends keyof Ta
   )
   return rows.map((row) => {
     const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
-    // A row that raw SQL filled with something else is told as it is.
+    // A row that raw SQL filled with other types is returned unchanged.
     return entry as Entry<Table>
   })
 }
 
-/** Creates or replaces entries by one statement. The triggers of the tables keep their history. */
+/** Creates or replaces entries by one statement. The triggers of the tables record the history. */
 export function* writeEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   { table, fields, identity }: Description<Table, Identity>,
   dialect: Dialect,
@@ -32,7 +32,7 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
   const values = described.map(([, { kind }], place) => columnValue(dialect, kind, place))
   const columns = described.map(([name]) => columnOf(name))
   const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
-  // "WHERE true" is for SQLite, which would take ON for the condition of a join.
+  // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
   yield* ask(
     `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
      SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
@@ -42,8 +42,8 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
 }
 
 /**
- * Deletes entries by one statement, and says who did it: a deleted row cannot carry that, so it goes into the changes
- * that the triggers recorded. Nobody else may write to the table meanwhile.
+ * Deletes entries by one statement, and sets the actor in the changes that the triggers recorded, since a deleted row
+ * cannot carry it. The caller must have locked the table.
  */
 export function* deleteEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   { table, entity, identity }: Description<Table, Identity>,

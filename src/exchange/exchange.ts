@@ -11,24 +11,24 @@ import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
 import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
 
 export interface ImportOptions {
-  /** Only tells the difference: false unless given. */
+  /** Only returns the difference: false unless given. */
   readonly dryRun?: boolean | undefined
-  /** Leaves what the document does not name, instead of deleting it: false unless given. */
+  /** Keeps entries that the document lacks, instead of deleting them: false unless given. */
   readonly keep?: boolean | undefined
 }
 
 export interface ImportResult {
   readonly rules: Difference<RuleEntry, 'name'>
   readonly overrides: Difference<OverrideEntry, 'client' | 'pathPattern'>
-  /** How many overrides of the document have expired and were left out. */
+  /** The number of expired overrides of the document, which were left out. */
   readonly expired: number
-  /** Whether the database is now as the document says; false for a dry run. */
+  /** Whether the database now equals the document; false for a dry run. */
   readonly applied: boolean
 }
 
 /**
- * All rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the same
- * document, whatever the order in which they were written.
+ * Exports all rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the
+ * same document, whatever the order in which they were written.
  */
 export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
   return database.report((query) => takeSteps(query, readDocument(database.dialect, clock.now())))
@@ -46,13 +46,13 @@ function* readDocument(dialect: Dialect, nowMs: number): Steps<RuleDocument> {
 }
 
 /**
- * Makes the rules and overrides of the database equal to those of a document: all or nothing, in one transaction in
- * which nobody else changes them. A list that the document does not have is left alone. What is right already is not
- * written: a second import does nothing.
+ * Makes the rules and overrides of the database equal to those of a document: all or nothing, in one transaction that
+ * locks them. A list that the document lacks stays unchanged. Equal entries are not written: a second import does
+ * nothing.
  *
- * @param document what an export answered, or was parsed from such a file
- * @throws RuleDocumentError with a message for every wrong place, InvalidSettingError for an unknown option; then
- * nothing was written
+ * @param document an exported document, or the parsed JSON of its file
+ * @throws RuleDocumentError with a message for every invalid place, InvalidSettingError for an unknown option; nothing
+ * is written then
  */
 export async function importRules(
   database: Database,
@@ -86,10 +86,10 @@ export async function importRules(
     return comparisons
   }
 
-  if (dryRun) return resultOf(await database.report((query) => takeSteps(query, compare())), expired, false)
+  if (dryRun) return toResult(await database.report((query) => takeSteps(query, compare())), expired, false)
   const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
   if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
-  return resultOf(compared, expired, true)
+  return toResult(compared, expired, true)
 }
 
 interface Comparisons {
@@ -111,6 +111,6 @@ function changesAnything({ difference, written }: Comparisons['rules'] | Compari
   return written.length + difference.deleted.length > 0
 }
 
-function resultOf({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
+function toResult({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
   return { rules: rules.difference, overrides: overrides.difference, expired, applied }
 }

@@ -4,12 +4,12 @@ import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { defaultsOf, type Field, type FieldTable, type Kind } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
 
-/** Counts up when an older version of this package could misread what a newer one wrote. */
+/** The version of the format: increased when an older version of this package could misread a newer document. */
 export const DOCUMENT_VERSION = 1
-/** Where an editor finds the schema, seen from the folder of an app that has this package. */
+/** The path of the schema for editors, relative to the folder of an app that has this package. */
 export const SCHEMA_PATH = './node_modules/fastify-smart-ratelimit/rules.schema.json'
 
-/** What an export answers: all rules by priority and name, all overrides that have not expired by client and path. */
+/** An exported document: all rules by priority and name, all overrides that have not expired by client and path. */
 export interface RuleDocument {
   readonly $schema: string
   readonly version: typeof DOCUMENT_VERSION
@@ -24,7 +24,7 @@ const KINDS: Readonly<Record<Kind, object>> = {
   moment: { anyOf: [{ type: 'string', format: 'date-time' }, { type: 'null' }] },
 }
 
-/** The JSON Schema of what an import takes: fields with a default may be left out, and so may one of the two lists. */
+/** Returns the JSON Schema of an import: fields with a default are optional, and so is one of the two lists. */
 export function documentSchema(): object {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

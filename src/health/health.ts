@@ -1,41 +1,41 @@
 import { inTime } from '../alerts/time-limit.js'
 import { lineOf } from '../errors.js'
 
-/** What is looked at, in the order in which it is told. */
+/** The checks of health, in the order of reports. */
 export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'mail', 'schedule'] as const
 
 export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
 
 export interface HealthCheck {
-  /** `off`: not used, and so not looked at. */
+  /** `off`: not used, and so not probed. */
   readonly status: 'ok' | 'failing' | 'off'
-  /** For operators; it names hosts, so that it is not for everybody. */
+  /** For operators only: it names hosts. */
   readonly detail: string
 }
 
 export interface Health {
-  /** Whether nothing fails. */
+  /** Whether no check fails. */
   readonly ok: boolean
-  /** Whether nothing fails that requests need: the database, Redis and the rules, as far as they are used. */
+  /** Whether the parts that requests need work: the database, Redis and the rules, as far as they are used. */
   readonly ready: boolean
   readonly checks: Readonly<Record<HealthCheckName, HealthCheck>>
 }
 
 /**
- * Probes at one thing, and answers what is to be said of it.
+ * Probes one part, and returns its detail.
  *
- * @throws whatever says that it fails
+ * @throws an error when the part fails; its message becomes the detail
  */
 export type Probe = () => string | Promise<string>
 
-/** How what is used is probed; what is left out is off. */
+/** The probes of the parts in use; a part that is left out is off. */
 export type Probes = Partial<Record<HealthCheckName, Probe>>
 
 const NEEDED: ReadonlySet<HealthCheckName> = new Set(['database', 'redis', 'rules'])
-/** Longer than anything takes that is well, in milliseconds. */
+/** Longer than any part takes that works, in milliseconds. */
 const PROBE_TIMEOUT_MS = 5_000
 
-/** Probes at everything at once. Never rejects, and takes no longer than the time limit. */
+/** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function checkHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
   const [database, redis, rules, events, mail, schedule] = await Promise.all([
     check(probes.database, timeoutMs),

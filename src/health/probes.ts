@@ -1,4 +1,4 @@
-/** How each part is probed, in a server or by a command. */
+/** The probes of all parts, for servers and commands. */
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { problemOf } from '../alerts/email.js'
 import { mailErrorOf, withMailer } from '../alerts/mailer.js'
@@ -11,20 +11,20 @@ import type { Store } from '../stores/store.js'
 import { type Clock, DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import type { Probe } from './health.js'
 
-/** Shorter than a probe may take, so that the answer is what the mail server did not do. */
+/** Shorter than the time limit of a probe, so that the error names the mail server's failure. */
 const MAIL_TIMEOUT_MS = 2_500
-/** Events that wait for longer are behind: a batch takes milliseconds. */
+/** The longest wait of an event in a log that keeps up: a batch takes milliseconds. */
 const MAX_LAG_MS = 10 * SECOND_MS
 
-/** Of so many keys every server of a cluster has some, as good as surely. */
+/** The number of keys that almost certainly reaches every server of a cluster. */
 const REDIS_PROBES = 16
-/** A failure of a job that is older, in a report on all apps, is told but is none: nobody may have that job any more. */
+/** An older failure of a job does not count in a report on all apps: perhaps no app has that job any more. */
 const OLD_FAILURE_MS = 2 * DAY_MS
 
 /**
- * Whether it answers, and has all tables.
+ * Creates a probe that the database answers, and has all tables.
  *
- * @param store counts in it, where that is to be tried too
+ * @param store a store to count in, where counting is to be probed too
  */
 export function databaseProbe(database: Database, clock: Clock, store?: Store): Probe {
   return async () => {
@@ -34,7 +34,7 @@ export function databaseProbe(database: Database, clock: Clock, store?: Store): 
   }
 }
 
-/** Whether it counts: a Redis that lacks its replicas, or a part of its cluster, answers all the same. */
+/** Creates a probe that Redis counts: without its replicas, or a part of its cluster, Redis still answers. */
 export function redisProbe(store: Store, clock: Clock): Probe {
   const keys = Array.from({ length: REDIS_PROBES }, (_, place) => `health:${place}`)
   return async () => {
@@ -43,7 +43,7 @@ export function redisProbe(store: Store, clock: Clock): Probe {
   }
 }
 
-/** As for requests, but of nobody's limit. */
+/** Counts as for a request, in keys that belong to no client. */
 async function count(store: Store, clock: Clock, keys: readonly string[]): Promise<void> {
   const policy = { algorithm: 'fixed_window', limit: 2_147_483_647, periodMs: MINUTE_MS } as const
   await store.check(
@@ -52,7 +52,7 @@ async function count(store: Store, clock: Clock, keys: readonly string[]): Promi
   )
 }
 
-/** Whether the rule table can be read; what is wrong in it is left out by servers too. */
+/** Creates a probe that the rule table can be read; it names invalid rules, which servers leave out. */
 export function ruleTableProbe(database: Database): Probe {
   return async () => {
     const { rules, rejected } = await loadActiveRules(database)
@@ -61,7 +61,7 @@ export function ruleTableProbe(database: Database): Probe {
   }
 }
 
-/** How far the log of this process is behind, and whether it is losing events. */
+/** Creates a probe of this process's log: whether it keeps up, and loses no events. */
 export function eventLogProbe(events: EventLog): Probe {
   return () => {
     const lagMs = events.lagMs()
@@ -72,7 +72,7 @@ export function eventLogProbe(events: EventLog): Probe {
   }
 }
 
-/** When the last event was logged, by whichever process. */
+/** Creates a probe of the age of the last event, of any process. */
 export function lastEventProbe(database: Database, clock: Clock): Probe {
   return async () => {
     const { dialect, query } = database
@@ -84,7 +84,7 @@ export function lastEventProbe(database: Database, clock: Clock): Probe {
   }
 }
 
-/** Whether alerts could be sent by email: the server takes a connection, and the name and the password. */
+/** Creates a probe that alerts could be sent by email: the server accepts a connection, the name and the password. */
 export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Probe {
   return async () => {
     const problem = problemOf({ to: emails, from, smtpUrl, mailer })
@@ -99,7 +99,7 @@ export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Pro
 }
 
 /**
- * What became of the last run of each job.
+ * Creates a probe of the last run of each job.
  *
  * @param names the jobs to probe; all that any app has, or had, unless given
  */
@@ -108,21 +108,21 @@ export function scheduleProbe(leases: JobLeases, clock: Clock, names?: readonly 
     const nowMs = clock.now()
     const records = (await leases.records()).filter(({ name }) => names?.includes(name) ?? true)
     const isOld = ({ startedMs }: JobRecord) => names === undefined && nowMs - startedMs > OLD_FAILURE_MS
-    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureOf(record, nowMs) ?? [])))
+    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureFor(record, nowMs) ?? [])))
     if (failed.length > 0) throw new Error(failed.join('; '))
-    return records.map((record) => stateOf(record, nowMs)).join('; ') || 'nothing was due yet'
+    return records.map((record) => stateFor(record, nowMs)).join('; ') || 'nothing was due yet'
   }
 }
 
-function failureOf({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
+function failureFor({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
   if (error !== null) return `${name} failed: ${error}`
   return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
 }
 
-function stateOf(record: JobRecord, nowMs: number): string {
+function stateFor(record: JobRecord, nowMs: number): string {
   const { name, startedMs, finishedMs } = record
   const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
-  const failure = failureOf(record, nowMs)
+  const failure = failureFor(record, nowMs)
   if (failure !== undefined) return `${failure} (${seconds(startedMs)} s ago, and did not run since)`
   return finishedMs === null
     ? `${name} began ${seconds(startedMs)} s ago`

@@ -8,9 +8,9 @@ import { RULES } from '../rules/rule.js'
 export interface Change {
   readonly id: number
   readonly changedAt: Date
-  /** Who made it, where that was said with `asActor`; empty otherwise. */
+  /** The actor given with `asActor`; empty without one. */
   readonly actor: string
-  /** Through this package's client, or by raw SQL. */
+  /** Whether it came through this package's client, or by raw SQL. */
   readonly source: 'client' | 'sql'
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
@@ -24,11 +24,11 @@ export interface Change {
 export type ChangedFields = Readonly<Record<string, string | number | boolean | null>>
 
 export interface HistoryOptions {
-  /** The most changes to answer, the newest first; 100 unless given. */
+  /** The most changes to return, the newest first; 100 unless given. */
   readonly limit?: number | undefined
 }
 
-/** A table of the extended client, which checks what is written and tells who wrote it. */
+/** A table of the extended client, which validates writes and records their actor. */
 interface Table {
   findFirst(query: { where: never }): PromiseLike<{ readonly id: number } | null>
   create(query: { data: never }): PromiseLike<unknown>
@@ -59,9 +59,9 @@ const MAX_LIMIT = 10_000
 const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
 
 /**
- * What was changed, the newest first.
+ * Lists the changes, the newest first.
  *
- * @param name of a rule, or the client of an override, now or at any time before; all of them unless given
+ * @param name of a rule, or the client of an override, now or at any time before; all changes unless given
  */
 export async function listChanges(
   database: Database,
@@ -71,46 +71,46 @@ export async function listChanges(
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
   }
-  // Nothing is called so, and PostgreSQL does not even ask.
+  // No name has a NUL, and PostgreSQL refuses such a parameter.
   if (name?.includes('\0')) return []
   const table = database.dialect.table('rate_limit_change')
   // A rule that was renamed keeps its history.
-  const ofName = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
+  const nameCondition = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
     WHERE named.name = $2 AND named.entity = recorded.entity AND named.row_id = recorded.row_id)`
-  const rows = await readChanges(database, name === undefined ? '' : ofName, [
+  const rows = await readChanges(database, name === undefined ? '' : nameCondition, [
     limit,
     ...(name === undefined ? [] : [name]),
   ])
-  return rows.map(changeOf)
+  return rows.map(toChange)
 }
 
 /**
- * Undoes one change: gives the fields that it changed their values of before, deletes what it created, or creates what
- * it deleted. What was changed since in other fields stays. This is a change like any other, and recorded.
+ * Undoes one change: restores the fields that it changed, deletes the row that it created, or creates the row that it
+ * deleted. Later changes of other fields stay. The history records the revert like any other change.
  *
- * @throws RevertError when there is no such change, or when what it wrote is not there any more
- * @throws RuleValidationError when the state of before would not be accepted today
+ * @throws RevertError when the change does not exist, or the values that it wrote are gone
+ * @throws RuleValidationError when the earlier state would not be valid today
  */
 export async function revertChange({ database, client }: HistoryParts, changeId: number): Promise<void> {
   const [row] = Number.isSafeInteger(changeId)
     ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
     : []
   if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
-  const change = changeOf(row)
+  const change = toChange(row)
   const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
   const { before, after } = change
   if (after === null) {
     await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
     return
   }
-  const found = await identityOf(table, row.rowId, change.entity, after)
-  // One statement finds what the change wrote and undoes it, so that nothing comes in between.
-  const where = { ...found, ...stored(change.entity, before === null ? after : changedOf(after, before)) } as never
+  const found = await identityFor(table, row.rowId, change.entity, after)
+  // One statement finds the written values and undoes them, so that no other write comes in between.
+  const where = { ...found, ...stored(change.entity, before === null ? after : changedFields(after, before)) } as never
   const { count } =
     before === null
       ? await table.deleteMany({ where })
       : await unlessTaken(change, () =>
-          table.updateMany({ where, data: stored(change.entity, changedOf(before, after)) as never }),
+          table.updateMany({ where, data: stored(change.entity, changedFields(before, after)) as never }),
         )
   if (count === 0) {
     throw new RevertError(
@@ -119,7 +119,7 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
   }
 }
 
-/** Writes the state of before, and says so when its name is another row's by now. */
+/** Writes the earlier state, and throws a `RevertError` when another row has its name now. */
 async function unlessTaken<T>({ id, entity, name, before }: Change, write: () => PromiseLike<T>): Promise<T> {
   try {
     return await write()
@@ -132,8 +132,8 @@ async function unlessTaken<T>({ id, entity, name, before }: Change, write: () =>
   }
 }
 
-/** The row by its id, or, when it was deleted and created again, by what there is only one row of. */
-async function identityOf(
+/** Returns the row's id, or, when it was deleted and created again, its unique fields. */
+async function identityFor(
   table: Table,
   rowId: number,
   entity: Change['entity'],
@@ -144,12 +144,12 @@ async function identityOf(
   return Object.fromEntries(DESCRIPTIONS[entity].identity.map((field) => [field, after[field]]))
 }
 
-/** The fields of one state that are others in the other. */
-function changedOf(state: ChangedFields, other: ChangedFields): ChangedFields {
+/** Returns the fields of a state that differ in the other one. */
+function changedFields(state: ChangedFields, other: ChangedFields): ChangedFields {
   return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
 }
 
-/** The fields as the client takes them. */
+/** Returns the fields as the client expects them. */
 function stored(entity: Change['entity'], changed: ChangedFields): object {
   return Object.fromEntries(
     Object.entries(changed).map(([name, value]) => {
@@ -158,7 +158,7 @@ function stored(entity: Change['entity'], changed: ChangedFields): object {
   )
 }
 
-/** Whether the history has a field in milliseconds since the epoch. */
+/** Returns whether the history stores a field in milliseconds since the epoch. */
 export function isMoment(entity: Change['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
@@ -172,7 +172,7 @@ function readChanges(database: Database, where: string, parameters: (string | nu
   )
 }
 
-function changeOf({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
+function toChange({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
   return {
     ...row,
     changedAt: new Date(changedAt),

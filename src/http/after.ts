@@ -1,4 +1,4 @@
-/** Goes on with a value at once, or with a promise's when it is there. */
+/** Calls `next` with a value at once, or with a promise's value when it is fulfilled. */
 export function after<Value, Result>(
   value: Value | Promise<Value>,
   next: (value: Value) => Result | Promise<Result>,

@@ -4,9 +4,9 @@ import { CheckedRequest, decide } from './decide.js'
 import type { HookDependencies } from './on-request.js'
 
 /**
- * Asks about a request in code, without headers, event or refusal. Routes that the hook leaves alone may ask too.
+ * Creates the function that checks a request from code, without headers, event or refusal, also on exempt routes.
  *
- * @returns null where nothing limits the request: a skipped path, or an address of the allow list
+ * @returns null where no limit applies: a skipped path, or an address of the allow list
  */
 export function createAsk(
   dependencies: HookDependencies,

@@ -4,15 +4,15 @@ import { InvalidSettingError, messageOf } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
 import { addressKey, type ClientKey } from './client-key.js'
 
-/** Where a request comes from, as limits see it. */
+/** The address of a request's client, as limits use it. */
 export interface ClientAddress {
-  /** The client's address, an IPv6 one by its network; `unknown` where there is none. */
+  /** The client's address, for IPv6 its network; `unknown` where there is none. */
   readonly key: string
-  /** How limits by address count the client: kept here, since making it would cost every request a new text. */
+  /** The key for limits by address, created once, since every request would otherwise allocate a text. */
   readonly clientKey: ClientKey
   /** The whole address, IPv6 too; null where there is none. */
   readonly plain: string | null
-  /** Whether the allow or the deny list names it. */
+  /** The list that has the address. */
   readonly listed: 'allow' | 'deny' | null
 }
 
@@ -28,12 +28,12 @@ const UNKNOWN = createAddress('unknown', null, null)
  */
 export const GONE = createAddress('unknown', null, 'deny')
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
-/** Addresses seen before are not parsed again; forgotten together when there are too many. */
+/** The most parsed addresses to remember; all are forgotten when there are more. */
 const REMEMBERED = 10_000
-/** Longer than any address with its port and zone; what is longer is parsed each time, and not kept. */
+/** Longer than any address with its port and zone; a longer text is parsed each time, and not remembered. */
 const REMEMBERED_LENGTH = 64
 
-/** An address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for what is none. */
+/** Returns an address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for other texts. */
 export function plainIp(text: string | undefined): string | null {
   if (text === undefined) return null
   const [, bracketed, withPort] = WITH_PORT.exec(text.trim()) ?? []
@@ -43,9 +43,9 @@ export function plainIp(text: string | undefined): string | null {
 }
 
 /**
- * Resolves addresses of clients.
+ * Creates the function that resolves addresses of clients.
  *
- * @param ipv6Subnet how many leading bits of an IPv6 address make one client; 128 for all
+ * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
  */
 export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists) {
   const remembered = new Map<string, ClientAddress>()
@@ -66,7 +66,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     return address
   }
 
-  /** What is no address falls back to the socket's peer. */
+  /** Resolves the client's address, or that of the socket's peer where `ip` is no address. */
   return function clientAddress(ip: string | undefined, peer: string | undefined): ClientAddress {
     return resolve(ip) ?? resolve(peer) ?? UNKNOWN
   }
@@ -82,13 +82,13 @@ function grouped(ip: string, ipv6Subnet: number): string {
   return `${network.toString()}/${ipv6Subnet}`
 }
 
-/** Whether an address is one that proxies have and clients on the internet do not. */
+/** Returns whether an address is private: proxies have such addresses, and clients on the internet do not. */
 export function isPrivate(ip: string): boolean {
   return ['private', 'loopback', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'].includes(ipaddr.process(ip).range())
 }
 
 /**
- * Reads a list of addresses and CIDR networks. An IPv4 entry also covers the IPv4-mapped IPv6 spelling.
+ * Parses a list of addresses and CIDR networks. An IPv4 entry also covers the IPv4-mapped IPv6 spelling.
  *
  * @throws InvalidSettingError naming the setting and the entry
  */

@@ -3,25 +3,25 @@ import type { FastifyRequest } from 'fastify'
 import { boundedText, HASH_LENGTH } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
 
-/** Longer than any key that is not made up; short enough for the counter's column, with the rule's name before it. */
+/** Longer than any genuine key; short enough for the counter's column, with the rule's name before it. */
 const MAX_COUNTED_LENGTH = 128
 
-/** Who is counted, and how that is written. */
+/** The spellings of a counted client. */
 export interface ClientKey {
-  /** What the event log calls the client. */
+  /** The client's name in the event log. */
   readonly name: string
   /**
-   * What the counter calls the client. It says which kind was really used, so that a header whose value spells
-   * somebody's address or `user:7` has a counter of its own.
+   * The client's name in its counter. It begins with the kind that was really used, so that a header whose value spells
+   * an address or `user:7` has a counter of its own.
    */
   readonly counter: string
   /** The same client whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
   readonly client: string
-  /** Whether it is the address that was counted. */
+  /** Whether the client is counted by address. */
   readonly byAddress: boolean
 }
 
-/** Spells a client the way keys without a rule do: `ip:203.0.113.7`, `user:7`. */
+/** Returns the key of an address without a rule, such as `ip:203.0.113.7`. */
 export function addressKey(address: string): ClientKey {
   const name = `ip:${address}`
   return { name, counter: name, client: name, byAddress: true }
@@ -37,12 +37,12 @@ export function headerKey(header: string, value: string): ClientKey {
   return { name: `header:${value}`, counter, client: `header:${header}:${value}`, byAddress: false }
 }
 
-/** A key that the host's own function made. */
+/** Returns the key of a client that the host's function named. */
 export function customKey(key: string): ClientKey {
   return { name: key, counter: `key:${bounded(key)}`, client: `key:${key}`, byAddress: false }
 }
 
-/** Spells a client the way a rule's keys do: the address and the header's value stand bare behind the rule's name. */
+/** Returns a client's key under a rule: the rule's name, then the bare address or header value, or the other key. */
 export function ruleKey(ruleName: string, kind: ClientKind['kind'], key: ClientKey): ClientKey {
   const { name, counter, client, byAddress } = key
   const isHeader = kind === 'header' && !byAddress
@@ -55,27 +55,27 @@ export function ruleKey(ruleName: string, kind: ClientKind['kind'], key: ClientK
   }
 }
 
-/** What parts the counters of one client, by names that the host gave: in it they have no bar of their own. */
+/** Returns the scope of a counter from names that the host gave, with their bars escaped. */
 export function scopeFor(...names: readonly string[]): string {
   return names.map((name) => name.replace(/[\\|]/g, '\\$&')).join('|')
 }
 
 /**
- * The same client, counted apart from its other counters. A scope has no bare bar but between its names, and none of
- * these begins like a client: so whatever a client spells, its counter is in no other scope.
+ * Returns the same client with a separate counter. A scope has unescaped bars only between its names, and no name
+ * begins like a client: whatever a client spells, its counter is in no other scope.
  */
 export function inScope(scope: string, { name, counter, client, byAddress }: ClientKey): ClientKey {
   return { name, counter: `${scope}|${counter}`, client, byAddress }
 }
 
-/** The counters, outside of any scope, that the log's key of a client may stand for. */
+/** Returns the counters, outside of any scope, that a client's key in the log may stand for. */
 export function countersOfKey(name: string): string[] {
-  const ofFunction = `key:${bounded(name)}`
+  const functionCounter = `key:${bounded(name)}`
   const [, ruleName, client = ''] = /^rule:([^:]+):(.*)$/s.exec(name) ?? []
-  if (ruleName === undefined) return [clientCounter(name), ofFunction]
-  // A header's value may look like an address or a user.
+  if (ruleName === undefined) return [clientCounter(name), functionCounter]
+  // A header's value may equal an address or a user.
   const counters = new Set([client, clientCounter(client), `header:${bounded(client)}`])
-  return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), ofFunction]
+  return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), functionCounter]
 }
 
 function clientCounter(name: string): string {
@@ -83,20 +83,20 @@ function clientCounter(name: string): string {
   return kind === undefined ? name : `${kind}:${bounded(client)}`
 }
 
-/** What clients make up is kept for as long as its counter lives: a long text is kept as its hash. */
+/** Bounds a text that clients choose, since it is kept as long as its counter: a long text becomes its hash. */
 function bounded(text: string): string {
   return text.length < HASH_LENGTH ? text : boundedText(text, MAX_COUNTED_LENGTH)
 }
 
-/** A header's value without blanks around it, empty where it is missing. */
+/** Returns a header's value without surrounding blanks; empty where it is missing. */
 export function headerValue(request: FastifyRequest, name: string): string {
   const value = request.headers[name]
   if (typeof value === 'string') return value.trim()
-  // Of a name such as `constructor` the headers have what every object has, where the client sent none.
+  // For a name such as `constructor` that the client did not send, the headers inherit a value from Object.
   return Array.isArray(value) ? value.join(', ').trim() : ''
 }
 
-/** Replaces a secret by its HMAC, behind the first few characters of it, by which its owner can recognise it. */
+/** Creates the function that replaces a secret by its HMAC, after a few characters for its owner to recognise it. */
 export function createHeaderHash(secret: string): (value: string) => string {
   return function hashHeader(value) {
     const visible = value.slice(0, Math.min(4, Math.floor(value.length / 4)))

@@ -3,12 +3,12 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError, messageOf } from '../errors.js'
 import { guard, isThenable } from './guard.js'
 
-/** How much of a limit a request uses: an integer, 1 to 2147483647, or a function that answers one. */
+/** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
 export type Cost = number | ((request: FastifyRequest) => number)
 
 const MAX_COST = 2_147_483_647
 
-/** @throws InvalidSettingError for what is no cost */
+/** @throws InvalidSettingError for an invalid cost */
 export function checkCost(setting: string, cost: unknown): number {
   if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
   throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
@@ -16,35 +16,35 @@ export function checkCost(setting: string, cost: unknown): number {
 
 function checkAnswer(setting: string, answer: unknown): number {
   if (!isThenable(answer)) return checkCost(setting, answer)
-  // It may reject later, and nobody waits for it.
+  // The promise may reject later, when no code awaits it.
   Promise.resolve(answer).catch(() => undefined)
   throw new InvalidSettingError(`Setting "${setting}" answers a promise: give a function that is not async`)
 }
 
-/** What a request costs. A function of the host's that fails is logged once, and its requests cost 1. */
+/** Creates the function that returns a request's cost. A host's function that fails is logged once, and costs 1. */
 export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
   if (typeof cost !== 'function') {
     const checked = checkCost(setting, cost)
     return () => checked
   }
   const guarded = guard((request: FastifyRequest) => checkAnswer(setting, cost(request)), setting, log)
-  return function costOf(request) {
+  return function costFor(request) {
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
   }
 }
 
-/** What a route may say about the limit of its requests. */
+/** The config of a route: `false` exempts its requests, `cost` sets their cost. */
 export type RouteConfig = false | { readonly cost: Cost }
 
 /**
- * What a request costs by its route's `config.smartRateLimit`; 0 where the route is left alone.
+ * Creates the functions for a route's `config.smartRateLimit`; `of` returns a request's cost, 0 on exempt routes.
  *
- * @param hadRoutes whether the app has routes already that `check` was not told of
+ * @param hadRoutes whether the app already has routes that `check` has not seen
  */
 export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
-  // Fastify makes the options of a route anew each time that it is asked for them.
+  // A flag, since Fastify creates the options of a route anew each time they are read.
   let someSay = hadRoutes
 
   function resolve(config: Exclude<RouteConfig, false>) {
@@ -54,7 +54,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
     return cost
   }
 
-  /** A route that was declared before the plugin is seen with its first request, too late to refuse its config. */
+  /** Resolves the config of a route declared before the plugin, at its first request: too late to refuse it. */
   function resolveLate(config: Exclude<RouteConfig, false>) {
     try {
       return resolve(config)
@@ -67,7 +67,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   }
 
   return {
-    /** @throws InvalidSettingError for a route whose config is wrong */
+    /** @throws InvalidSettingError for an invalid config of a route */
     check(config: RouteConfig | undefined): void {
       if (config === undefined) return
       someSay = true

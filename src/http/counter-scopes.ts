@@ -2,7 +2,7 @@ import { parseOverrideClient } from '../overrides/override.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import { countersOfKey, scopeFor } from './client-key.js'
 
-/** More are there only where a rate function answers with ever new periods. */
+/** More periods exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
 
 export interface Route {
@@ -10,12 +10,12 @@ export interface Route {
   readonly url?: string | undefined
 }
 
-/** What parts the counters of one client: the prefix, the period or the route that they belong to. */
+/** The scopes that separate the counters of one client: prefixes, periods and routes. */
 export class CounterScopes {
   readonly #prefixes = new Set<string>()
   readonly #periods = new Set<string>()
   readonly #routes = new Set<string>()
-  /** Of the limits for single routes. */
+  /** The names of limits for single routes. */
   readonly #limitNames = new Set<string>()
 
   addPrefix(prefix: string): string {
@@ -38,18 +38,18 @@ export class CounterScopes {
     this.#limitNames.add(name)
   }
 
-  /** All counters of a client, by the key that the log has; also the counter of that very name. */
+  /** Returns all counters of a client, by its key in the log; also the counter with that name. */
   countersOf(key: string): readonly string[] {
-    const ofRoutes = [...this.#limitNames].flatMap((name) =>
+    const routeScopes = [...this.#limitNames].flatMap((name) =>
       [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
-    const scopes = [...this.#prefixes, ...this.#periods, ...ofRoutes]
+    const scopes = [...this.#prefixes, ...this.#periods, ...routeScopes]
     const counters = countersOfKey(key).flatMap((counter) => [counter, ...scopes.map((scope) => `${scope}|${counter}`)])
     return [...new Set([key, ...counters])]
   }
 }
 
-/** The scope of a route. */
+/** Returns the scope of a limit on a route. */
 export function routeScope(name: string, route: Route): string {
   return limitScope(name, routeName(route))
 }
@@ -58,27 +58,27 @@ function limitScope(name: string, route: string): string {
   return scopeFor(`route:${name}`, route)
 }
 
-/** What a route is called: Fastify answers HEAD with the handler of GET, and `/a` is one route with `/a/`. */
+/** Returns the name of a route: Fastify answers HEAD with the handler of GET, and `/a` is the same route as `/a/`. */
 export function routeName({ method, url = '*' }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
   return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
 }
 
-/** The scope of an override, by the id of its row: an edit keeps what was counted. */
+/** Returns the scope of an override, by the id of its row: an edit keeps the count. */
 export function overrideScope(id: number): string {
   return `override:${id}`
 }
 
-/** The counters that overrides have for a client, by the key that the log has. */
+/** Returns the counters of overrides for a client, by its key in the log. */
 export function countersOfOverrides(overrides: OverrideSet, key: string): string[] {
-  const client = clientOf(key)
+  const client = toClient(key)
   if (client === undefined) return []
   return overrides
     .ratesOf(client)
     .flatMap(({ id }) => countersOfKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
 }
 
-function clientOf(key: string): ReturnType<typeof parseOverrideClient> | undefined {
+function toClient(key: string): ReturnType<typeof parseOverrideClient> | undefined {
   try {
     return parseOverrideClient(key)
   } catch {

@@ -8,26 +8,26 @@ import type { ClientKey } from './client-key.js'
 import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
 
-/** What deciding about a request needs, resolved when the plugin is registered. */
+/** The dependencies of a decision, resolved when the plugin is registered. */
 export interface DecideDependencies {
   now(): number
   address(request: FastifyRequest): ClientAddress
   user(request: FastifyRequest): UserId | Promise<UserId>
-  /** Read once for a request: all that decides about it is of one moment. */
+  /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
   inForce(nowMs: number): InForce | Promise<InForce>
   overrideLimit(override: ActiveOverride): Limit
-  /** The limit of a request for which there is no override: that of a rule, else the static one. */
+  /** Returns the limit of a request without override: that of a rule, else the static one. */
   limit(checked: CheckedRequest): Limit | Promise<Limit>
   check(check: Check, nowMs: number): Decision | Promise<Decision>
 }
 
-/** The rules and overrides that a request is decided by. */
+/** The rules and overrides that decide about a request. */
 interface InForce {
   readonly rules: Pick<RuleSet, 'match'>
   readonly overrides: Pick<OverrideSet, 'hasUsers' | 'find'>
 }
 
-/** Where there are neither rules nor overrides. */
+/** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
   rules: { match: () => undefined },
   overrides: { hasUsers: false, find: () => undefined },
@@ -36,15 +36,15 @@ export const NOTHING_IN_FORCE: InForce = {
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
 const NO_CLIENT: ClientKey = { name: '', counter: '', client: '', byAddress: false }
 
-/** A request and what is known of it. Each step fills in what the next ones need. */
+/** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
   readonly nowMs: number
   readonly address: ClientAddress
   inForce = NOTHING_IN_FORCE
   user: UserId = null
-  /** Null where the path is too long to look for one. */
+  /** Null where the path is too long to search for one. */
   override: ActiveOverride | null | undefined = undefined
-  /** The allow list or an override lets the request through: the later steps are left out. */
+  /** The allow list or an override lets the request through: the later steps are skipped. */
   isExempt = false
   limit = DENIED_LIMIT
   client = NO_CLIENT
@@ -52,7 +52,7 @@ export class CheckedRequest {
 
   /**
    * @param path as the router sees it
-   * @param cost 0 only looks
+   * @param cost 0 charges nothing
    */
   constructor(
     readonly dependencies: DecideDependencies,
@@ -69,10 +69,10 @@ export class CheckedRequest {
   }
 }
 
-/** The policy, in its order. */
+/** The steps of a decision, in order. */
 const STEPS = [readInForce, readUserForOverrides, findOverride, exempt, readUser, findLimit, findClient, check] as const
 
-/** Takes the steps. Nothing waits unless a step does: it answers a promise, and the next step begins when that is fulfilled. */
+/** Runs the steps. Stays synchronous unless a step returns a promise: the next step begins when that is fulfilled. */
 export function decide(checked: CheckedRequest, from = 0): CheckedRequest | Promise<CheckedRequest> {
   for (let index = from; index < STEPS.length && !checked.isExempt; index++) {
     const pending = STEPS[index]?.(checked)
@@ -102,7 +102,7 @@ function findOverride(checked: CheckedRequest): undefined {
   checked.override = inForce.overrides.find(address.plain, userText(user), path, nowMs)
 }
 
-/** What refuses goes before what lets through: the deny list, then overrides, then the allow list. */
+/** Exempts a request. Refusals take precedence: the deny list, then overrides, then the allow list. */
 function exempt(checked: CheckedRequest): undefined {
   const { address, override } = checked
   if (address.listed === 'deny' || override === null || override?.effect === 'deny') return

@@ -4,7 +4,7 @@ import { messageOf } from '../errors.js'
 /** A function of the request, which may be async. */
 export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
 
-/** A function of the host's that may fail: it answers nothing then, and says so once. */
+/** Wraps a function of the host's that may fail: it then returns undefined, and logs the first error. */
 export function guard<Argument, Answer>(
   asked: (argument: Argument) => Answer | PromiseLike<Answer>,
   setting: string,
@@ -25,7 +25,7 @@ export function guard<Argument, Answer>(
   }
 }
 
-// What a query builder returns (Prisma's, Knex's) can be awaited and is no Promise.
+// Query builders (Prisma's, Knex's) return values that can be awaited and are no Promise.
 export function isThenable<Answer>(answer: Answer | PromiseLike<Answer>): answer is PromiseLike<Answer> {
   return typeof answer === 'object' && answer !== null && 'then' in answer
 }

@@ -24,12 +24,12 @@ const SETTERS: Readonly<Record<HeaderVariant, SetHeaders>> = {
   none: () => undefined,
 }
 
-/** Tells the client where it stands. */
+/** Returns the function that sets the rate limit headers. */
 export function createHeaders(variant: HeaderVariant): SetHeaders {
   return SETTERS[variant]
 }
 
-/** `X-RateLimit-Limit`, `-Remaining` and `-Reset` (whole seconds, rounded up). */
+/** Sets `X-RateLimit-Limit`, `-Remaining` and `-Reset` (whole seconds, rounded up). */
 function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): void {
   reply.header('x-ratelimit-limit', decision.limit)
   reply.header('x-ratelimit-remaining', decision.remaining)
@@ -50,8 +50,8 @@ function limitField({ decision, limit }: CheckedRequest): string {
 }
 
 /**
- * Parsers that know draft 7 look for `limit=`, `remaining=` and `reset=` wherever there is a `RateLimit` field, and do
- * not look at the legacy headers then. The draft takes parameters behind a vendor's prefix as comments.
+ * Returns parameters for parsers of draft 7, which search a `RateLimit` field for `limit=`, `remaining=` and `reset=`
+ * and then ignore the legacy headers. The draft treats parameters with a vendor's prefix as comments.
  */
 function commentsFor({ decision }: CheckedRequest): string {
   return `;fsr-limit=${decision.limit};fsr-remaining=${decision.remaining};fsr-reset=${resetSeconds(decision.resetMs)}`
@@ -61,13 +61,13 @@ function resetSeconds(resetMs: number): number {
   return Math.ceil(resetMs / SECOND_MS)
 }
 
-/** How the draft's fields call a limit: a String of RFC 9651, which has printable ASCII only. */
+/** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
 export function quotedName(name: string): string {
   const ascii = name.replace(/[^\x20-\x7e]+/gu, (text) => encodeURIComponent(text.toWellFormed()))
   return `"${ascii.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** The value of `RateLimit-Policy`: the quota, and its window in seconds. */
+/** Returns the value of `RateLimit-Policy`: the quota, and its window in seconds. */
 export function policyField(name: string, { limit, periodMs }: Policy): string {
   return `${quotedName(name)};q=${limit};w=${periodMs / SECOND_MS}`
 }

@@ -14,24 +14,24 @@ import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 import { type LateUserWarning, userText } from './request-user.js'
 
-/** What one request is held to. */
+/** The limit of one request. */
 export interface Limit {
   readonly policy: Policy
-  /** Over-limit requests are refused; otherwise only counted. */
+  /** Whether over-limit requests are refused; otherwise they are only counted. */
   readonly block: boolean
   /** Empty where no rule decides. */
   readonly ruleName: string
-  /** What the client is told that its limit is called. */
+  /** The name of the limit in answers to the client. */
   readonly policyName: string
-  /** That name and the whole policy, as the draft's header fields spell them. */
+  /** The name and the policy, as the draft's header fields spell them. */
   readonly quotedName: string
   readonly policyField: string
-  /** Refuses every request, without a counter. */
+  /** Whether it refuses every request, without a counter. */
   readonly isDenial: boolean
   clientKey(checked: Countable): ClientKey | Promise<ClientKey>
 }
 
-/** What of a request tells its client apart. */
+/** The part of a request that identifies its client. */
 export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
 
 function createLimit(
@@ -50,15 +50,15 @@ function createLimit(
 
 const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
 
-/** A limit that lets nothing through. */
+/** Creates a limit that refuses every request. */
 function createDenial(policyName: string): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: keyOfAddress }, true)
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: toAddressKey }, true)
 }
 
-/** What an address of the deny list is held to. */
+/** The limit of addresses on the deny list. */
 export const DENIED_LIMIT: Limit = createDenial('deny-list')
 
-/** What a request is held to whose path is too long to be searched for the patterns that may decide about it. */
+/** The limit of requests whose path is too long to be matched against patterns. */
 export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
 export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
@@ -73,17 +73,17 @@ export interface KeyOptions {
   readonly log: FastifyBaseLogger
   /** Replaces header values that are secrets. */
   readonly hashHeader: ((value: string) => string) | undefined
-  /** Takes note of users where they are counted. */
+  /** Receives requests with and without users, where users are counted. */
   readonly users: LateUserWarning
 }
 
-function keyOfAddress({ address }: Countable): ClientKey {
+function toAddressKey({ address }: Countable): ClientKey {
   return address.clientKey
 }
 
-/** How to tell clients apart by the kinds that rules and `middleware.key` know. Nobody known falls back to the address. */
+/** Creates the key function of a kind of rules or `middleware.key`. Without a user or header it uses the address. */
 export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions): KeyOf {
-  if (client.kind === 'ip') return keyOfAddress
+  if (client.kind === 'ip') return toAddressKey
   if (client.kind === 'user') {
     return ({ request, address, user }) => {
       const id = userText(user)
@@ -103,7 +103,7 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
   }
 }
 
-/** How the host's own function tells clients apart. One that fails is logged and falls back to the address. */
+/** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
 export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): KeyOf {
   const guarded = guard(keyFunction, setting, log)
   return ({ request, address }) =>
@@ -113,7 +113,7 @@ export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }
     })
 }
 
-/** The limit of a rule, whose key begins with the rule's name. */
+/** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitOfRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
   const keyOf = keyOfKind(client, options)
   return createLimit(name, {
@@ -124,7 +124,7 @@ export function limitOfRule({ name, policy, block, client }: Rule, options: KeyO
   })
 }
 
-/** The limit of an override. Each client that it is for has a counter of its own, apart from all its others. */
+/** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitOfOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
   const keyOf = keyOfKind({ kind: client.kind }, options)
   const scope = overrideScope(id)
@@ -136,7 +136,7 @@ export function limitOfOverride({ id, effect, client }: ActiveOverride, options:
 export interface StaticLimitOptions {
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction
-  /** What the default rate is called where it was set, and where clients are told of it. */
+  /** The names of the default rate: its setting, and its policy in answers to clients. */
   readonly setting: string
   readonly policyName: string
   readonly algorithm: Algorithm
@@ -147,52 +147,52 @@ export interface StaticLimitOptions {
   readonly log: FastifyBaseLogger
 }
 
-/** The limit of the static configuration for a path: that of the longest prefix, else the default. */
+/** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
   const { defaultRate, setting, policyName, algorithm, block, keyOf, scopes } = options
 
-  function limitOf(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
+  function toLimit(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
     return createLimit(name, { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey })
   }
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
       ([prefix, rate]) =>
-        [prefix, limitOf(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
+        [prefix, toLimit(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
     ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
-    const fallback = limitOf(policyName, parseRate(defaultRate), keyOf)
+    const fallback = toLimit(policyName, parseRate(defaultRate), keyOf)
     return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
-  const rateOf = guard(defaultRate, setting, options.log)
-  const limitOfRate = remember((text: string) => {
+  const rateFor = guard(defaultRate, setting, options.log)
+  const limitForRate = remember((text: string) => {
     const rate = parseRate(text)
-    // A counter has one period: answers with different ones would start it afresh each time.
-    return limitOf(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
+    // A counter has one period: answers with different ones would reset it each time.
+    return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
   })
-  const limitOfAnswer = guard(limitOfRate, setting, options.log)
+  const limitForAnswer = guard(limitForRate, setting, options.log)
   return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
     prefixes.find(path) ??
-    after(rateOf(request), (rate) =>
-      after(rate ? limitOfAnswer(rate) : undefined, (limit) => limit ?? limitOfRate(DEFAULT_RATE)),
+    after(rateFor(request), (rate) =>
+      after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
     )
 }
 
-/** The same client with a counter of its own. The event keeps the client's key, so that offenders add up per client. */
+/** Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. */
 function countedApart(scope: string, keyOf: KeyOf): KeyOf {
   return deriveKey(keyOf, (key) => inScope(scope, key))
 }
 
-/** Keys that are made from those of another limit. Those of addresses are kept as long as these: they repeat. */
+/** Derives keys from those of another key function. Keys of addresses repeat, so their derived keys are memoized. */
 function deriveKey(keyOf: KeyOf, derive: (key: ClientKey) => ClientKey): KeyOf {
   const deriveOnce = memoize(derive)
   const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
   return (checked) => after(keyOf(checked), derived)
 }
 
-/** What a function of the host answers repeats: it is read once. Forgotten together when there is too much of it. */
+/** Parses each answer of a host's function once, since answers repeat. Forgets all when there are too many. */
 function remember<Answer>(read: (text: string) => Answer): (text: string) => Answer {
   const remembered = new Map<string, Answer>()
   return function remembering(text) {

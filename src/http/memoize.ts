@@ -1,4 +1,4 @@
-/** Makes what belongs to an object once, when it is first needed, and keeps it for as long as the object lives. */
+/** Returns a function that computes one value per object, at the first call, and keeps it while the object lives. */
 export function memoize<Source extends object, Made>(make: (source: Source) => Made): (source: Source) => Made {
   const made = new WeakMap<Source, Made>()
   return function memoized(source) {

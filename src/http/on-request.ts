@@ -3,34 +3,34 @@ import type { Decision } from '../limiter/algorithm.js'
 import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
 import { refuse } from './refusal.js'
 
-/** What the hook does with requests, resolved when the plugin is registered. */
+/** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
-  /** The path as the router sees it. */
+  /** Returns the path as the router sees it. */
   path(request: FastifyRequest): string
-  /** What the request costs; 0 where it is left alone. */
+  /** Returns the cost of the request; 0 where it is exempt. */
   cost(request: FastifyRequest, path: string): number
-  /** Shows the client where it stands. */
+  /** Sets the rate limit headers. */
   headers(reply: FastifyReply, checked: CheckedRequest): void
-  /** Notes the event. */
+  /** Records the event and the metrics. */
   record(checked: CheckedRequest): void
-  /** Whether the host handles the errors of a request itself. */
+  /** Returns whether the host handles the errors of a request itself. */
   hasErrorHandler(request: FastifyRequest): boolean
-  /** Something that cannot happen did: the request goes on, unlimited. */
+  /** Reports an unexpected error; the request continues without a limit. */
   failed(error: unknown): void
 }
 
 /** The property of a request that holds its decision. */
 export const DECISION = Symbol('fastify-smart-ratelimit.decision')
 
-/** A request as a hook of this package may find it. Scopes that were made before the plugin do not initialize the property. */
+/** A request in a hook of this package. Scopes created before the plugin do not initialize the property. */
 type DecidedRequest = FastifyRequest & { [DECISION]?: Decision | null }
 
-/** Returns the decision of the limit that refused a request, else of the strictest one; null where none checked it. */
+/** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
 export function keptDecision(request: DecidedRequest): Decision | null {
   return request[DECISION] ?? null
 }
 
-/** Returns false where another limit of the request is stricter: its decision stays. */
+/** Keeps a decision and returns true, or returns false where that of a stricter limit stays. */
 function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedRequest): boolean {
   const kept = request[DECISION]
   if (kept && kept.remaining < decision.remaining && !isRefused) return false
@@ -38,7 +38,7 @@ function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedR
   return true
 }
 
-/** The hook: decides about a request, tells the client where it stands, notes the event, and refuses. */
+/** Creates the hook, which decides about a request, sets the headers, records the event, and refuses. */
 export function createOnRequest(dependencies: HookDependencies) {
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     let checked: ReturnType<typeof decide> | undefined
@@ -78,7 +78,7 @@ function finish(
   } catch (error) {
     dependencies.failed(error)
   }
-  // Outside: a refusal holds whatever noting it does, and what the rest of the request throws is not this hook's.
+  // Outside of `try`: a refusal holds if recording fails, and errors of the rest of the request are not this hook's.
   if (checked.isRefused) refuse(checked, reply, dependencies.hasErrorHandler, done)
   else done()
 }

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 
-/** What `@fastify/cors` decorates requests with. */
+/** The decorator that `@fastify/cors` adds to requests. */
 const CORS_DECORATOR = 'corsPreflightEnabled'
-/** Marks the config of a route that has `checkLate`. */
+/** The mark in the config of a route that has `checkLate`. */
 const CHECKED_LATE = Symbol('fastify-smart-ratelimit: checked late')
 
-/** As browsers send it: with credentials it may be a guess that another hook answers. */
+/** Returns whether a browser sent a preflight: one with credentials may be a guess that another hook answers. */
 function isPreflight({ method, headers }: FastifyRequest): boolean {
   return (
     method === 'OPTIONS' &&
@@ -17,9 +17,9 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 }
 
 /**
- * Leaves preflights to a `@fastify/cors` that is registered behind the plugin. Whether it answers one is only known
- * when its hook has run, so that preflights of its routes are checked by a hook of the route, which runs after all
- * hooks of the app: one that comes so far was not answered.
+ * Leaves preflights to a `@fastify/cors` that is registered after the plugin. Whether it answers one is known only
+ * after its hook, so a hook of the route checks preflights, after all hooks of the app: a preflight that gets there was
+ * not answered.
  *
  * @param checkLate checks a request for which `isLate` is true
  */

@@ -10,10 +10,10 @@ import { TOO_LONG_LIMIT } from './limits.js'
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
-/** What the draft of the RateLimit fields registers for a limit that is used up. */
+/** The problem type that the draft of the RateLimit fields registers for an exhausted limit. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
-/** None has a stack trace: a flood of refusals is cheap. */
+/** Creates an error class without stack traces, so that a flood of refusals is cheap. */
 function createRefusalError(code: string, statusCode: number): MessageErrorConstructor {
   return createError(code, '%s', statusCode, Error, false)
 }
@@ -43,11 +43,11 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
 }
 
 /**
- * Ends a refused request: 429 with `Retry-After` where waiting helps, 503 where no store answered, or 414 where the path
- * is too long to be decided about.
+ * Ends a refused request: 429 with `Retry-After` where waiting helps, 503 where no store answered, or 414 where the
+ * path is too long for a decision.
  *
- * It is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
- * `application/problem+json` is answered in that form.
+ * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
+ * `application/problem+json` gets that form.
  */
 export function refuse(
   checked: CheckedRequest,
@@ -66,14 +66,14 @@ export function refuse(
       .send(JSON.stringify(problem(error, checked)))
 }
 
-/** Node sets it where a listener of the server takes upgrades over. */
+/** Returns whether a request is an upgrade: Node sets the flag where a listener of the server handles upgrades. */
 function isUpgrade({ raw }: FastifyRequest): boolean {
   return 'upgrade' in raw && raw.upgrade === true
 }
 
 /**
- * The connection of a refused upgrade belongs to no HTTP server any more. `@fastify/websocket` ends it only if its own
- * hook has run before, and a connection that is left open keeps the app from closing.
+ * Closes the connection of a refused upgrade, which the HTTP server no longer owns. `@fastify/websocket` ends it only
+ * if its own hook ran before, and an open connection keeps the app from closing.
  */
 function closeWhenSent({ raw: { socket } }: FastifyRequest, reply: FastifyReply): void {
   reply.raw.once('finish', () => socket.destroySoon())
@@ -98,11 +98,11 @@ function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
   )
 }
 
-/** Whether the host handles the errors of a request: Fastify's own handler, which knows no problems, is told by its name. */
+/** Creates a check that the host handles a request's errors. Fastify's own handler is recognised by its name. */
 export function createErrorHandlerCheck() {
   const routes = new Set<string>()
   return {
-    /** Takes note of a route that has an error handler of its own. */
+    /** Registers a route that has an error handler of its own. */
     noteRoute(route: RouteOptions): void {
       if (route.errorHandler !== undefined) routes.add(routeName(route))
     },

@@ -4,16 +4,16 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { messageOf } from '../errors.js'
 import { type AddressLists, type ClientAddress, createAddressResolver, GONE, isPrivate } from './client-address.js'
 
-/** Where requests come from: the client, as `trustProxy` decides, and the socket's peer. */
+/** The addresses of requests: that of the client, as `trustProxy` decides, and that of the socket's peer. */
 export interface RequestAddresses {
   client(request: FastifyRequest): ClientAddress
-  /** The peer's address for the log; null for a Unix socket. */
+  /** Returns the peer's address for the log; null for a Unix socket. */
   peer(request: FastifyRequest): string | null
 }
 
 /**
- * Reads the address of each connection when it is made. Node.js keeps it from then on, and cannot read it any more when
- * the client has hung up, as it may have when the check runs after hooks that wait.
+ * Reads the address of each new connection. Node.js then remembers it; it could not read it after the client has hung
+ * up, as may happen when the check runs after hooks that wait.
  */
 export function readPeers(server: EventEmitter): void {
   const readPeer = ({ remoteAddress }: Socket) => remoteAddress
@@ -21,12 +21,12 @@ export function readPeers(server: EventEmitter): void {
   server.on('secureConnection', readPeer)
 }
 
-/** Whether a socket without an address has lost it: one over TCP whose client hung up, or an HTTP/2 stream that was reset. */
+/** Returns whether a socket has lost its address: the TCP client hung up, or the HTTP/2 stream was reset. */
 function isGone({ destroyed, localAddress }: Socket): boolean {
   return destroyed || localAddress !== undefined
 }
 
-/** Warns, once each, when addresses cannot be told apart as the operator surely wants them to be. */
+/** Creates the address functions. They warn, once each, of setups that count clients together by mistake. */
 export function createRequestAddresses(
   ipv6Subnet: number,
   lists: AddressLists,
@@ -37,7 +37,7 @@ export function createRequestAddresses(
   let warnsOfTrustProxy = true
   let warnsOfUnknown = true
 
-  // The classic mistake behind a proxy: every client is then counted as the proxy.
+  // A common mistake behind a proxy: every client is counted as the proxy.
   function checkForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
     if (ip !== peer || (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined)) return
     const { plain } = resolve(peer, undefined)
@@ -48,7 +48,7 @@ export function createRequestAddresses(
     )
   }
 
-  /** What `trustProxy` makes of a request; a function of the host's that fails trusts nothing. */
+  /** Returns the address that `trustProxy` finds; a host's function that fails trusts nothing. */
   function trustedIp(request: FastifyRequest): string | undefined {
     try {
       return request.ip

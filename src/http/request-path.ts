@@ -9,8 +9,8 @@ export interface RouterOptions {
 }
 
 /**
- * What the app's router was told, in either of the two places where Fastify 5 takes it. It fills in what `routerOptions`
- * leaves out, but for `caseSensitive`: an option that is true in one place counts as true.
+ * Returns the options of the app's router, which Fastify 5 accepts in two places. Except for `caseSensitive`, Fastify
+ * adds options that `routerOptions` lacks: an option that is true in one place counts as true.
  */
 export function routerOptionsOf({ initialConfig }: FastifyInstance): RouterOptions {
   const { routerOptions = {} } = initialConfig
@@ -29,13 +29,13 @@ const SLASH = 47
 const PERCENT = 37
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]*/i
 const DUPLICATE_SLASHES = /\/{2,}/g
-/** An escape that the router decodes: any but those of the reserved characters `# $ & + , / : ; = ? @`. */
+/** Matches an escape that the router decodes: any except those of the reserved characters `# $ & + , / : ; = ? @`. */
 const DECODED_ESCAPE = /%(?!2[346BCF]|3[ABDF]|40)/i
 
-/** In a prefix, as in a route, it stands for itself: requests spell it `%25`. */
+/** Matches a percent sign that is literal in a prefix, as in a route: requests spell it `%25`. */
 const BARE_PERCENT = /%(?![0-9a-f]{2})/gi
 
-/** Answers the path that Fastify's router found the route of a request by. */
+/** Creates the function that returns the path by which Fastify's router found a request's route. */
 export function createRequestPath(router: RouterOptions) {
   const routedPath = createRoutedPath(router)
   return function requestPath(request: FastifyRequest): string {
@@ -45,27 +45,28 @@ export function createRequestPath(router: RouterOptions) {
 }
 
 /**
- * Whether a target is a path, or has one. What is neither is never left alone as a path of `skipPaths`: it may spell one,
- * and still have reached the route `*`.
+ * Returns whether a target is a path, or has one. Any other target never matches `skipPaths`: it may spell a skipped
+ * path, and still have reached the route `*`.
  */
 export function hasPath({ raw: { url = '/' } }: FastifyRequest): boolean {
   return url.charCodeAt(0) === SLASH || ABSOLUTE_FORM.test(url)
 }
 
-/** Whether a request met the route `*`, or none: their handlers see all of a target that does not begin with a slash. */
+/** Returns whether a request met the route `*`, or none: these see all of a target that does not begin with a slash. */
 function takesWholeTarget({ routeOptions: { url = '*' } }: FastifyRequest): boolean {
   return url === '*'
 }
 
 /**
- * The path that Fastify's router (find-my-way 9.9 and later) routes a request target by: absolute-form reduced to its path, no query
- * and no fragment, percent-encoding decoded except for reserved characters (`%2F` stays), duplicate slashes as its option
- * says, in lower case where it ignores case. Every spelling of a route's URL meets the route's limit.
+ * Creates the function that returns the path by which Fastify's router (find-my-way 9.9 and later) routes a target: the
+ * path of an absolute-form, without query and fragment, percent-encoding decoded except for reserved characters (`%2F`
+ * stays), duplicate slashes by the option, in lower case where case is ignored. Every spelling of a route's URL meets
+ * the route's limit.
  *
- * The router takes the first character for a slash, whatever it is: `*login` reaches `/login`.
+ * The router reads any first character as a slash: `*login` reaches `/login`. The function's `isWhole` says that the
+ * first character counts, for the route `*`.
  *
- * @param isWhole whether the first character counts, for the route `*`
- * @returns the target's own text, undecoded, where the router answers 400 for it
+ * @returns the function; it returns a target undecoded where the router answers 400 for it
  */
 export function createRoutedPath(router: RouterOptions) {
   const { caseSensitive, ignoreDuplicateSlashes } = router
@@ -89,15 +90,15 @@ export function createRoutedPath(router: RouterOptions) {
   }
 }
 
-/** The router does not look for an escape at the first character, but decodes one there where it finds another behind. */
+/** Decodes as the router does: an escape at the first character only where another one follows. */
 function decodedBehindEscape(path: string): string {
   return DECODED_ESCAPE.test(path.slice(1)) ? decoded(path, 1) : path
 }
 
 /**
- * `decodeURI` leaves reserved characters encoded; `%25` has to stay as well, or `%252F` would become `%2F`.
+ * Decodes a path. `decodeURI` keeps reserved characters encoded; `%25` has to stay too, or `%252F` would become `%2F`.
  *
- * @param from where to begin with keeping `%25`
+ * @param from the index from which `%25` is kept
  */
 function decoded(path: string, from = 0): string {
   try {
@@ -107,7 +108,7 @@ function decoded(path: string, from = 0): string {
   }
 }
 
-/** Answers the path of a URL as it was received, for the log: without query and fragment. */
+/** Creates the function that returns the path of a URL as received, for the log: without query and fragment. */
 export function createReceivedPath(router: RouterOptions) {
   const delimiters = delimitersFor(router)
   return function receivedPath(url: string): string {
@@ -119,7 +120,7 @@ function delimitersFor({ useSemicolonDelimiter }: RouterOptions): readonly strin
   return useSemicolonDelimiter ? ['?', '#', ';'] : ['?', '#']
 }
 
-/** The text before the first of the delimiters; the first character is never one, for the router either. */
+/** Returns the text before the first delimiter; as in the router, the first character never is one. */
 function before(delimiters: readonly string[], url: string): string {
   let path = url
   for (const delimiter of delimiters) {

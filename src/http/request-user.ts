@@ -1,23 +1,23 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { guard, isThenable, type RequestFunction } from './guard.js'
 
-/** The authenticated user of a request, as far as limits need to know. */
+/** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
   readonly id: string | number | bigint
 }
 
 export type UserOf = RequestFunction<RateLimitUser | null | undefined>
 
-/** What tells a user apart; null for nobody. */
+/** The id of a user; null without a user. */
 export type UserId = RateLimitUser['id'] | null
 
-/** Who made a request: what the host's function says, else `request.user`. One that fails is nobody. */
+/** Creates the function that returns a request's user: the host's function, else `request.user`; null if it fails. */
 export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLogger) {
   const asked: RequestFunction<unknown> = userOf ?? decoratedUser
   const guarded = guard(
     (request: FastifyRequest): UserId | PromiseLike<UserId> => {
       const user = asked(request)
-      return isThenable(user) ? user.then(idOf) : idOf(user)
+      return isThenable(user) ? user.then(toUserId) : toUserId(user)
     },
     'user',
     log,
@@ -30,12 +30,12 @@ export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLo
 
 export type LateUserWarning = ReturnType<typeof createLateUserWarning>
 
-/** A request that signs a user in gets it late as well; so many of them do not come before a request that has its user in time. */
+/** The number of late users that makes a warning. A sign-in gets its user late too, but fewer of them come in a row. */
 const LATE_USERS = 3
 
 /**
- * Warns once when requests get their users after their limit by user was counted by address, which nothing else shows.
- * It looks at a request when the next one without a user comes, until the first one has its user in time.
+ * Creates the check that warns once when requests get their users after their limit by user was counted by address. It
+ * examines a request when the next one without a user comes, until one has its user in time.
  */
 export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBaseLogger) {
   const asked: RequestFunction<unknown> = userOf ?? decoratedUser
@@ -51,22 +51,22 @@ export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBa
   function hasUser(request: FastifyRequest): boolean {
     try {
       const user = asked(request)
-      if (!isThenable(user)) return idOf(user) !== null
-      // It may be a query, which is not to be made twice for every request.
+      if (!isThenable(user)) return toUserId(user) !== null
+      // It may be a query, which must not run twice for every request.
       stop()
       Promise.resolve(user).catch(() => undefined)
     } catch {
-      // The request is over, and what the function needs may be gone.
+      // The request is over, and the function may lack what it needs.
     }
     return false
   }
 
   return {
-    /** A request has its user when its limit is checked. */
+    /** Records that a request has its user when its limit is checked. */
     noteUser(): void {
       if (isWatching) stop()
     },
-    /** A request has no user when its limit is checked. */
+    /** Records that a request has no user when its limit is checked. */
     noteNoUser(request: FastifyRequest): void {
       if (!isWatching) return
       const previous = watched
@@ -84,21 +84,21 @@ function decoratedUser(request: FastifyRequest): unknown {
   return 'user' in request ? request.user : null
 }
 
-function idOf(user: unknown): UserId {
+function toUserId(user: unknown): UserId {
   const id = typeof user === 'object' && user !== null && 'id' in user ? user.id : null
   if (typeof id === 'number') return Number.isFinite(id) ? id : null
   return typeof id === 'string' || typeof id === 'bigint' ? id : null
 }
 
-/** The id as the log's integer column takes it; null for any other. */
+/** Returns an id that fits the log's integer column; null for any other. */
 export function integerUserId(id: UserId): number | null {
   const integer = typeof id === 'bigint' ? Number(id) : id
   return typeof integer === 'number' && Number.isSafeInteger(integer) ? integer : null
 }
 
-/** The id as keys and overrides spell it; null for nobody. */
+/** Returns the id as keys and overrides spell it; null without a user. */
 export function userText(id: UserId): string | null {
   const text = id === null ? '' : String(id)
-  // Blanks are part of an id: without them it may be another user's.
+  // Blanks are part of an id: trimmed, it may be another user's.
   return text.trim() === '' ? null : text
 }

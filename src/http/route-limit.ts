@@ -18,23 +18,23 @@ import {
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
-/** What `app.smartRateLimit.limit()` takes. */
+/** The options of `app.smartRateLimit.limit()`. */
 export interface RouteLimitOptions {
-  /** A rate such as `5/m`, or a function of the request that answers one; may be async. */
+  /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
   readonly rate: string | RateFunction
-  /** How clients are told apart: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
+  /** The identity of clients: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
-  /** How much of the limit a request uses, or a function of the request that answers it; 1 unless given. */
+  /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
   readonly cost?: Cost | undefined
-  /** Tells several limits of one route apart; clients see it in the draft's header fields. */
+  /** Distinguishes several limits of one route; clients see it in the draft's header fields. */
   readonly name?: string | undefined
 }
 
-/** The same, checked and with its defaults. */
+/** The validated options, with their defaults. */
 interface RouteLimit {
   readonly rate: string | RateFunction
   readonly algorithm: Algorithm
@@ -52,35 +52,35 @@ export interface RouteLimitParts
   readonly log: FastifyBaseLogger
 }
 
-/** A hook for single routes: a limit with a counter per route, which rules do not change and which logs no event. */
+/** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
   { keyOf, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
 ) {
-  const scopeOf = createRouteScope(name)
-  function keyOfRoute(checked: Countable): ReturnType<KeyOf> {
-    return after(keyOf(checked), (client) => inScope(scopeOf(checked.request), client))
+  const routeScopeFor = createRouteScope(name)
+  function routeKeyFor(checked: Countable): ReturnType<KeyOf> {
+    return after(keyOf(checked), (client) => inScope(routeScopeFor(checked.request), client))
   }
   scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
   const limit = createStaticLimits({
     rateLimits: {},
-    // A function even where the rate is known: so it is a scope of its own that names the period.
+    // A function even for a fixed rate, so that the scope includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
     setting: 'limit.rate',
     policyName: name || 'route',
     algorithm,
     block,
-    keyOf: keyOfRoute,
+    keyOf: routeKeyFor,
     scopes,
     router,
     log,
   })
-  const costOf = createCost('limit.cost', cost, log)
+  const costFor = createCost('limit.cost', cost, log)
   return createOnRequest({
     ...dependencies,
     path: () => '/',
-    cost: costOf,
+    cost: costFor,
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => DENIED_LIMIT,
     limit,
@@ -88,10 +88,10 @@ export function createRouteLimit(
   })
 }
 
-/** The scope of a request's route, made once per route. */
+/** Creates the function that returns the scope of a request's route, computed once per route. */
 function createRouteScope(name: string) {
   const scopes = new WeakMap<object, string>()
-  return function scopeOf({ routeOptions: { config, method, url } }: FastifyRequest): string {
+  return function routeScopeFor({ routeOptions: { config, method, url } }: FastifyRequest): string {
     let scope = scopes.get(config)
     if (scope === undefined) {
       scope = routeScope(name, { method, url })

@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module'
 import { InvalidSettingError } from '../errors.js'
 
-/** The first find-my-way that reads targets with a scheme as `request-path.ts` does. */
+/** The first find-my-way that parses targets with a scheme as `request-path.ts` does. */
 const MIN_ROUTER = [9, 9] as const
 
 /**
- * Refuses an older router: a target such as `http://host?x=/login` would reach `/login` past its limit. Code that is
- * bundled has no version to read, and is not checked.
+ * Refuses an older router: a target such as `http://host?x=/login` would reach `/login` past its limit. Bundled code
+ * has no version to read, and is not checked.
  *
  * @throws InvalidSettingError naming the remedy
  */
