@@ -22,8 +22,8 @@ const EXPIRY_INSPECTIONS = 2
  * The refusals of the store, so that a flood from a blocked client costs no store call until its wait ends.
  *
  * A refusal is answered as the store would answer it. That is possible without the store's counter where the wait is
- * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1. Other checks are
- * not remembered. In a fixed window `count` continues from the store's last one, for this process alone.
+ * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1. Other checks
+ * are not remembered. In a fixed window `count` continues from the store's last one, for this process alone.
  */
 export class Refusals {
   // Insertion order is the order of eviction. After an eviction the store decides again.

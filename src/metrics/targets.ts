@@ -1,4 +1,4 @@
-/** The shapes of the objects that a host gives. Their own types are not imported, so that the packages stay optional. */
+/** The shapes of the objects that a host gives. Their own types are not imported: the packages stay optional. */
 
 /** The part of prom-client's `Registry` that is used. */
 export interface PrometheusRegistry {
@@ -34,7 +34,7 @@ export interface OpenTelemetryMeterProvider {
   getMeter(name: string): OpenTelemetryMeter
 }
 
-/** The targets of metrics: `true` is the default of prom-client, or OpenTelemetry, for the process. At least one is given. */
+/** The targets of metrics, at least one: `true` is the default of prom-client, or OpenTelemetry, for the process. */
 export interface MetricsOptions {
   prometheus?: boolean | PrometheusRegistry | undefined
   openTelemetry?: boolean | OpenTelemetryMeterProvider | OpenTelemetryMeter | undefined
