@@ -2,7 +2,7 @@ import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { windowStartMs } from './fixed-window.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
-/** The state that a store keeps per key: the use of the aligned cell `[cellStartMs, + periodMs)` and of the last one. */
+/** The state that a store keeps per key: the use of the aligned cell `[cellStartMs, + periodMs)` and the last one. */
 export interface SlidingWindowCounter {
   readonly periodMs: number
   readonly cellStartMs: number
