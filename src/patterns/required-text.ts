@@ -10,7 +10,7 @@ export interface RequiredPrefix {
 }
 
 const BEGINNING = /^(?<flag>\(\?i\))?\^(?<literal>(?:[\w/ !"#%&',:;<=>@`~-]|\\[/._~-])+)(?<rest>.*)$/s
-/** Assertions about the character before, or, where a class cannot be told apart, text that may be one. */
+/** Assertions about the character before, and text that may be one, since classes are not parsed here. */
 const DEPENDS_ON_BEFORE = /\\[bBA[]|(?<!\[)\^/
 /** Quoting and POSIX classes, which the search for alternatives does not parse. */
 const UNREAD = /\\Q|\[:/
