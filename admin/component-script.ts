@@ -4,19 +4,19 @@ import { packagePath } from '../src/package-root.js'
 
 const FOLDER = packagePath('admin', 'components')
 
-/** How the components look. */
+/** The style sheet of the components. */
 export const STYLE_SHEET = join(FOLDER, 'panel.css')
 
-/** The components of the panel, by their names: files that AdminJS's own bundler takes too. */
+/** Returns the files of the panel's components by name. AdminJS's own bundler accepts them too. */
 export function componentFiles(): Map<string, string> {
   const files = readdirSync(FOLDER).filter((name) => name.endsWith('.js'))
   return new Map(files.sort().map((name) => [basename(name, '.js'), join(FOLDER, name)]))
 }
 
 /**
- * All components as the one script that AdminJS's page asks for. Each file is a module that imports nothing: React and
- * the design system are globals of that page. So nothing has to be bundled when the server starts, which takes seconds
- * and a folder that can be written to.
+ * Returns all components as the one script that AdminJS's page requests. Each file is a module without imports: React
+ * and the design system are globals of that page. Nothing has to be bundled when the server starts, which would take
+ * seconds and a writable folder.
  */
 export function componentScript(): string {
   const components = [...componentFiles()].map(([name, file]) => {

@@ -1,17 +1,17 @@
-/** Turns the filters of a list into Prisma's conditions: what a filter means is the resource's choice. */
+/** Turns the filters of a list into Prisma's conditions. The resource chooses the meaning of a filter. */
 
-/** A condition as Prisma takes it. */
+/** A condition for Prisma. */
 export type Condition = Readonly<Record<string, unknown>>
 
-/** @returns undefined for a value that says nothing */
+/** @returns undefined for an empty or invalid value */
 export type FilterKind = (field: string, value: unknown) => Condition | undefined
 
-/** Filters of a list, by their names, as the query has them. */
+/** The unvalidated filters of a list, by name. */
 export type FilterValues = Readonly<Record<string, unknown>>
 
 export type Provider = 'sqlite' | 'postgresql'
 
-/** Longer than what anybody looks for. */
+/** Longer than any sensible filter. */
 const MAX_LENGTH = 500
 const MAX_CODE_POINT = 0x10ffff
 
@@ -21,8 +21,8 @@ export const isExactly: FilterKind = (field, value) => {
 }
 
 /**
- * What begins with a text as it is, its case included. `LIKE` of SQLite tells no cases apart, and Prisma gives it no
- * escape character, but texts are compared by their bytes there; those of PostgreSQL by whatever its locale has.
+ * Creates a filter for texts with a beginning, case-sensitive. SQLite's `LIKE` ignores case, and Prisma gives it no
+ * escape character, but SQLite compares texts by bytes; PostgreSQL compares them by its locale.
  */
 export function beginsWith(provider: Provider): FilterKind {
   return (field, value) => {
@@ -30,7 +30,7 @@ export function beginsWith(provider: Provider): FilterKind {
     if (text === '') return undefined
     if (provider === 'postgresql') return { [field]: { startsWith: escaped(text) } }
     const end = afterAllThatBeginWith(text)
-    // By exclusion: for a range, SQLite would take an index of the field, and sort everything that it finds there.
+    // As an exclusion, since SQLite would use the field's index for a range, and then sort all rows that it finds.
     return { NOT: [{ [field]: { lt: text } }, ...(end === undefined ? [] : [{ [field]: { gte: end } }])] }
   }
 }
@@ -39,27 +39,27 @@ export const isTrue: FilterKind = (field, value) => {
   return value === 'true' || value === 'false' ? { [field]: value === 'true' } : undefined
 }
 
-/** A `{ from, to }` of moments. */
+/** Filters by a `{ from, to }` of moments. */
 export const isWithin: FilterKind = (field, value) => {
   if (typeof value !== 'object' || value === null) return undefined
-  const from = momentOf(Reflect.get(value, 'from'))
-  const to = momentOf(Reflect.get(value, 'to'))
+  const from = toMoment(Reflect.get(value, 'from'))
+  const to = toMoment(Reflect.get(value, 'to'))
   if (from === undefined && to === undefined) return undefined
   return { [field]: { ...(from && { gte: from }), ...(to && { lte: to }) } }
 }
 
-/** What is looked for in a list. */
+/** A search in a list. */
 export interface Search {
   readonly condition: Condition
-  /** Where the condition finds more than what is looked for: which rows are meant. */
+  /** Returns whether a row matches, where the condition finds more rows than the search means. */
   readonly isMeant: ((row: Readonly<Record<string, unknown>>) => boolean) | undefined
 }
 
 /**
- * A text as it is in one of several fields, whatever its case. `LIKE` of SQLite has no escape character with Prisma, and
- * knows the cases of no others than ASCII's: the condition leaves such characters open.
+ * Creates a search for a text in one of several fields, ignoring case. With Prisma, SQLite's `LIKE` has no escape
+ * character, and it knows the case of ASCII letters only: the condition matches any character in such places.
  *
- * @returns undefined for a value that says nothing
+ * @returns undefined for an empty or invalid value
  */
 export function searchIn(fields: readonly string[], value: unknown, provider: Provider): Search | undefined {
   const text = textOf(value)
@@ -78,7 +78,11 @@ export function searchIn(fields: readonly string[], value: unknown, provider: Pr
   }
 }
 
-/** @param kinds the filters there are; others say nothing */
+/**
+ * Returns the conditions of a list's filters.
+ *
+ * @param kinds the known filters; others are ignored
+ */
 export function conditionsOf(kinds: Readonly<Record<string, FilterKind>>, values: FilterValues): Condition[] {
   return Object.entries(kinds).flatMap(([field, kind]) => {
     const condition = kind(field, values[field])
@@ -86,28 +90,28 @@ export function conditionsOf(kinds: Readonly<Record<string, FilterKind>>, values
   })
 }
 
-/** Of a NUL, PostgreSQL does not even ask. */
+/** Returns the text of a filter, without NUL, which PostgreSQL refuses. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value.trim().replaceAll('\0', '').slice(0, MAX_LENGTH).toWellFormed() : ''
 }
 
-function momentOf(value: unknown): Date | undefined {
+function toMoment(value: unknown): Date | undefined {
   const moment = new Date(typeof value === 'string' ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   return year >= 1 && year <= 9_999 ? moment : undefined
 }
 
-/** For `LIKE` of PostgreSQL. */
+/** Escapes a text for PostgreSQL's `LIKE`. */
 function escaped(text: string): string {
   return text.replace(/[\\%_]/g, '\\$&')
 }
 
-/** By code points, as UTF-8 sorts; undefined where there is nothing after them. */
+/** Returns the first text after all with this beginning, by code points, as UTF-8 sorts; undefined for none. */
 function afterAllThatBeginWith(text: string): string | undefined {
   const characters = [...text]
   while (characters.length > 0) {
     const last = characters.pop()?.codePointAt(0) ?? MAX_CODE_POINT
-    // No text has the code points of halves of UTF-16.
+    // Skips surrogates, which no text contains as code points.
     if (last < MAX_CODE_POINT) return characters.join('') + String.fromCodePoint(last === 0xd7ff ? 0xe000 : last + 1)
   }
   return undefined

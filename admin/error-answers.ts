@@ -6,10 +6,10 @@ import { PostOnlyError } from './resources/actions.js'
 
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 
-/** Turns every failure into a page for people or JSON for the panel's scripts, never a stack trace. */
+/** Creates the error handler, which answers with a page, or JSON for the panel's scripts, never a stack trace. */
 export function createErrorHandler(pages: Pages, mount: string, canSignIn: boolean) {
   return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-    // What AdminJS throws for an address that names nothing has no status of its own.
+    // AdminJS's error for an unknown address has no status.
     const statusCode = error.statusCode ?? 500
     if (statusCode >= 500) request.log.error({ err: error }, 'The admin panel of the rate limiter failed')
     reply.code(statusCode)

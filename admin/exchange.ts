@@ -2,7 +2,7 @@ import type { ActionRequest, AdminPage } from 'adminjs'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { messageOf, RuleDocumentError } from '../src/errors.js'
 
-/** The page that exports all rules and overrides, and imports them, the difference shown first. */
+/** Creates the page that exports all rules and overrides, and imports them after showing the difference. */
 export function exchangePage({ rules }: SmartRateLimit): AdminPage {
   return {
     component: 'RateLimitExchange',

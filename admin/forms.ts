@@ -7,8 +7,8 @@ const UnreadableFormError = createError('FST_RATE_LIMIT_UNREADABLE_FORM', 'The f
 const BODY_LIMIT = 16 * 1024 * 1024
 
 /**
- * Reads what the panel's pages send: forms of texts, as `multipart/form-data`, and JSON. Of its own, since the host may have
- * parsers of another mind, and a second `@fastify/multipart` cannot be registered beside the host's.
+ * Adds parsers for what the panel's pages send: forms of texts, as `multipart/form-data`, and JSON. The host's parsers
+ * may behave differently, and a second `@fastify/multipart` cannot be registered beside the host's.
  */
 export function parseForms(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
@@ -21,12 +21,12 @@ async function readForm(request: FastifyRequest, body: Buffer): Promise<Fields> 
   const form = await new Response(new Uint8Array(body), { headers }).formData().catch((error: unknown) => {
     throw Object.assign(new UnreadableFormError(), { cause: error })
   })
-  return fieldsOf([...form])
+  return toFields([...form])
 }
 
 async function readJson(_request: FastifyRequest, body: string): Promise<Fields> {
   try {
-    return fieldsOf(Object.entries(Object(JSON.parse(body))))
+    return toFields(Object.entries(Object(JSON.parse(body))))
   } catch (error) {
     throw Object.assign(new UnreadableFormError(), { cause: error })
   }
@@ -35,10 +35,11 @@ async function readJson(_request: FastifyRequest, body: string): Promise<Fields>
 type Fields = Readonly<Record<string, string | boolean>>
 
 /**
- * Files mean nothing here. A field is only ever a text, or switched on or off, so that no value can pose as something
- * else, nor can a name: AdminJS makes objects of those with a dot, and fails at what every object has.
+ * Returns the valid fields of a form. Files are ignored. Every field is a text or a boolean, so that no value can pose
+ * as something else. Names are restricted too: AdminJS turns those with a dot into objects, and fails at those that
+ * every object has.
  */
-function fieldsOf(entries: readonly [name: string, value: unknown][]): Fields {
+function toFields(entries: readonly [name: string, value: unknown][]): Fields {
   return Object.fromEntries(
     entries.filter((entry): entry is [string, string | boolean] => {
       const [name, value] = entry

@@ -5,7 +5,7 @@ import { fromDatabase, StaffOnlyError } from '../src/sign-in/staff-errors.js'
 import { hostStaff } from '../src/sign-in/staff-guard.js'
 import type { AdminOptions } from './options.js'
 
-/** Who a request comes from; undefined for everybody who is not staff. */
+/** Returns the actor of a request; undefined for a client that is not staff. */
 export type ActorOf = (request: FastifyRequest) => Promise<string | undefined>
 
 const UNNAMED = 'staff'
@@ -22,7 +22,7 @@ export function actorOf({ staff, isStaff, actor }: AdminOptions, { clock }: Inte
 
 const actors = new WeakMap<FastifyRequest, string>()
 
-/** Who passed the guard with this request. */
+/** Returns the actor who passed the guard with this request. */
 export function knownActor(request: FastifyRequest): string {
   const actor = actors.get(request)
   if (actor === undefined) throw new StaffOnlyError()
@@ -30,8 +30,8 @@ export function knownActor(request: FastifyRequest): string {
 }
 
 /**
- * The hook before everything of the panel, its scripts included: whoever is not known as staff is refused, whatever the
- * request asks for, and however it spells that.
+ * Creates the hook before all routes of the panel, including its scripts. It refuses every request that does not come
+ * from staff, whatever its address and its spelling.
  */
 export function createGuard(internals: Internals, actorOfRequest: ActorOf) {
   return async function panelGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {

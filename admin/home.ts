@@ -12,7 +12,7 @@ import { offenderHref } from './resources/links.js'
 
 const OFFENDERS = 5
 
-/** What the panel opens with: what is in force, and who is being refused. */
+/** Creates the first page of the panel: what is in force, and which clients are refused. */
 export function homePage(
   internals: Internals,
   { client }: SmartRateLimit,
@@ -32,7 +32,7 @@ export function homePage(
     const log = logStateOf(internals)
     return {
       dashboard,
-      notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesOf(log, summary.total > 0)],
+      notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesFor(log, summary.total > 0)],
       tiles: [
         { label: 'Active rules', value: formatCount(active), detail: `of ${formatCount(rules)}`, resource: 'rules' },
         { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
@@ -50,7 +50,7 @@ export function homePage(
   return { component: 'RateLimitHome', handler: readHome }
 }
 
-/** The requests of the last day, and who was refused most, with whom these were counted for; in one snapshot. */
+/** Reads the requests of the last day, and the most refused keys with their clients, in one snapshot. */
 async function readTraffic(snapshot: Snapshot) {
   const summary = await trafficSummary({ days: 1 })(snapshot)
   const offenders = await topOffenders({ days: 1, limit: OFFENDERS })(snapshot)
@@ -64,8 +64,8 @@ const LOG_OFF = 'This server logs no requests: they are logged while logEvents, 
 const ONLY_BLOCKED =
   "Only refusals are logged: while logEvents is 'blocked', requests within their limit are not in these numbers."
 
-/** What the dashboard says about the log, in notices or in place of what it cannot show. */
-function noticesOf(log: LogState, hasTraffic: boolean): string[] {
+/** Returns the dashboard's notices about the log. */
+function noticesFor(log: LogState, hasTraffic: boolean): string[] {
   const { limiter_off, log_off, only_blocked, dropped } = logNotices(log, true)
   const notices = [
     limiter_off && LIMITER_OFF,
@@ -76,7 +76,7 @@ function noticesOf(log: LogState, hasTraffic: boolean): string[] {
   return notices.filter((text) => typeof text === 'string')
 }
 
-/** Where the log holds refusals alone, a rate would mislead. */
+/** Returns the tile of the traffic, without a rate where the log has refusals only, since it would mislead. */
 function trafficTile({ total, allowed, blocked, block_rate }: TrafficSummary, onlyBlocked: boolean) {
   if (!onlyBlocked) {
     return {

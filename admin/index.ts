@@ -7,8 +7,8 @@ export type { AdminOptions } from './options.js'
 export type { AdminResource } from './resources/resource.js'
 
 /**
- * The panel in which operators edit rules and overrides, below `rootPath`. Without `staff` and `isStaff` it refuses
- * everybody. It needs the packages adminjs and @adminjs/fastify.
+ * Registers the panel in which operators edit rules and overrides, below `rootPath`. Without `staff` and `isStaff` it
+ * refuses all requests. It needs the packages adminjs and @adminjs/fastify.
  *
  * @throws InvalidSettingError for a wrong or unknown option, or when one of those packages is not installed
  */
@@ -19,17 +19,17 @@ export async function adminPlugin(app: FastifyInstance, options: AdminOptions): 
   await registerPanel(app, rootPath, options)
 }
 
-/** Of an AdminJS `ComponentLoader`, what adds a component. */
+/** The method of an AdminJS `ComponentLoader` that adds a component. */
 export interface ComponentTarget {
   add(name: string, filePath: string): unknown
 }
 
 /**
- * The resources of the panel for an AdminJS of the host's own: for its option `resources`. Who may see them is the
- * host's business then, and so is the protection against forms that other sites send. Only POST changes anything.
+ * Creates the panel's resources for the option `resources` of the host's own AdminJS. The host then controls access to
+ * them, and protects them against forms of other sites. Only POST changes anything.
  *
- * @param app has `rateLimitPlugin`
- * @param componentLoader of that AdminJS: is given the components that the resources name
+ * @param app an app with `rateLimitPlugin`
+ * @param componentLoader the loader of that AdminJS, which receives the components that the resources name
  * @throws InvalidSettingError when one of the packages of the panel is not installed
  */
 export async function createAdminResources(app: FastifyInstance, componentLoader: ComponentTarget) {

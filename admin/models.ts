@@ -1,10 +1,10 @@
-/** The models as `@adminjs/prisma` needs them. */
+/** Completes the models for `@adminjs/prisma`. */
 import type { RateLimitClient } from '../src/client.js'
 import type { Resource } from './generated/adminjs-prisma.js'
 
 type Model = ConstructorParameters<typeof Resource>[0]['model']
 
-/** What Prisma keeps of its schema at run time. */
+/** The part of its schema that Prisma keeps at run time. */
 interface RuntimeDataModel {
   readonly models: Readonly<Record<string, { readonly fields: readonly RuntimeField[] } | undefined>>
 }
@@ -17,12 +17,12 @@ interface RuntimeField {
 
 export type ModelName = Capitalize<keyof RateLimitClient & `rateLimit${string}`>
 
-/** What is nobody's business but the triggers' and the statements'. */
+/** Columns that only triggers and statements use. */
 const NOT_SHOWN = ['changedBy', 'asked', 'cost', 'admitted']
 
 /**
- * A model of a Prisma client, completed: Prisma's own description is stripped, at run time, of what is an id and what is
- * required. The id of a counter is made up: its key, encoded.
+ * Returns a completed model of a Prisma client: at run time Prisma's own description lacks which fields are ids and
+ * which are required. The id of a counter is derived: its key, encoded.
  */
 export function completedModel(name: ModelName, client: object): Model {
   const { models }: RuntimeDataModel = Reflect.get(client, '_runtimeDataModel')
@@ -38,7 +38,7 @@ export function completedModel(name: ModelName, client: object): Model {
       type: field.type,
       kind: 'scalar',
       isId: field.name === 'id',
-      // What is required is for the validation to say, in its own words.
+      // The validation itself reports missing fields.
       isRequired: false,
       isList: false,
       isUnique: false,

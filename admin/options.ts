@@ -4,19 +4,21 @@ import { checkStaffOptions, type StaffOptions } from '../src/sign-in/staff-optio
 
 export interface AdminOptions extends StaffOptions {
   /**
-   * Where the panel is, as browsers ask for it: `/admin` unless given. A prefix that the plugin is registered with comes
-   * before it. A proxy in front must not rewrite it.
+   * The path of the panel, as browsers request it; `/admin` by default. The prefix of the plugin comes before it. A
+   * proxy in front must not rewrite it.
    */
   readonly rootPath?: string | undefined
-  /** With `isStaff`: who a request comes from, for the history; it may be async. `staff` unless given. */
+  /** With `isStaff`: returns the actor of a request for the history; may be async. `staff` by default. */
   readonly actor?: ((request: FastifyRequest) => string | Promise<string>) | undefined
 }
 
 const DEFAULT_ROOT_PATH = '/admin'
-/** No parameter, nothing that has to be encoded, and no slash at the end. */
+/** A path without parameters, encoded characters, and a slash at the end. */
 const ROOT_PATH = /^(?:\/[\w.~-]+)+$/
 
 /**
+ * Validates the options.
+ *
  * @returns the root path
  * @throws InvalidSettingError for a wrong or unknown option
  */

@@ -1,19 +1,19 @@
-/** What AdminJS's page needs before it is sent: it is made for the open web, and for another policy. */
+/** Adapts AdminJS's page, which expects the open web and a weaker content security policy. */
 import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** A web font from another site. The system's own fonts do as well, and a closed network has no other. */
+/** A web font from another site, which a closed network cannot load. The system's fonts replace it. */
 const OUTSIDE = /<link[^>]+href="https?:[^>]*>/g
-/** The state of the page, as JSON in a script, which a `<` in it could end: one line, though U+2028 may be in that. */
+/** The page's state, one line of JSON in a script, which a `<` could end; it may contain U+2028. */
 const STATE = /(window\.(?:REDUX_STATE|THEME) = )([^\n]*)(;\n)/g
 
 /**
- * Makes AdminJS's page fit for a closed network and a strict policy. Not in a hook: those of the host come first, and may
- * have compressed it by then.
+ * Adapts AdminJS's page to a closed network and a strict policy. It does not run in a hook, since the host's hooks come
+ * first, and may have compressed the page by then.
  */
 export function finishPage(reply: FastifyReply, html: string): string {
   const nonce = randomBytes(16).toString('base64')
-  // The page names its charset too late, after a script.
+  // The page declares its charset too late, after a script.
   reply.type('text/html; charset=utf-8').header('content-security-policy', policy(nonce))
   return html
     .replace(OUTSIDE, '')
@@ -23,7 +23,7 @@ export function finishPage(reply: FastifyReply, html: string): string {
     .replaceAll('<script>', `<script nonce="${nonce}">`)
 }
 
-/** Styles are made by scripts while the page runs; scripts are those of this origin, and the two in the page. */
+/** Returns the policy: scripts create styles at run time; scripts come from this origin, or are the two in the page. */
 function policy(nonce: string): string {
   return [
     "default-src 'none'",
@@ -38,12 +38,12 @@ function policy(nonce: string): string {
   ].join('; ')
 }
 
-/** The hook that sets what every answer has. */
+/** Sets the headers of every answer; a hook. */
 export async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
   reply.headers({
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-    // With `no-referrer`, browsers send the Origin of the form that signs out as `null`, and it would be refused.
+    // With `no-referrer` browsers send `Origin: null` with the form to sign out, which would be refused.
     'referrer-policy': 'same-origin',
   })
 }

@@ -17,22 +17,22 @@ import { explained } from './save-errors.js'
 export type Direction = 'asc' | 'desc'
 
 export interface Table {
-  /** As the panel's addresses have it. */
+  /** Its name in the panel's addresses. */
   readonly name: string
   readonly model: ModelName
   readonly provider: Provider
   readonly client: object
   readonly filters: Readonly<Record<string, FilterKind>>
-  /** What the filter `search` looks into. */
+  /** The fields that the filter `search` covers. */
   readonly searched?: readonly string[]
-  /** Holds besides the filters: the window of a list, above all. */
+  /** Returns a condition in addition to the filters, such as the window of a list. */
   readonly always?: (filters: FilterValues, context?: ActionContext) => Condition | Promise<Condition>
-  /** The order of a list, and the fields it may be sorted by instead, whatever the address asks for. */
+  /** The order of a list; `sortable` has the only fields by which an address may sort it instead. */
   readonly order: readonly Readonly<Record<string, Direction>>[]
   readonly sortable?: readonly string[]
-  /** Nothing else can be written. */
+  /** The only fields that can be written. */
   readonly editable?: readonly string[]
-  /** What is shown beside the fields of a row. */
+  /** Returns further values to show with the fields of a row. */
   readonly shown?: (row: Row) => Row
 }
 
@@ -47,23 +47,23 @@ interface Rows {
   delete(query: object): Promise<Row>
 }
 
-/** The rows of a page, at most; as AdminJS has it. */
+/** The most rows of a page, as in AdminJS. */
 const MAX_PAGE = 500
 
-/** A list counts no further: nobody reads the rest, and counting ten million rows takes seconds. */
+/** The number at which a list stops counting, since counting ten million rows takes seconds. */
 export const COUNTED = 10_000
 
-/** Rows that are read at once to look for a text in them: between two such reads, requests are answered. */
+/** Rows per read of a search; requests are answered between two reads. */
 const BATCH = 1_000
 
 /**
- * A table as `@adminjs/prisma` shows it, but for what does not fit: it counts all rows of a list, compares texts as the
- * database happens to, sorts by whatever it is asked to, takes one field alone for the id, and writes every field.
+ * A table as `@adminjs/prisma` shows it, with replacements: that package counts all rows of a list, leaves the
+ * comparison of texts to the database, sorts by any field, uses a single field as the id, and writes every field.
  */
 export class PanelResource extends Resource {
   readonly #table: Table
   readonly #rows: Rows
-  /** Where the key of a row is its id: any characters, and more of them than an address may hold as they are. */
+  /** Whether the key of a row is its id: it may have any characters, and be too long for an address. */
   readonly #idIsKey: boolean
 
   constructor(table: Table) {
@@ -76,7 +76,7 @@ export class PanelResource extends Resource {
     for (const property of this.properties()) {
       property.isSortable = () => table.sortable?.includes(property.path()) ?? false
     }
-    // A host that registered the Prisma adapter for its own AdminJS would have it take this for a table of its own.
+    // Otherwise the Prisma adapter of the host's own AdminJS would take this for one of its tables.
     Reflect.deleteProperty(this, 'client')
   }
 
@@ -88,10 +88,10 @@ export class PanelResource extends Resource {
     return this.#table.provider
   }
 
-  /** At most one more than `COUNTED`, which stands for "more". */
+  /** Counts at most one row more than `COUNTED`, which means "more". */
   override async count(filter: Filter, context?: ActionContext): Promise<number> {
-    // In the order of the list, where that is the window's: by their ids, which Prisma takes otherwise, the rows that are
-    // older than the window would all be read first.
+    // In the order of the list where that has a window: by ids, Prisma's default, all rows older than the window would
+    // be read first.
     const order = this.#table.always === undefined ? {} : { orderBy: this.#table.order }
     const where = await this.#where(filter, context)
     const isMeant = this.#search(filter)?.isMeant
@@ -106,7 +106,7 @@ export class PanelResource extends Resource {
   ): Promise<BaseRecord[]> {
     const query = { where: await this.#where(filter, context), orderBy: this.#orderBy(sort) }
     const skip = Math.min(Math.max(Math.trunc(offset) || 0, 0), COUNTED)
-    // Of a negative number Prisma takes the last rows, however many.
+    // For a negative number Prisma returns the last rows, without a limit.
     const take = Math.min(Math.max(Math.trunc(limit) || 0, 0), MAX_PAGE)
     const isMeant = this.#search(filter)?.isMeant
     const rows =
@@ -140,17 +140,17 @@ export class PanelResource extends Resource {
   }
 
   async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
-    const values = valuesOf(filter)
+    const values = toValues(filter)
     const others = [await this.#table.always?.(values, context), this.#search(filter)?.condition]
     return { AND: [...conditionsOf(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
   }
 
   #search(filter: Filter): Search | undefined {
     const { searched, provider } = this.#table
-    return searched && searchIn(searched, valuesOf(filter).search, provider)
+    return searched && searchIn(searched, toValues(filter).search, provider)
   }
 
-  /** The first of the rows that are meant, `most` of them at most. */
+  /** Returns the first rows that the search means, at most `most`. */
   async #findMeant(query: object, isMeant: (row: Row) => boolean, most: number): Promise<Row[]> {
     const meant: Row[] = []
     for (let skip = 0; meant.length < most; skip += BATCH) {
@@ -169,7 +169,7 @@ export class PanelResource extends Resource {
   }
 
   #whereId(id: string | number): Condition | undefined {
-    // No key has a NUL, of which PostgreSQL does not even ask.
+    // Keys have no NUL, which PostgreSQL refuses.
     if (this.#idIsKey) return { key: Buffer.from(String(id), 'base64url').toString().replaceAll('\0', '') }
     return Number.isSafeInteger(Number(id)) ? { id: Number(id) } : undefined
   }
@@ -192,7 +192,7 @@ export class PanelResource extends Resource {
     )
   }
 
-  /** In the name of whoever is in the panel, or in an AdminJS of the host's own. */
+  /** Writes as the actor of the panel, or of the host's own AdminJS. */
   async #write(context: ActionContext | undefined, write: () => Promise<Row>): Promise<Record<string, unknown>> {
     const actor = context?.currentAdmin?.email
     try {
@@ -203,13 +203,13 @@ export class PanelResource extends Resource {
   }
 }
 
-/** Forms have CRLF for every line feed: what nobody edited would be another text when it is saved. */
+/** Restores line feeds, which forms send as CRLF: otherwise an unedited text would change when it is saved. */
 function written(value: unknown): unknown {
   return typeof value === 'string' ? value.replaceAll('\r\n', '\n') : value
 }
 
-/** What a list is filtered by. */
-function valuesOf({ filters }: Filter): FilterValues {
+/** Returns the values of a list's filters. */
+function toValues({ filters }: Filter): FilterValues {
   return Object.fromEntries(Object.entries(filters ?? {}).map(([name, { value }]) => [name, value]))
 }
 

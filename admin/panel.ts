@@ -16,7 +16,7 @@ import { createResources } from './resources/index.js'
 import { addPanelRoutes, STYLES } from './router.js'
 import { TEXTS } from './texts.js'
 
-/** Registers the panel in the scope of `app`, which is its own. */
+/** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
   const internals = internalsOf(app, 'adminPlugin')
   const mount = `${app.prefix}${rootPath}`
@@ -29,7 +29,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   app.setErrorHandler(createErrorHandler(pages, mount, staff !== undefined))
   app.addHook('onRequest', setSecurityHeaders)
 
-  // Two scopes, since nobody can be signed in already where people sign in.
+  // Two scopes, since the routes to sign in have no guard.
   if (staff !== undefined) {
     app.register(
       async (scope) => {
@@ -45,7 +45,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
     scope.addHook('onRequest', createGuard(internals, actorOf(options, internals)))
     const refuseForged = createScriptGuard(internals)
     scope.addHook('onRequest', async (request, reply) => {
-      // Pages and scripts change nothing, and a link may lead to them from anywhere.
+      // Pages and scripts change nothing, and other sites may link to them.
       if (!isPage(request, rootPath)) await refuseForged(request, reply)
     })
     parseForms(scope)
@@ -62,12 +62,12 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   })
 }
 
-/** The mark of the staff pages; without one, browsers ask the host for it. */
+/** The icon of the staff pages; without it browsers request one from the host. */
 const FAVICON = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#1f55c7" stroke-width="2.5"><path d="M4 17a8.5 8.5 0 1 1 16 0M12 15l4.5-5"/></svg>',
 )}`
 
-/** By the route that was found, not by how the address is spelled. */
+/** Returns whether a request is for a page or a script, by its route and not by the spelling of its address. */
 function isPage({ routeOptions: { url = '' }, method, server }: FastifyRequest, rootPath: string): boolean {
   const path = url.slice(`${server.prefix}${rootPath}`.length)
   return method === 'GET' && !path.startsWith('/api/')
@@ -88,7 +88,7 @@ function createAdmin(app: FastifyInstance, mount: string, canSignOut: boolean): 
     locale: { language: 'en', translations: { en: TEXTS } },
   })
   for (const { resource, options } of createResources(app, mount)) {
-    // Not through AdminJS's factory, which asks the adapters that a host may have registered for its own AdminJS.
+    // Added without AdminJS's factory, which would use adapters that the host registered for its own AdminJS.
     resource.assignDecorator(admin, options)
     admin.resources.push(resource)
   }

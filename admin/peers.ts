@@ -1,12 +1,12 @@
-/** The optional peers of the panel: nothing else of this package loads them. */
+/** The optional peers of the panel, which no other part of this package loads. */
 import { unloadablePeer } from '../src/errors.js'
 
 const PEERS = ['adminjs', '@adminjs/fastify'] as const
 
 /**
- * Makes sure that the peers can be loaded.
+ * Loads the peers.
  *
- * @throws InvalidSettingError naming the one that is not installed, or that fails to import
+ * @throws InvalidSettingError which names the peer that is not installed, or fails to import
  */
 export async function preparePeers(): Promise<void> {
   for (const peer of PEERS) {

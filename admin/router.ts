@@ -17,16 +17,16 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.svg': 'image/svg+xml',
 }
-/** Of the panel's own, beside AdminJS's. */
+/** The panel's own style sheet, beside AdminJS's. */
 export const STYLES = '/frontend/assets/panel.css'
 const COMPONENTS = '/frontend/assets/components.bundle.js'
 /** How long browsers keep AdminJS's own files, in seconds. */
 const KEPT_S = 3_600
 
 /**
- * Adds the routes of AdminJS, as `@adminjs/fastify` makes them, but for what does not fit beside a host: it registers
- * multipart once more, takes the actor from the host's session, and serves scripts that were bundled when the server
- * started, in the working directory.
+ * Adds the routes of AdminJS as `@adminjs/fastify` creates them, and replaces what does not fit into a host: that
+ * package registers multipart again, takes the actor from the host's session, and serves scripts that were bundled in
+ * the working directory when the server started.
  *
  * @param rootPath relative to the prefix of `app`
  */
@@ -43,12 +43,12 @@ export async function addPanelRoutes(app: FastifyInstance, admin: AdminJS, rootP
   const served = new Set([COMPONENTS, ...Router.assets.map(({ path }) => path)])
   const add = (method: 'GET' | 'POST') => (url: string, handler: RouteHandlerMethod) => {
     const path = url.slice(routes.mount.length)
-    // Nothing refers to a row of another table, so that there is nothing to search one by.
+    // No field refers to a row of another table, so that no search is needed.
     if (served.has(path) || path.includes('/search')) return
     addRoute(routes, method, path, asKnownActor(app, whereThereIs(admin, path, handler)))
   }
   const shell = { register: async () => undefined, get: add('GET'), post: add('POST') }
-  // Of an app, it uses these three.
+  // It uses only these three members of an app.
   await buildRouter(admin, shell as unknown as FastifyInstance)
 }
 
@@ -61,9 +61,9 @@ interface Routes {
 const RECORD = ':recordId/:action'
 
 function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: string, handler: RouteHandlerMethod): void {
-  // Fastify takes no parameter of more than 100 characters, and the id of a counter is longer; of a wildcard, any.
+  // Fastify limits parameters to 100 characters, and the id of a counter is longer; wildcards have no limit.
   const url = `${rootPath}${path.replace(RECORD, '*')}`
-  // No route beside it that only differs in HEAD, which AdminJS takes for a change, as it does everything but GET.
+  // No HEAD route, since AdminJS takes every method except GET for a change.
   const route = { method, exposeHeadRoute: false, config: { smartRateLimit: false }, handler } as const
   app.route({ ...route, url, schema: hiddenSchema() })
   // Where the host's router ignores the slash, it is the same route.
@@ -72,7 +72,7 @@ function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: strin
   }
 }
 
-/** AdminJS's files, the small ones for production, whatever NODE_ENV says: the others are ten times their size. */
+/** Serves AdminJS's files for production, whatever NODE_ENV is: the others are ten times their size. */
 function serveFile(source: string): RouteHandlerMethod {
   const file = source.replace(/([.-]bundle)\.development\.js$/, '$1.production.js')
   return async function sendFile(_request, reply) {
@@ -84,7 +84,7 @@ function serveFile(source: string): RouteHandlerMethod {
   }
 }
 
-/** Calls a handler of AdminJS as the person who passed the guard: the session that it looks into is the host's. */
+/** Calls a handler of AdminJS as the actor who passed the guard, since the session that it reads is the host's. */
 function asKnownActor(app: FastifyInstance, handler: RouteHandlerMethod): RouteHandlerMethod {
   return function handleAsActor(request: FastifyRequest, reply: FastifyReply) {
     const actor = knownActor(request)
@@ -94,7 +94,7 @@ function asKnownActor(app: FastifyInstance, handler: RouteHandlerMethod): RouteH
       query: { value: plainQuery(request) },
     })
     const answer: FastifyReply = Object.create(reply, {
-      // A text is a page: everything else is for its scripts.
+      // A text is a page; every other payload is for its scripts.
       send: {
         value: (payload: unknown) => reply.send(typeof payload === 'string' ? finishPage(reply, payload) : payload),
       },
@@ -103,7 +103,7 @@ function asKnownActor(app: FastifyInstance, handler: RouteHandlerMethod): RouteH
   }
 }
 
-/** AdminJS fails at addresses that name nothing, and takes an action of rows for one of the table. */
+/** Refuses unknown addresses, at which AdminJS fails, and actions of rows, which it takes for actions of the table. */
 function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod): RouteHandlerMethod {
   return async function handleKnown(this: FastifyInstance, request, reply) {
     const { resourceId, action } = Object(request.params)
@@ -115,7 +115,7 @@ function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod)
       (path.includes('/records/') && known?.isRecordType()) ||
       (path.includes('/bulk/') && known?.isBulkType()) ||
       (action === undefined && (resourceId === undefined || resource !== undefined))
-    // An action without a component has no page: AdminJS would do it as soon as its page is opened.
+    // An action without a component has no page: AdminJS would run it as soon as the page is opened.
     const isThere = path.startsWith('/api/') || known?.toJSON().component !== false
     if (!isKnown || !isThere) throw new NotFoundError()
     return handler.call(this, request, reply)
@@ -123,8 +123,8 @@ function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod)
 }
 
 /**
- * Each parameter once, as a text, from the URL itself: what `request.query` looks like is the host's choice. None is
- * called like something that every object has: AdminJS would take that for a field.
+ * Returns each parameter once, as a text, from the URL itself, since the shape of `request.query` is the host's choice.
+ * Names that every object has are left out: AdminJS would take them for fields.
  */
 function plainQuery(request: FastifyRequest): Readonly<Record<string, string>> {
   const parameters = [...new URLSearchParams(requestedSearch(request))]
@@ -133,7 +133,7 @@ function plainQuery(request: FastifyRequest): Readonly<Record<string, string>> {
   )
 }
 
-/** The wildcard is what `RECORD` would be. */
+/** Splits the wildcard into the parameters of `RECORD`. */
 function splitWildcard(params: unknown): Readonly<Record<string, unknown>> {
   const { '*': rest, ...named } = params as Readonly<Record<string, unknown>>
   if (typeof rest !== 'string') return named

@@ -4,7 +4,7 @@ import { notice } from './resources/actions.js'
 
 const GONE = 'Somebody deleted it meanwhile.'
 
-/** What the form shows of a row that could not be saved: what is wrong with a field under it, all else above. */
+/** Returns the error of a row that could not be saved as the form shows it: field errors below fields, others above. */
 export function explained(error: unknown, table: string): unknown {
   if (error instanceof RuleValidationError) {
     const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
@@ -23,7 +23,7 @@ export function explained(error: unknown, table: string): unknown {
   return new Error(messageOf(error), { cause: error })
 }
 
-/** The messages of the validation go on after the name of a field. */
+/** Returns a message of the validation, which continues the name of a field, as a sentence. */
 function sentence(message: string): string {
   return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
 }

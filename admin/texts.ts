@@ -1,4 +1,4 @@
-/** What AdminJS says in the panel, where its own words do not fit. */
+/** Texts of the panel in place of AdminJS's own. */
 export const TEXTS = {
   labels: { navigation: 'Rate limits', dashboard: 'Overview' },
   buttons: { confirm: 'Yes' },

@@ -1,4 +1,4 @@
-/** `npm start`: an app whose routes are limited, whose decisions are logged, and whose staff can look at both. */
+/** `npm start`: an app with limited routes, logged decisions, and pages for staff. */
 import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
@@ -33,7 +33,7 @@ async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<Fastify
   return app
 }
 
-/** The panel needs packages that not everybody installs. */
+/** Returns whether the optional packages of the panel are installed. */
 function hasAdminJs(): boolean {
   try {
     createRequire(import.meta.url).resolve('adminjs')
@@ -43,7 +43,7 @@ function hasAdminJs(): boolean {
   }
 }
 
-/** Gives operators something to edit. */
+/** Creates a rule for operators to edit. */
 async function createExampleRule(app: FastifyInstance): Promise<void> {
   const { client } = app.smartRateLimit
   if ((await client.rateLimitRule.count()) > 0) return
@@ -71,13 +71,13 @@ async function start(): Promise<void> {
   if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
 }
 
-/** At once, whatever fails later: nobody can read it again. */
+/** Prints a new password at once, before anything can fail, since it is not stored. */
 function announcePassword(newPassword: string): void {
   console.log('Staff account:   staff')
   console.log(`Staff password:  ${newPassword}  (shown this once: ${STAFF_FILE} keeps only its hash)`)
 }
 
-/** Requests under way are answered, and the last events written, before the process ends. */
+/** Closes the app on a signal: open requests are answered, and the last events written, before the process ends. */
 function closeOnSignal(app: FastifyInstance): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void app.close())
 }

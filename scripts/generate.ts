@@ -1,7 +1,7 @@
 /**
- * Part of every build: generates the Prisma clients, and bundles what this package takes of Prisma's runtime, of its
- * drivers' adapters, of AdminJS's adapter for Prisma and of TypeBox. So nothing of Prisma is installed with this
- * package, `@prisma/client` (72 MB, of which a server runs a twentieth) above all, and the host's own Prisma may be of
+ * Generates the Prisma clients, as a part of every build, and bundles what this package uses of Prisma's runtime, of
+ * its drivers' adapters, of AdminJS's adapter for Prisma and of TypeBox. Nothing of Prisma is installed with this
+ * package, not even `@prisma/client` (72 MB, of which a server runs a twentieth), and the host's own Prisma may have
  * any version.
  */
 import { execFile } from 'node:child_process'
@@ -19,23 +19,23 @@ const ADMIN = join(PACKAGE_ROOT, 'admin', 'generated')
 const SCHEMAS = join(PACKAGE_ROOT, 'src', 'generated')
 const PROVIDERS = ['sqlite', 'postgresql'] as const
 
-/** Prisma's adapter opens files with the driver that this package chooses: two in one process would break file locks. */
+/** Makes Prisma's adapter use the driver that this package chooses: two in one process would break file locks. */
 const ONE_SQLITE_DRIVER = replace(
   'better-sqlite3',
   `import { openSqliteFile } from '../../sqlite-driver.js'
    export default function Database(path, options) { return openSqliteFile(path, options) }`,
 )
 
-/** TypeBox is 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
+/** TypeBox has 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
 const TYPEBOX = `export { default as Type } from 'typebox'
 export { Check } from 'typebox/value'
 export { IsDateTime } from 'typebox/format'
 `
 
-/** The adapter looks into the client of a host for enums, of which this package has none. */
+/** Replaces the client of a host, in which the adapter searches for enums; this package has none. */
 const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
 
-/** The runtime begins with names that it does not use: they need a URL, which CommonJS has not, and set a global. */
+/** Removes unused names at the beginning of the runtime: they need a URL, which CommonJS lacks, and set a global. */
 const NO_BANNER: Plugin = {
   name: 'no banner',
   setup({ onLoad }) {
@@ -46,7 +46,7 @@ const NO_BANNER: Plugin = {
   },
 }
 
-/** Puts a module in the place of a package. What it imports is left to be imported from the bundle. */
+/** Replaces a package by a module, whose imports stay imports of the bundle. */
 function replace(name: string, contents: string): Plugin {
   return {
     name: `replace ${name}`,
@@ -67,7 +67,7 @@ async function generateClient(provider: (typeof PROVIDERS)[number]): Promise<voi
     [join(PACKAGES, 'prisma', 'build', 'index.js'), 'generate', '--schema', `prisma/${provider}/schema.prisma`],
     {
       cwd: PACKAGE_ROOT,
-      // The command would fetch an engine that generating does not use, and look for news. Any program stands for it.
+      // The command would download an engine that it does not use, and check for news. Any program can stand for it.
       env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' },
     },
   )
@@ -78,7 +78,7 @@ async function generateClient(provider: (typeof PROVIDERS)[number]): Promise<voi
   }
 }
 
-/** A module that Prisma generated, without what it leaves in the globals of the host. */
+/** Returns a module that Prisma generated, without its changes to the host's globals. */
 function adapted(source: string, folder: string): string {
   const runtime = relative(folder, PRISMA).replaceAll(sep, '/')
   return source
@@ -87,7 +87,7 @@ function adapted(source: string, folder: string): string {
     .replaceAll('"@prisma/client/runtime/', `"${runtime}/`)
 }
 
-/** Copies types, which name their packages, so that they name the bundled ones. */
+/** Copies types and replaces the names of packages by those of the bundled ones. */
 async function copyTypes(from: string, to: string, names: Readonly<Record<string, string>>): Promise<void> {
   const types = await readFile(from, 'utf8')
   await writeFile(
@@ -96,7 +96,7 @@ async function copyTypes(from: string, to: string, names: Readonly<Record<string
   )
 }
 
-/** Bundles one module, and answers the packages it is made of. */
+/** Bundles one module, and returns the packages in it. */
 async function bundle(
   contents: string,
   outfile: string,
@@ -122,7 +122,7 @@ async function bundle(
   return [...new Set(packages)]
 }
 
-/** What the licenses ask for: their texts beside the code. */
+/** Writes the texts of the licenses beside the code, as they require. */
 async function writeLicenses(folder: string, packages: Iterable<string>): Promise<void> {
   const namesByText = new Map<string, string[]>()
   for (const name of [...new Set(packages)].sort()) {

@@ -3,10 +3,10 @@ import { lineOf } from '../src/errors.js'
 import { ratelimit } from './commands/run.js'
 import { warnLine } from './commands/support/terminal.js'
 
-/** Connections that still close when all is done have so long for it. */
+/** The time for connections to close after all work is done. */
 const LINGERING_MS = 2_000
 
-/** The first SIGINT or SIGTERM asks the command to stop; a second one ends the process as usual. */
+/** Returns a signal that the first SIGINT or SIGTERM aborts; a second one ends the process as usual. */
 function signalOfInterruption(): AbortSignal {
   const controller = new AbortController()
   const names = ['SIGINT', 'SIGTERM'] as const
@@ -18,14 +18,14 @@ function signalOfInterruption(): AbortSignal {
   return controller.signal
 }
 
-// A reader that has read enough closes the pipe, as `head` does: not a failure, and no reason to leave work undone.
+// A reader may close the pipe early, as `head` does: that is no failure, and does not stop the work.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // Every line fails where one does, as on a full disk.
+  // Where one line fails, as on a full disk, all do.
   if (error.code === 'EPIPE' || process.exitCode === 1) return
   process.exitCode = 1
   warnLine(`ratelimit: what was found or done could not be printed: ${lineOf(error)}`)
 })
-// A warning that nothing reads is lost; the work is done all the same.
+// A warning without a reader is lost; the work is still done.
 process.stderr.on('error', () => undefined)
 
 const { stdout, stderr, env } = process
@@ -36,14 +36,14 @@ const status = await ratelimit(process.argv.slice(2), {
   get stdin() {
     return process.stdin
   },
-  // A command that cannot stop between two batches never reads it, and the first signal ends that as usual.
+  // A command without batches never reads it, and the first signal ends the process as usual.
   get signal() {
     return signalOfInterruption()
   },
 })
 process.exitCode ??= status
 
-// A server that was given up and goes on sending must not keep a scheduled command from ending.
+// A server that still sends after its time-out must not keep a scheduled command from ending.
 setTimeout(() => {
   if (process.stdout.writableLength === 0) process.exit()
 }, LINGERING_MS).unref()

@@ -13,11 +13,11 @@ import { spec } from 'node:test/reporters'
 import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
-/** Most files wait for a server or a database now and then: two at least. */
+/** At least two, since most files wait for a server or a database now and then. */
 const PROCESSES = Math.max(2, availableParallelism())
-/** At most so many files share a process: loading the package takes longer than most files do. */
+/** The most files that share a process: loading the package takes longer than most files. */
 const FILES_PER_PROCESS = 8
-/** Several times what the slowest process takes on a busy machine; one that hangs must not hang everything. */
+/** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
 
 function findTests(folder: string): string[] {
@@ -28,7 +28,7 @@ function findTests(folder: string): string[] {
     .map((name) => join(folder, name))
 }
 
-/** A module that runs files one after the other, once all are loaded. What has the name of a file precedes its tests. */
+/** Returns a module that runs files in turn, once all are loaded. An entry with a file's name precedes its tests. */
 function sourceOfGroup(files: readonly string[]): string {
   const modules = files.map((name) => ({ name, url: pathToFileURL(resolve(name)).href }))
   return `import { before, describe, test } from 'node:test'
@@ -53,7 +53,7 @@ function writeGroups(folder: string, files: readonly string[]): string[] {
   })
 }
 
-/** What a file of the sources was built into. */
+/** Returns the built file of a source file. */
 function builtFile(name: string): string {
   return name.endsWith('.test.ts') ? join('dist', name.replace(/ts$/, 'js')) : name
 }
@@ -72,7 +72,7 @@ function fail(reason: string): void {
   process.stderr.write(`${reason}\n`)
 }
 
-/** Counts what was reported: the name of a file, then its tests. */
+/** Counts a reported entry: the name of a file, or one of its tests. */
 function count({ name, nesting }: { readonly name: string; readonly nesting: number }): void {
   if (nesting > 0 || !files.includes(name)) {
     testsOfFile++
@@ -88,7 +88,7 @@ function endFile(): void {
   testsOfFile = 0
 }
 
-// No test needs what a crash of the server would lose. Its commits would wait for the disk for longer than they take.
+// Tests need no durability, and waiting for the disk would take longer than the commits themselves.
 process.env.PGOPTIONS ??= '-c synchronous_commit=off'
 const tests = run({ files: writeGroups(folder, files), concurrency: PROCESSES, timeout: TIMEOUT_MS })
 tests.on('test:pass', count)

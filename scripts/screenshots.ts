@@ -12,7 +12,7 @@ import { PICTURES } from './screenshots/pictures.js'
 
 const FOLDER = '.github/images'
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
-/** What the pages take for now. */
+/** The time of the pages. */
 const NOW_MS = Date.UTC(2026, 10, 21, 14, 32)
 
 async function buildApp(folder: string): Promise<FastifyInstance> {
@@ -30,7 +30,7 @@ async function buildApp(folder: string): Promise<FastifyInstance> {
   return app
 }
 
-/** @param names those to take; all unless given */
+/** @param names the pictures to take; all by default */
 async function takePictures(browser: Browser, origin: string, names: readonly string[]): Promise<void> {
   for (const [name, { path, options, prepare }] of Object.entries(PICTURES)) {
     if (names.length > 0 && !names.includes(name)) continue

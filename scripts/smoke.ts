@@ -1,6 +1,6 @@
 /**
- * Shows that a version of Node runs everything: a server with limits, rules, events, dashboard and panel on SQLite, which
- * is asked for all of it and then put under load, while the garbage of every moment is collected.
+ * Proves that a version of Node runs everything: requests all parts of a server with limits, rules, events, dashboard
+ * and panel on SQLite, and then puts it under load, with frequent garbage collection.
  *
  *     node --expose-gc dist/scripts/smoke.js --seconds 300
  */
@@ -16,7 +16,7 @@ import { dashboardPlugin, hashPassword, rateLimitPlugin, staffAccounts } from '.
 
 const PASSWORD = 'the password of the smoke test'
 const COLLECT_EVERY_MS = 50
-/** Clients that ask at once, and how often staff look at the pages and change a rule meanwhile. */
+/** The number of concurrent clients, and the interval at which staff open the pages and change a rule. */
 const CLIENTS = 8
 const STAFF_EVERY_MS = 250
 
@@ -45,7 +45,7 @@ async function statusOf(url: string, headers: Record<string, string> = {}): Prom
   return response.status
 }
 
-/** @returns what the pages are asked with */
+/** @returns the headers for requests of the pages */
 async function signIn(origin: string): Promise<Record<string, string>> {
   const answer = await fetch(`${origin}/ops/admin/sign-in`, {
     method: 'POST',
@@ -57,7 +57,7 @@ async function signIn(origin: string): Promise<Record<string, string>> {
   return { cookie: cookie.split(';')[0] ?? '', 'sec-fetch-site': 'same-origin', 'x-rate-limit-panel': '1' }
 }
 
-/** Asks once for everything there is. */
+/** Requests everything once. */
 async function tryEverything(app: FastifyInstance, origin: string, staff: Record<string, string>): Promise<void> {
   const { client, events, analytics, health } = app.smartRateLimit
   const limited: number[] = []
@@ -77,7 +77,7 @@ async function tryEverything(app: FastifyInstance, origin: string, staff: Record
   assert.equal(await statusOf(`${origin}/ops/admin/api/resources/rules/actions/list`, staff), 200)
 }
 
-/** @returns how often each status was answered */
+/** @returns the number of answers by status */
 async function load(app: FastifyInstance, origin: string, staff: Record<string, string>, untilMs: number) {
   const counts: Record<number, number> = {}
   async function ask(path: string, headers?: Record<string, string>): Promise<void> {

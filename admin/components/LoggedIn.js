@@ -1,4 +1,4 @@
-/** Who is signed in, and the way out: a form, since a link could be followed by mistake. */
+/** Shows who is signed in, and a form to sign out, since a link could be followed by mistake. */
 export default function LoggedIn({ session, paths }) {
   const { createElement: h } = React
   return h(

@@ -1,4 +1,4 @@
-/** The resources whose actions take POST, in an AdminJS of the host's own too. */
+/** The resources whose actions take POST, also in the host's own AdminJS. */
 const RESOURCES = [
   'rules',
   'overrides',
@@ -10,8 +10,8 @@ const RESOURCES = [
   'leaky-buckets',
 ]
 
-// AdminJS's buttons ask for GET by its name, whatever they change; its pages, which only read, name no method. The header
-// says that a script of the panel sent a request: no image, link, frame or form can send it.
+// AdminJS's buttons name the method GET, whatever they change; its pages, which only read, name no method. The header
+// marks a request of the panel's script: no image, link, frame or form can send it.
 for (const name of ['getDashboard', 'getPage', 'resourceAction', 'recordAction', 'bulkAction']) {
   const send = AdminJS.ApiClient.prototype[name]
   AdminJS.ApiClient.prototype[name] = function sendFromPanel(options) {
@@ -22,7 +22,7 @@ for (const name of ['getDashboard', 'getPage', 'resourceAction', 'recordAction',
   }
 }
 
-/** Shows nothing: as a component, it is part of the script that AdminJS makes of these files. */
+/** Shows nothing; a component, so that it is part of the script that AdminJS makes of these files. */
 export default function RateLimitApiClient() {
   return null
 }

@@ -1,4 +1,4 @@
-/** The client of an event: one click leads to its page on the dashboard, another to an override for it. */
+/** Shows the client of an event, with links to its page on the dashboard and to an override for it. */
 export default function RateLimitClient({ property, record, where }) {
   const { createElement: h } = React
   const { ValueGroup } = AdminJSDesignSystem

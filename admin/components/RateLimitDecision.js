@@ -1,4 +1,4 @@
-/** What became of a request. */
+/** Shows the outcome of a request. */
 export default function RateLimitDecision({ property, record, where }) {
   const { createElement: h } = React
   const { Badge, ValueGroup } = AdminJSDesignSystem

@@ -1,4 +1,4 @@
-/** All rules and overrides as a file, and back: what an import changes is shown before anything is changed. */
+/** Exports all rules and overrides as a file, and imports them: the changes are shown before they are applied. */
 export default function RateLimitExchange() {
   const { createElement: h, useState } = React
   const { Box, Button, H2, H4 } = AdminJSDesignSystem
@@ -27,7 +27,7 @@ export default function RateLimitExchange() {
     const [file] = event.target.files
     if (file !== undefined) change(setText)(await file.text())
   }
-  const lines = answer === undefined ? [] : linesOf(answer)
+  const lines = answer === undefined ? [] : linesFor(answer)
   const canApply = answer?.result !== undefined && !answer.result.applied && lines.length > 0
 
   return h(
@@ -65,7 +65,7 @@ export default function RateLimitExchange() {
       h(
         'div',
         { role: 'status', 'aria-live': 'polite' },
-        answer === undefined ? null : h('p', null, h('strong', null, headingOf(answer, lines))),
+        answer === undefined ? null : h('p', null, h('strong', null, headingFor(answer, lines))),
         h(
           'ul',
           { className: 'rate-limit-lines' },
@@ -84,30 +84,30 @@ async function ask(options) {
   }
 }
 
-function headingOf({ result, errors, problem }, lines) {
+function headingFor({ result, errors, problem }, lines) {
   if (problem !== undefined) return problem
   if (errors !== undefined) return 'The file cannot be imported:'
   if (result.applied) return lines.length === 0 ? 'Nothing had to be changed.' : 'Imported:'
   return lines.length === 0 ? 'No difference: everything is as the file says.' : 'The import would change this:'
 }
 
-function linesOf({ result, errors }) {
+function linesFor({ result, errors }) {
   if (errors !== undefined) return Object.entries(errors).map(([place, message]) => `${place}: ${message}`)
   if (result === undefined) return []
-  const nameOfRule = ({ name }) => `rule ${name}`
+  const ruleName = ({ name }) => `rule ${name}`
   const nameOfOverride = ({ client, pathPattern }) =>
     `override ${client}${pathPattern === '' ? '' : ` for ${pathPattern}`}`
   const skipped = result.expired === 0 ? [] : [`${result.expired} override(s) of the file have expired: left out`]
-  return [...sectionLines(result.rules, nameOfRule), ...sectionLines(result.overrides, nameOfOverride), ...skipped]
+  return [...sectionLines(result.rules, ruleName), ...sectionLines(result.overrides, nameOfOverride), ...skipped]
 }
 
-function sectionLines({ created, updated, deleted }, nameOf) {
+function sectionLines({ created, updated, deleted }, nameFor) {
   const shown = (value) => (value === null || value === '' ? '(none)' : String(value))
-  const changesOf = ({ changes }) =>
+  const changesFor = ({ changes }) =>
     Object.entries(changes).map(([field, [before, after]]) => `${field}: ${shown(before)} → ${shown(after)}`)
   return [
-    ...created.map((entry) => `new ${nameOf(entry)}`),
-    ...updated.map((entry) => `${nameOf(entry)}: ${changesOf(entry).join(', ')}`),
-    ...deleted.map((entry) => `deleted ${nameOf(entry)}`),
+    ...created.map((entry) => `new ${nameFor(entry)}`),
+    ...updated.map((entry) => `${nameFor(entry)}: ${changesFor(entry).join(', ')}`),
+    ...deleted.map((entry) => `deleted ${nameFor(entry)}`),
   ]
 }

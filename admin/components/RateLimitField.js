@@ -1,7 +1,7 @@
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const INPUT_TYPES = { number: 'number', moment: 'datetime-local' }
 
-/** One field of a form or of a filter, with its help and what is wrong with it. */
+/** Shows one field of a form or of a filter, with its help and its error. */
 export default function RateLimitField({ property, record, filter, onChange, where }) {
   const { createElement: h } = React
   const { Box, FormGroup, FormMessage, Label } = AdminJSDesignSystem
@@ -104,7 +104,7 @@ function choice(h, common, options, value, change) {
   )
 }
 
-/** A moment as the browser's field takes it, in UTC. */
+/** Returns a moment as the browser's field accepts it, in UTC. */
 function localMoment(value) {
   const moment = new Date(value === '' ? Number.NaN : value)
   return Number.isNaN(moment.getTime()) ? '' : moment.toISOString().slice(0, 16)

@@ -1,4 +1,4 @@
-/** What is in force, and who is being refused. */
+/** Shows what is in force, and which clients are refused. */
 export default function RateLimitHome() {
   const { createElement: h, useEffect, useState } = React
   const { Box, H2, H4, MessageBox } = AdminJSDesignSystem

@@ -1,11 +1,11 @@
 const NO_NUMBER = 'Not saved: a priority must be an integer.'
 
-/** A field that is edited in the list itself. */
+/** Shows a field that is edited in the list itself. */
 export default function RateLimitInList(props) {
   return React.createElement(props.property.type === 'boolean' ? Toggle : NumberField, props)
 }
 
-/** Switches on and off, at once. */
+/** Shows a switch, which saves at once. */
 function Toggle({ property, record, resource }) {
   const { createElement: h, useEffect, useState } = React
   const sendNotice = AdminJS.useNotice()
@@ -44,7 +44,7 @@ function Toggle({ property, record, resource }) {
   )
 }
 
-/** Is saved by Enter, or on leaving the field. */
+/** Shows a number field, which saves on Enter, or when it loses the focus. */
 function NumberField({ property, record, resource }) {
   const { createElement: h, useEffect, useState } = React
   const sendNotice = AdminJS.useNotice()
@@ -54,7 +54,7 @@ function NumberField({ property, record, resource }) {
 
   async function saveChange() {
     if (text === stored) return
-    // Nothing is also what the browser makes of text that is no number; saved, it would be 0.
+    // For a text that is not a number the browser returns an empty text, which would be saved as 0.
     const problem = text === '' ? NO_NUMBER : await save(resource.id, record.id, property.path, text)
     if (problem === undefined) {
       record.params[property.path] = Number(text)
@@ -87,7 +87,7 @@ function NumberField({ property, record, resource }) {
   })
 }
 
-/** Saves one field, and tells what kept it from being saved. */
+/** Saves one field, and returns the problem where it could not be saved. */
 async function save(resourceId, recordId, field, value) {
   const data = new FormData()
   data.set(field, String(value))

@@ -1,4 +1,4 @@
-/** A text of several lines. */
+/** Shows a text of several lines. */
 export default function RateLimitLines({ property, record, where }) {
   const { createElement: h } = React
   const { ValueGroup } = AdminJSDesignSystem

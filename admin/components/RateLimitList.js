@@ -1,7 +1,7 @@
 /** The most that is counted; see admin/panel-resource.ts. */
 const COUNTED = 10_000
 
-/** A list of the many: what is in it is said above, and no number of millions is counted for it. */
+/** Shows a large list with a note above it. Its rows are counted up to the limit only. */
 export default function RateLimitList(props) {
   const { createElement: h, Fragment, useCallback } = React
   const { setTag, action } = props

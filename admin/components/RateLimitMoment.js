@@ -1,4 +1,4 @@
-/** A moment to the second, in UTC as everywhere in the log, and not in the time zone of whoever looks. */
+/** Shows a moment to the second, in UTC as everywhere in the log, not in the reader's time zone. */
 export default function RateLimitMoment({ property, record, where }) {
   const { createElement: h } = React
   const { ValueGroup } = AdminJSDesignSystem

@@ -1,4 +1,4 @@
-/** Between two moments, in UTC as the list has them, and not in the time zone of whoever looks. */
+/** Filters by two moments, in UTC as in the list, not in the reader's time zone. */
 export default function RateLimitPeriod({ property, filter, onChange }) {
   const { createElement: h } = React
   const { FormGroup, Label } = AdminJSDesignSystem
@@ -15,19 +15,19 @@ export default function RateLimitPeriod({ property, filter, onChange }) {
       h('input', {
         id,
         type: 'datetime-local',
-        // Seconds too, which an address may have.
+        // Accepts seconds too, which a link may contain.
         step: 'any',
         max: '9999-12-31T23:59:59.999',
         className: 'rate-limit-input',
-        value: textOf(filter?.[name]),
+        value: toText(filter?.[name]),
         onChange: ({ target }) => onChange(name, target.value === '' ? undefined : `${target.value}Z`),
       }),
     )
   })
 }
 
-/** As the browser spells it, so that what is being typed is not written anew. */
-function textOf(value) {
+/** Returns a moment as the browser spells it, so that the text being typed is not replaced. */
+function toText(value) {
   const moment = new Date(value ?? Number.NaN)
   return Number.isNaN(moment.getTime()) ? '' : moment.toISOString().replace(/(:00)?\.?0*Z$/, '')
 }

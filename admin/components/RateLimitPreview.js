@@ -1,4 +1,4 @@
-/** What the rule in the form would have done to the requests of the last day, before it is saved. */
+/** Shows what the rule in the form would have done to the requests of the last day, before it is saved. */
 export default function RateLimitPreview({ record, resource }) {
   const { createElement: h, useState } = React
   const { Box, Button } = AdminJSDesignSystem
@@ -28,7 +28,7 @@ async function preview(resourceId, params) {
   for (const [name, value] of Object.entries(params)) {
     if (value !== null && value !== undefined) data.set(name, String(value))
   }
-  // Without a single field the request would be none to be answered.
+  // The server does not answer a form without a field.
   data.set('asked', 'true')
   try {
     const { data: answer } = await new AdminJS.ApiClient().resourceAction({ resourceId, actionName: 'preview', data })

@@ -3,7 +3,7 @@ const YES_OR_NO = [
   { value: 'false', label: 'No' },
 ]
 
-/** A choice in the filter of a list. */
+/** Shows a choice in the filter of a list. */
 export default function RateLimitSelect({ property, filter, onChange }) {
   const { createElement: h } = React
   const { FormGroup, Label } = AdminJSDesignSystem

@@ -1,4 +1,4 @@
-/** Who may do what: every action asks, and what is not meant to be done there is refused, by button and by address. */
+/** Access to actions: every action has a check, and unsupported ones are refused, by button and by address. */
 import createError from '@fastify/error'
 import {
   type Action,
@@ -10,26 +10,26 @@ import {
   type ResourceOptions,
 } from 'adminjs'
 
-/** An action, as far as it is not AdminJS's own. */
+/** The part of an action that differs from AdminJS's own. */
 export type PanelAction = Partial<Action<ActionResponse>>
 
 function isSignedIn({ currentAdmin }: ActionContext): boolean {
   return currentAdmin !== undefined
 }
 
-/** An action for everybody who is in the panel. */
+/** Returns an action for all staff. */
 export function allowed(action: PanelAction = {}): PanelAction {
   return { ...action, isAccessible: isSignedIn }
 }
 
-/** An action that there is not. */
+/** An action that does not exist. */
 const REFUSED: PanelAction = { isAccessible: false, isVisible: false }
 
-/** For tables that only programs write. */
+/** The actions of tables that only programs write. */
 export const READ_ONLY = {
   list: allowed(),
   show: allowed(),
-  // Nothing refers to these tables: there is nobody to search.
+  // No field refers to these tables, so that they need no search.
   search: REFUSED,
   new: REFUSED,
   edit: REFUSED,
@@ -37,7 +37,7 @@ export const READ_ONLY = {
   bulkDelete: REFUSED,
 } as const satisfies Readonly<Record<string, PanelAction>>
 
-/** A form has every field, and would undo what somebody else saved since it was opened. A list has but one. */
+/** Refuses an outdated form: it has every field, and would undo another actor's edit since. A list writes one field. */
 async function refuseOutdated(request: ActionRequest, { record }: ActionContext): Promise<ActionRequest> {
   const opened = request.payload?.updatedAt
   const stored: unknown = record?.get('updatedAt')
@@ -48,7 +48,7 @@ async function refuseOutdated(request: ActionRequest, { record }: ActionContext)
 
 const OUTDATED = 'Not saved: somebody changed it since you opened it. What you see now is what is stored.'
 
-/** For tables that operators write. */
+/** The actions of tables that operators write. */
 export const EDITABLE = {
   list: allowed(),
   show: allowed(),
@@ -60,14 +60,15 @@ export const EDITABLE = {
 
 export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This is done by POST alone.', 405)
 
-/** AdminJS's actions that only read while they are asked for by GET. */
+/** AdminJS's actions that only read when they are requested by GET. */
 const READS = ['list', 'show', 'edit', 'bulkDelete']
 
 type Actions = NonNullable<ResourceOptions['actions']>
 
 /**
- * Makes every action refuse all methods but POST, and GET where it then only reads: GET is what an image, a link or a frame
- * of any page sends. AdminJS asks by GET for what has no component; components/RateLimitApiClient.js makes that POST.
+ * Makes every action refuse all methods except POST, and GET where it only reads, since an image, a link or a frame of
+ * any page sends GET. AdminJS requests actions without a component by GET; components/RateLimitApiClient.js makes that
+ * POST.
  */
 export function byPost(actions: Actions = {}): Actions {
   return Object.fromEntries(
@@ -82,12 +83,12 @@ export function byPost(actions: Actions = {}): Actions {
   )
 }
 
-/** What is told above a page, as it is. */
+/** Returns a notice above a page, with this text. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {
   return { message: 'told', type, options: { defaultValue: text } }
 }
 
-/** A call of a record action has a record: the controller found it. */
+/** Returns the record of a record action, which the controller has found. */
 export function recordOf({ record }: ActionContext): BaseRecord {
   if (record === undefined) throw new Error('A record action was called without a record')
   return record

@@ -1,26 +1,26 @@
-/** What is done to the selected rows of a list. */
+/** Actions on the selected rows of a list. */
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, type ActionRequest, AppError, type BaseRecord, ValidationError } from 'adminjs'
 import { notice, type PanelAction } from './actions.js'
 
 export interface Deed {
-  /** The others are as they should be already. */
+  /** Returns whether a row needs the change. */
   readonly isDue?: (record: BaseRecord) => boolean
   readonly act: (record: BaseRecord) => Promise<unknown>
-  /** What is said of so many rows. */
+  /** Returns the notice for a number of changed rows. */
   readonly told: (done: number) => string
 }
 
-/** So many rows are written at a time: each write waits until it is in force, and these wait together. */
+/** The number of rows written at a time: each write waits until it is in force, and these wait together. */
 const GROUP_SIZE = 10
 
-/** Writes each row by itself, as every other save: so that each is checked, and in the history. */
+/** Writes each row by itself, as every other save, so that each is validated and recorded in the history. */
 export async function doForEach(context: ActionContext, { isDue = () => true, act, told }: Deed) {
   const { records = [], resource, currentAdmin, h } = context
   const refused: string[] = []
   let done = 0
   async function write(record: BaseRecord): Promise<void> {
-    const problem = await problemOf(() => act(record))
+    const problem = await problemFor(() => act(record))
     if (problem === undefined) done++
     else refused.push(`${record.title()}: ${problem}`)
   }
@@ -37,7 +37,7 @@ export async function doForEach(context: ActionContext, { isDue = () => true, ac
   }
 }
 
-/** In place of AdminJS's own, which deletes all rows at once. */
+/** Deletes rows one by one, in place of AdminJS's own action, which deletes all at once. */
 export const BULK_DELETE: PanelAction = {
   async handler({ method }: ActionRequest, _response: unknown, context: ActionContext) {
     const { records = [], resource, currentAdmin } = context
@@ -49,13 +49,13 @@ export const BULK_DELETE: PanelAction = {
   },
 }
 
-/** @returns what is wrong with the row */
-async function problemOf(act: () => Promise<unknown>): Promise<string | undefined> {
+/** @returns the problem with the row */
+async function problemFor(act: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await act()
     return undefined
   } catch (error) {
-    // The others are done all the same.
+    // The other rows are still written.
     if (error instanceof AppError) return error.message
     if (!(error instanceof ValidationError)) throw error
     return Object.entries(error.propertyErrors)

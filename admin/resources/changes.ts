@@ -8,10 +8,10 @@ import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './action
 import { filterBy, MOMENT, only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
 
-/** The history of rules and overrides, with a way back. */
+/** Creates the resource for the history of rules and overrides, with an action that reverts a change. */
 export function changes({ client, internals, limits }: Parts): AdminResource {
-  /** Those of what is called so, or was at any time: what was renamed keeps its history. */
-  async function ofName({ name }: FilterValues): Promise<Condition> {
+  /** Returns the condition for the changes of rows that have, or ever had, a name: a renamed row keeps its history. */
+  async function conditionForName({ name }: FilterValues): Promise<Condition> {
     const asked = textOf(name)
     if (asked === '') return {}
     const rows = await client.rateLimitChange.findMany({
@@ -30,9 +30,9 @@ export function changes({ client, internals, limits }: Parts): AdminResource {
     provider: internals.database.dialect.provider,
     client,
     filters: { entity: isExactly, actor: isExactly, action: isExactly },
-    always: ofName,
+    always: conditionForName,
     order: [{ id: 'desc' }],
-    shown: (row) => ({ difference: differenceOf(row), actor: row.actor || (row.source === 'sql' ? 'raw SQL' : '') }),
+    shown: (row) => ({ difference: toDifference(row), actor: row.actor || (row.source === 'sql' ? 'raw SQL' : '') }),
   })
   const seen = ['changedAt', 'actor', 'entity', 'name', 'action', 'difference']
   return {
@@ -57,19 +57,19 @@ export function changes({ client, internals, limits }: Parts): AdminResource {
   }
 }
 
-/** Of so many rows that had a name one after the other, the other names are known. */
+/** The most rows with the same name, one after the other, whose other names are followed. */
 const NAMESAKES = 100
 
 const LINES = { list: 'RateLimitLines', show: 'RateLimitLines' }
 
-/** A record action that leads to the changes of its row. */
+/** Creates a record action that leads to the changes of its row. */
 export function historyAction(entity: 'rule' | 'override', nameField: string): PanelAction {
   async function showHistory(_request: unknown, _response: unknown, context: ActionContext) {
     const record = recordOf(context)
     const search = new URLSearchParams({ 'filters.entity': entity, 'filters.name': String(record.get(nameField)) })
     return {
       record: record.toJSON(context.currentAdmin),
-      redirectUrl: `${listOf(context.h)}?${search}`,
+      redirectUrl: `${listUrlFor(context.h)}?${search}`,
     }
   }
   return { actionType: 'record', icon: 'Clock', component: false, handler: showHistory }
@@ -82,7 +82,7 @@ function revertAction(revert: (changeId: number) => Promise<void>): PanelAction 
     return {
       record: record.toJSON(context.currentAdmin),
       notice: told,
-      ...(told.type === 'success' ? { redirectUrl: listOf(context.h) } : {}),
+      ...(told.type === 'success' ? { redirectUrl: listUrlFor(context.h) } : {}),
     }
   }
   return {
@@ -104,9 +104,9 @@ async function reverted(revert: () => Promise<void>) {
   }
 }
 
-/** One line for each field that changed. */
-function differenceOf({ entity, before, after }: Row): string {
-  const [old, now] = [fieldsOf(before), fieldsOf(after)]
+/** Returns one line for each changed field. */
+function toDifference({ entity, before, after }: Row): string {
+  const [old, now] = [toFields(before), toFields(after)]
   const names = [...new Set([...Object.keys(old), ...Object.keys(now)])]
   const changed = names.filter((name) => old[name] !== now[name])
   const isOverride = entity === 'override'
@@ -119,7 +119,7 @@ function differenceOf({ entity, before, after }: Row): string {
     .join('\n')
 }
 
-function fieldsOf(json: unknown): Readonly<Record<string, unknown>> {
+function toFields(json: unknown): Readonly<Record<string, unknown>> {
   return typeof json === 'string' ? JSON.parse(json) : {}
 }
 
@@ -129,11 +129,11 @@ function valueText(value: unknown): string {
 
 function momentText(value: unknown): string {
   const moment = new Date(typeof value === 'number' ? value : Number.NaN)
-  // Raw SQL can have written what is no moment.
+  // Raw SQL may have written an invalid moment.
   return Number.isNaN(moment.getTime()) ? valueText(value) : moment.toISOString()
 }
 
-function listOf(h: ViewHelpers): string {
+function listUrlFor(h: ViewHelpers): string {
   return h.resourceUrl({ resourceId: 'changes' })
 }
 

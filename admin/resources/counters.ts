@@ -10,7 +10,7 @@ interface StateTable {
   readonly name: string
   readonly model: ModelName
   readonly label: string
-  /** The time after which a row means nothing any more; indexed. */
+  /** The column of the time at which a row expires; indexed. */
   readonly expiry: string
   readonly listed: readonly string[]
 }
@@ -46,7 +46,7 @@ const TABLES: readonly StateTable[] = [
   },
 ]
 
-/** The live counters of all algorithms: to be read, but for "Reset". */
+/** Creates the resources for the live counters of all algorithms: read-only, except for "Reset". */
 export function counters(parts: Parts): AdminResource[] {
   return TABLES.map((table) => stateTable(table, parts))
 }
@@ -60,7 +60,7 @@ function stateTable({ name, model, label, expiry, listed }: StateTable, parts: P
     provider,
     client,
     filters: { key: beginsWith(provider) },
-    // As its index has them: many end at the same moment, and a second field would have all of these sorted.
+    // The order of the index: with a second field the database would sort all rows that expire at the same moment.
     order: [{ [expiry]: 'desc' }],
   })
   const fields = resource.properties().map((property) => property.path())
@@ -85,7 +85,7 @@ function stateTable({ name, model, label, expiry, listed }: StateTable, parts: P
         list: { ...READ_ONLY.list, component: 'RateLimitList' },
         reset: allowed(resetAction(parts)),
       },
-      translations: { en: textsOf(name, label) },
+      translations: { en: textsFor(name, label) },
     },
   }
 }
@@ -94,7 +94,7 @@ function resetAction({ limits }: Parts): PanelAction {
   async function reset(_request: unknown, _response: unknown, context: ActionContext) {
     const record = recordOf(context)
     const id = record.id()
-    // The row by itself, too: with a namespace, or cut, its key is not the one that the counter has.
+    // Deletes the row too: with a namespace, or cut, its key differs from the key of the checks.
     if ((await context.resource.findOne(id, context)) !== null) await context.resource.delete(id, context)
     await limits.reset(String(record.get('key')))
     return {
@@ -106,7 +106,7 @@ function resetAction({ limits }: Parts): PanelAction {
   return { actionType: 'record', icon: 'RotateCcw', component: false, guard: 'confirmReset', handler: reset }
 }
 
-function textsOf(name: string, label: string) {
+function textsFor(name: string, label: string) {
   return {
     labels: { [name]: label },
     actions: { list: label, show: 'Counter', reset: 'Reset' },

@@ -1,11 +1,11 @@
-/** What the panel's pages for rules and overrides have because of the fields of their tables. */
+/** Derives the panel's pages for rules and overrides from the fields of their tables. */
 import type { LayoutElement, PropertyOptions, ResourceOptions } from 'adminjs'
 import type { Description, Field } from '../../src/rules/description.js'
 import { filterByText, MOMENT, only } from './fields.js'
 
-/** The fields of a table as its pages have them. */
+/** The fields of a table, as its pages use them. */
 export interface DescribedFields {
-  /** In the order of the form: by groups, with boxes to tick at the end. */
+  /** The fields in the order of the form: by groups, with check boxes at the end. */
   readonly edited: string[]
   readonly listed: string[]
   readonly sortable: string[]
@@ -40,7 +40,7 @@ export function describedFields(description: Description): DescribedFields {
         ...only('filter'),
         ...filterByText(`In ${new Intl.ListFormat('en-GB').format(inTitles)}.`),
       },
-      ...Object.fromEntries(fields.map(([name, described]) => [name, propertyOf(described)])),
+      ...Object.fromEntries(fields.map(([name, described]) => [name, toProperty(described)])),
       createdAt: { ...only('show'), ...MOMENT },
       updatedAt: { ...only('show'), ...MOMENT },
     },
@@ -56,12 +56,12 @@ export function describedFields(description: Description): DescribedFields {
   }
 }
 
-/** A heading in a form. */
+/** Returns a heading in a form. */
 export function heading(text: string, isApart = true): LayoutElement {
   return ['@H4', { children: text, ...(isApart ? { mt: 'xl' } : {}) }]
 }
 
-function propertyOf(described: Field): PropertyOptions {
+function toProperty(described: Field): PropertyOptions {
   const { kind, about, help = about, panel, default: initial } = described
   const { input, example, label, options } = panel
   return {

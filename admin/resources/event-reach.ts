@@ -1,4 +1,4 @@
-/** How far back the list of events looks. */
+/** The reach of the list of events: how far back it searches. */
 import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
 import { formatCount, formatTime } from '../../src/dashboard/format.js'
@@ -6,49 +6,49 @@ import { type Clock, DAY_MS } from '../../src/time/clock.js'
 import { type Condition, type FilterValues, isExactly, isTrue, isWithin, textOf } from '../conditions.js'
 import { notice } from './actions.js'
 
-/** Filters that no index helps: all requests of the window would have to be looked at, of which there may be millions. */
+/** Filters without an index: they would have to read all requests of the window, of which there may be millions. */
 const UNAIDED = ['ruleName', 'path', 'ipAddress'] as const
-/** So many of the newest are: a few hundredths of a second. */
+/** How many of the newest requests are searched, which takes a few hundredths of a second. */
 const LOOKED_AT = 50_000
-/** Fewer of one client, whose events lie apart from each other in the table. */
+/** The same for a single client, whose events are scattered over the table. */
 const LOOKED_AT_OF_CLIENT = 20_000
 
 function lookedAt({ key }: FilterValues): number {
   return textOf(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
 }
 
-/** Of one client's events, those that were blocked, say: there is an index for the client, and one for the decision. */
+/** Returns whether the filter has a client and a decision, which have separate indexes. */
 function isOfClient({ key, allowed }: FilterValues): boolean {
   return textOf(key) !== '' && isTrue('allowed', allowed) !== undefined
 }
 
-function decisionOf(values: FilterValues): Condition {
-  // Not by an equation, for which SQLite would take the index of the decision, and read the events of all clients.
+function decisionFor(values: FilterValues): Condition {
+  // For an equation SQLite would use the index of the decision, and read the events of all clients.
   if (isOfClient(values)) return { allowed: { not: values.allowed !== 'true' } }
   return isTrue('allowed', values.allowed) ?? {}
 }
 
-/** Where a list ends that does not look at all of its window. */
+/** The end of a list that searches only a part of its window. */
 interface Bound {
-  /** The newest event that is not looked at. */
+  /** The time of the newest event that is not searched. */
   readonly at: Date
   readonly lookedAt: number
 }
 
 export function createEventReach(client: RateLimitClient, clock: Clock) {
-  /** By the call that it is for: the rows of a page, their count and its notice share one. */
+  /** The bounds by call: the rows of a page, their count and its notice share one. */
   const bounds = new WeakMap<ActionContext, Promise<Bound | undefined>>()
 
-  function windowOf({ timestamp }: FilterValues): Condition {
+  function windowFor({ timestamp }: FilterValues): Condition {
     return isWithin('timestamp', timestamp) ?? { timestamp: { gte: new Date(clock.now() - DAY_MS) } }
   }
 
-  /** Undefined where all of the window is looked at. */
+  /** Returns undefined where the whole window is searched. */
   async function findBound(values: FilterValues): Promise<Bound | undefined> {
     if (UNAIDED.every((name) => textOf(values[name]) === '') && !isOfClient(values)) return undefined
     const most = lookedAt(values)
     const row = await client.rateLimitEvent.findFirst({
-      where: { AND: [windowOf(values), isExactly('key', values.key) ?? {}] },
+      where: { AND: [windowFor(values), isExactly('key', values.key) ?? {}] },
       orderBy: { timestamp: 'desc' },
       skip: most,
       select: { timestamp: true },
@@ -56,21 +56,21 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
     return row === null ? undefined : { at: row.timestamp, lookedAt: most }
   }
 
-  function boundOf(values: FilterValues, context: ActionContext | undefined): Promise<Bound | undefined> {
+  function boundFor(values: FilterValues, context: ActionContext | undefined): Promise<Bound | undefined> {
     const bound = (context && bounds.get(context)) ?? findBound(values)
     if (context !== undefined) bounds.set(context, bound)
     return bound
   }
 
   async function condition(values: FilterValues, context?: ActionContext): Promise<Condition> {
-    const window = windowOf(values)
-    const bound = await boundOf(values, context)
-    // Of two lower bounds, SQLite may look from the farther one on.
+    const window = windowFor(values)
+    const bound = await boundFor(values, context)
+    // Replaces the window's lower bound, since SQLite may use the farther one of two.
     const reach = bound === undefined ? window.timestamp : { ...Object(window.timestamp), gte: undefined, gt: bound.at }
-    return { AND: [{ timestamp: reach }, decisionOf(values)] }
+    return { AND: [{ timestamp: reach }, decisionFor(values)] }
   }
 
-  /** Says so where the list did not look at all of the window. */
+  /** Adds a notice where the list searched only a part of the window. */
   async function tell(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
     const bound = await bounds.get(context)
     if (bound === undefined) return response

@@ -12,7 +12,7 @@ import type { AdminResource, Parts } from './resource.js'
 const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
 const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 
-/** The event log: to be read, and by nobody to be changed. */
+/** Creates the resource for the event log, which is read-only. */
 export function events({ client, internals, mounts }: Parts): AdminResource {
   const { database, clock, countsByUser } = internals
   const { provider } = database.dialect
@@ -62,7 +62,7 @@ export function events({ client, internals, mounts }: Parts): AdminResource {
   }
 }
 
-/** The values of a row have no types there. */
+/** Returns the client of a row, whose values have no types. */
 function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClient {
   return {
     key: String(key),

@@ -9,7 +9,9 @@ import type { AdminResource } from './resource.js'
 import { rules } from './rules.js'
 
 /**
- * @param panel where the panel is, as browsers ask for it; undefined in an AdminJS of the host's own
+ * Creates the resources of the panel.
+ *
+ * @param panel the path of the panel, as browsers request it; undefined in the host's own AdminJS
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: FastifyInstance, panel?: string): AdminResource[] {

@@ -7,7 +7,7 @@ import { historyAction } from './changes.js'
 import { describedFields } from './described.js'
 import type { AdminResource, Parts } from './resource.js'
 
-/** The overrides, which operators edit. */
+/** Creates the resource for the overrides, which operators edit. */
 export function overrides({ client, internals }: Parts): AdminResource {
   const { edited, listed, sortable, searched, properties, titles } = describedFields(OVERRIDES)
   const filters = { effect: isExactly }

@@ -9,14 +9,14 @@ export interface AdminResource {
   readonly options: ResourceOptions
 }
 
-/** Where links lead to: the panel itself, and the dashboard next to it. Undefined where there is none. */
+/** The targets of links: the panel itself, and the dashboard next to it. Undefined where there is none. */
 export interface Mounts {
   readonly panel: string | undefined
-  /** Ends with a slash. */
+  /** Returns an address that ends with a slash. */
   readonly dashboard: () => string | undefined
 }
 
-/** What the resources need of the plugin they belong to. */
+/** The parts of the plugin that the resources use. */
 export interface Parts {
   readonly client: RateLimitClient
   readonly internals: Internals

@@ -8,11 +8,11 @@ import type { Parts } from './resource.js'
 
 const SHOWN_KEYS = 3
 
-/** What a rule, as the form has it, would have done to the requests of the last day. */
+/** Creates the action that previews the rule in the form over the requests of the last day. */
 export function previewAction({ limits }: Parts): PanelAction {
   async function preview({ payload = {} }: ActionRequest) {
     try {
-      return { told: describe(await limits.rules.preview(candidateOf(payload), { hours: 24 })) }
+      return { told: describe(await limits.rules.preview(toCandidate(payload), { hours: 24 })) }
     } catch (error) {
       if (!(error instanceof RuleValidationError)) throw error
       return { told: [], errors: error.errors }
@@ -21,26 +21,26 @@ export function previewAction({ limits }: Parts): PanelAction {
   return { actionType: 'resource', isVisible: false, component: false, handler: preview }
 }
 
-function candidateOf(payload: Readonly<Record<string, unknown>>): RuleCandidate {
+function toCandidate(payload: Readonly<Record<string, unknown>>): RuleCandidate {
   const given = Object.entries(RULES.fields).flatMap(([name, { kind }]) => {
     const value = payload[name]
     if (value === undefined) return []
     return [[name, kind === 'integer' ? Number(value) : value]]
   })
-  // Checked with all the rest, whatever the types say.
+  // The preview validates the candidate, whatever its type.
   return Object.fromEntries(given) as RuleCandidate
 }
 
-/** The preview in sentences, the main thing first. */
+/** Returns the preview in sentences, the main one first. */
 export function describe(preview: RulePreview): string[] {
   const { events, matched, over_limit, would_refuse, newly_refused, uncovered } = preview
   const blocks = would_refuse > 0 || over_limit === 0
   const hits = preview.top_keys.filter((key) => key.over_limit > 0).slice(0, SHOWN_KEYS)
   const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
-  const told = [
+  const sentences = [
     `In the last 24 hours it ${blocks ? 'would have refused' : 'would have found over the limit, and let through,'} ${formatCount(over_limit)} of ${formatCount(events)} requests${mostly === '' ? '' : `, mostly ${mostly}`}.`,
     `${formatCount(matched)} would have been this rule's to decide; ${formatCount(newly_refused)} of those that it would have refused were let through then.`,
   ]
-  if (uncovered.count > 0) told.push(`${formatCount(uncovered.count)} could not be replayed.`)
-  return [...told, ...preview.gaps, ...preview.notes]
+  if (uncovered.count > 0) sentences.push(`${formatCount(uncovered.count)} could not be replayed.`)
+  return [...sentences, ...preview.gaps, ...preview.notes]
 }

@@ -10,7 +10,7 @@ import { only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
 import { previewAction } from './rule-preview.js'
 
-/** The rules, which operators edit. */
+/** Creates the resource for the rules, which operators edit. */
 export function rules(parts: Parts): AdminResource {
   const { client, internals } = parts
   const { provider } = internals.database.dialect

@@ -10,7 +10,7 @@ import {
   NEW_ENDING,
 } from './load.js'
 
-/** The npm package: it needs nothing installed, and takes more of the machine than most servers under test. */
+/** The load of the npm package, which needs no installation, and uses more of the machine than most tested servers. */
 export const autocannonLoad: LoadGenerator = { name: 'autocannon', run }
 
 async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadResult> {
@@ -43,7 +43,7 @@ async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadRe
   }
 }
 
-/** Each connection speaks for its share of the clients in turn, each of whom asks for all paths in turn. */
+/** Returns the requests of a connection: each of its share of the clients requests all paths in turn. */
 function requestsOf(connection: number, paths: readonly string[]) {
   let asked = connection
   const share = CLIENTS / CONNECTIONS

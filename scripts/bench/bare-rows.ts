@@ -20,7 +20,7 @@ const REFUSAL_HEADERS = {
   'retry-after': 43_200,
 }
 
-/** Knows beforehand what a limiter has to find out: the cheapest way to refuse in the same words. */
+/** Refuses without a limiter, in the same words: the lowest possible cost. */
 export const BARE_REFUSING_ROW: Row = {
   id: 'bare-refused',
   title: 'bare Fastify, answering 429 to 90 %',

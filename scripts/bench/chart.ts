@@ -3,7 +3,7 @@ export interface Bar {
   readonly label: string
   /** From 0 to about 1. */
   readonly ratio: number
-  /** Whether it stands out. */
+  /** Whether it is highlighted. */
   readonly isOurs: boolean
 }
 
@@ -16,7 +16,7 @@ const STEP = 28
 const AXIS_WIDTH = WIDTH - LABEL_WIDTH - MARGIN - 44
 const TICKS = [0, 0.25, 0.5, 0.75, 1]
 
-// The picture has a ground of its own: a page may be dark while the browser prefers light.
+// The picture has its own background, since a page may be dark while the browser prefers light.
 const STYLE = `
   svg { color-scheme: light dark; font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
   .ground { fill: #ffffff; stroke: #d0d7de } .title { fill: #1f2328; font-size: 16px; font-weight: 600 }
@@ -28,7 +28,7 @@ const STYLE = `
   }
 `
 
-/** A bar chart of ratios as an SVG document, whose description says the same in words. */
+/** Returns a bar chart of ratios as an SVG document, whose description says the same in words. */
 export function barChart(title: string, bars: readonly Bar[]): string {
   const bottom = TOP + bars.length * STEP
   const height = bottom + 36

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type RateLimiterAbstract, RateLimiterPrisma, RateLimiterRes } from 'rate-limiter-flexible'
 import { clientKey, LIMIT, type Place } from './row.js'
 
-/** The few lines that rate-limiter-flexible leaves to its users: the headers, and the 429. */
+/** Adds what rate-limiter-flexible leaves to its users: the headers and the 429. */
 export function limitWith(app: FastifyInstance, limiter: RateLimiterAbstract): void {
   app.addHook('onRequest', async (request, reply) => {
     try {
@@ -25,7 +25,7 @@ function setHeaders(reply: FastifyReply, { remainingPoints, msBeforeNext }: Rate
   reply.header('x-ratelimit-reset', Math.ceil(msBeforeNext / 1_000))
 }
 
-/** What the benchmark uses of the client generated from `prisma/schema.prisma`. */
+/** The part of the client generated from `prisma/schema.prisma` that the benchmark uses. */
 interface PrismaClient {
   $executeRawUnsafe(sql: string): Promise<number>
   $disconnect(): Promise<void>
@@ -36,7 +36,7 @@ export async function prismaLimiter(app: FastifyInstance, { url, name, prismaCli
   const adapter = new PrismaPg({ connectionString: url }, { schema: name })
   const client: PrismaClient = new generated.PrismaClient({ adapter })
   app.addHook('onClose', () => client.$disconnect())
-  // What `prisma migrate` would create.
+  // The table that `prisma migrate` would create.
   await client.$executeRawUnsafe(
     `CREATE TABLE "${name}"."RateLimiterFlexible" (key TEXT PRIMARY KEY, points INTEGER NOT NULL, expire TIMESTAMP(3))`,
   )

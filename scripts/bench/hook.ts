@@ -66,7 +66,7 @@ const SUBJECTS: readonly Subject[] = [
   },
 ]
 
-/** Requests and replies as Fastify makes them, one of each client, and the hook that a subject added. */
+/** Returns requests and replies as Fastify creates them, one per client, and the hook that a subject added. */
 async function prepare(subject: Subject) {
   const app = Fastify()
   const hooks: Hook[] = []

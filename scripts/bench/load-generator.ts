@@ -2,7 +2,7 @@ import { autocannonLoad } from './autocannon-load.js'
 import type { LoadGenerator } from './load.js'
 import { isWrkInstalled, wrkLoad } from './wrk-load.js'
 
-/** wrk where it is installed: a load in JavaScript takes so much of a small machine that all servers look alike. */
+/** Prefers wrk: a load in JavaScript uses so much of a small machine that all servers seem equal. */
 export function findLoadGenerator(): LoadGenerator {
   return isWrkInstalled() ? wrkLoad : autocannonLoad
 }

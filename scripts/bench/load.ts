@@ -1,25 +1,25 @@
 export const CONNECTIONS = 64
-/** Different clients in all, who take turns. */
+/** The number of different clients, which take turns. */
 export const CLIENTS = 1_024
 export const CLIENT_HEADER = 'x-client'
 
-/** A path that ends with it is asked for with an increasing number in its place. */
+/** The ending of a path that is requested with an increasing number in its place. */
 export const NEW_ENDING = '*'
 
-/** What a server is asked. */
+/** The requests to a server. */
 export interface LoadPlan {
-  /** `http://127.0.0.1:1234`. */
+  /** An origin such as `http://127.0.0.1:1234`. */
   readonly origin: string
   readonly seconds: number
-  /** The paths to ask for, in turn. */
+  /** The paths to request, in turn. */
   readonly paths: readonly string[]
   /** Stops the load, which then rejects. */
   readonly signal: AbortSignal
 }
 
-/** What came of it. */
+/** The result of a load. */
 export interface LoadResult {
-  /** Answers a second, of whatever status. */
+  /** Answers per second, of any status. */
   readonly requestsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number

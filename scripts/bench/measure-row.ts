@@ -7,7 +7,7 @@ import { CLIENT_HEADER, type LoadGenerator, NEW_ENDING } from './load.js'
 import { eventsBetween, type Measurement, measurementOf } from './measurement.js'
 import { FULL_PATH, type Place, pathsOf, type Row } from './row.js'
 
-/** Long enough for the server's code to be compiled and its statements to be planned; less where less is measured. */
+/** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
 const LIMIT_HEADER = 'x-ratelimit-limit'
 
@@ -47,7 +47,7 @@ export function forkScript(
   return fork(script, args, { env: { ...process.env, ...env }, execArgv: [...process.execArgv, ...nodeOptions] })
 }
 
-/** What a child process says next. */
+/** Returns the next message of a child process. */
 export async function messageFrom(child: ChildProcess) {
   const [message] = await Promise.race([
     once(child, 'message'),
@@ -66,12 +66,12 @@ async function eventStats(row: Row, server: ChildProcess): Promise<EventLogStats
   return (await messageFrom(server)).events
 }
 
-/** A row whose limiter does nothing would look fast. */
+/** Checks the answers of a row, since a limiter that does nothing would seem fast. */
 async function checkAnswers(row: Row, origin: string): Promise<void> {
   const [path = '/'] = pathsOf(row)
   await expectAnswer(row, `${origin}${path.replace(NEW_ENDING, '0')}`, 200, row.id !== row.bare)
   if (row.bare === 'bare') return
-  // Uses the limit up.
+  // Exhausts the limit.
   await answerOf(`${origin}${FULL_PATH}`)
   await expectAnswer(row, `${origin}${FULL_PATH}`, 429, true)
 }

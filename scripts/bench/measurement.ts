@@ -2,7 +2,7 @@ import type { EventLogStats } from '../../src/index.js'
 import { CLIENTS, type LoadResult } from './load.js'
 import { REFUSED_SHARE, type Row } from './row.js'
 
-/** What became of the events of one measurement. */
+/** The counts of the events of one measurement. */
 export interface EventCounts {
   readonly recorded: number
   readonly dropped: number
@@ -10,20 +10,20 @@ export interface EventCounts {
   readonly buffered: number
 }
 
-/** What one run against one server came to. */
+/** The result of one run against one server. */
 export interface Measurement {
   readonly requestsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Requests that were not answered as they should be. */
+  /** Requests with a wrong answer or none. */
   readonly failures: number
   readonly events?: EventCounts
 }
 
-/** How far the share of refusals may be off, beside the first request of every client, which is allowed. */
+/** The tolerance of the share of refusals, in addition to the first request of every client, which is allowed. */
 const SHARE_TOLERANCE = 0.02
 
-/** @throws Error when a row that is to refuse refused a wrong share */
+/** @throws Error when a row that has to refuse refused a wrong share */
 export function measurementOf(row: Row, result: LoadResult, events: EventCounts | undefined): Measurement {
   const { requestsPerSecond, p50Ms, p99Ms, answers, refusals, socketErrors } = result
   const refuses = row.bare === 'bare-refused'

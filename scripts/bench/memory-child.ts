@@ -1,4 +1,4 @@
-/** `node --expose-gc memory-child.js <algorithm>`: sends its parent what a million clients take in a `MemoryStore`. */
+/** `node --expose-gc memory-child.js <algorithm>`: measures a million clients in a `MemoryStore` for its parent. */
 import { randomBytes } from 'node:crypto'
 import { type Algorithm, MemoryStore } from '../../src/index.js'
 

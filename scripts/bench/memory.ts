@@ -3,16 +3,16 @@ import { forkScript, messageFrom } from './measure-row.js'
 
 const ALGORITHMS: readonly Algorithm[] = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket']
 
-/** What one algorithm's counters of a million clients take. */
+/** The memory and time of one algorithm's counters of a million clients. */
 export interface MemoryUse {
   readonly algorithm: Algorithm
   readonly keys_seen: number
   readonly keys_kept: number
-  /** Of heap, for each key kept: the counter, the key itself and its place in the map. */
+  /** Heap per key: the counter, the key itself and its place in the map. */
   readonly bytes_per_key: number
-  /** How much the heap had grown after each tenth of the keys, in bytes. */
+  /** The growth of the heap after each tenth of the keys, in bytes. */
   readonly heap_growth: readonly number[]
-  /** Making the key included, while the store is full. */
+  /** The time per new key while the store is full, including the creation of the key. */
   readonly microseconds_per_new_key: number
 }
 

@@ -8,10 +8,10 @@ import { clientKey, LIMIT, type Row } from './row.js'
 const FASTIFY_RATE_LIMIT = { max: LIMIT, timeWindow: '1 minute', keyGenerator: clientKey }
 const FLEXIBLE = { points: LIMIT, duration: 60 }
 
-/** What its README advises: a limiter should rather fail than wait. */
+/** The advice of its README: a limiter should fail rather than wait. */
 const REDIS_OPTIONS = { connectTimeout: 500, maxRetriesPerRequest: 1 }
 
-/** Other limiters, each set up as its README does, counting the same clients with the same limit. */
+/** Other limiters, each set up as in its README, with the same clients and the same limit. */
 export const OTHER_ROWS: readonly Row[] = [
   {
     id: 'fastify-rate-limit-memory',

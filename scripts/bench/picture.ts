@@ -1,7 +1,7 @@
 import { type Bar, barChart } from './chart.js'
 import { type RowResult, ratioTo } from './results.js'
 
-/** The picture of the README: every limiter beside the bare server it is compared with. */
+/** Returns the picture of the README: every limiter beside the bare server that it is compared with. */
 export function pictureOf(results: readonly RowResult[]): string {
   const bars = results.flatMap((result): Bar[] => {
     const { id, title, bare } = result.row

@@ -10,7 +10,7 @@ import { dropSchema, POSTGRES_URL, REDIS_URL, removeRedisKeys } from './servers.
 
 const PRISMA = join(PACKAGE_ROOT, 'node_modules', 'prisma', 'build', 'index.js')
 
-/** Makes the places of one run of the benchmark, which leaves nothing behind. */
+/** Creates the places of one run of the benchmark, and removes them. */
 export class Places {
   readonly #folder: string
   #prismaClient = ''
@@ -24,7 +24,7 @@ export class Places {
     return new Places(await mkdtemp(join(tmpdir(), 'ratelimit-bench-')))
   }
 
-  /** Gives `use` an empty database, so that no row pays for what others left, and removes it afterwards. */
+  /** Passes an empty database to `use`, so that rows do not affect each other, and removes it afterwards. */
   async with<Result>(row: Pick<Row, 'needs' | 'needsPrisma'>, use: (place: Place) => Promise<Result>): Promise<Result> {
     const name = `bench_${process.pid}_${++this.#made}`
     const prismaClient = row.needsPrisma === true ? await this.#generatePrismaClient() : ''
@@ -50,7 +50,7 @@ export class Places {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  /** Needs no network: with a program named for it, Prisma downloads no engine, and generating uses none. */
+  /** Generates without network: a program is named as the engine, so that Prisma downloads none. It uses none. */
   async #generatePrismaClient(): Promise<string> {
     if (this.#prismaClient !== '') return this.#prismaClient
     const folder = join(this.#folder, 'prisma-client')

@@ -3,14 +3,14 @@ import { CLIENTS, CONNECTIONS } from './load.js'
 import { type RowResult, ratioTo, rounded } from './results.js'
 import { targetsOf } from './targets.js'
 
-/** How a table was measured. */
+/** The conditions of a measurement. */
 export interface Conditions {
   readonly load: string
   readonly rounds: number
   readonly seconds: number
 }
 
-/** The lines of the README between its benchmark marks. */
+/** Returns the lines of the README between its benchmark marks. */
 export function markdownReport(results: readonly RowResult[], conditions: Conditions): string[] {
   const targets = targetsOf(results)
   return [
@@ -77,7 +77,7 @@ function milliseconds(ms: number): string {
   return `${ms.toFixed(1)} ms`
 }
 
-/** A row that loses events looks fast: it says so. */
+/** Returns the cell about events, which names lost events, since a row that loses them seems fast. */
 function eventsCell(result: RowResult, results: readonly RowResult[]): string {
   if (result.events === undefined) return ''
   const ratio = ratioTo(result.row.withoutEvents, result, results)?.toFixed(2)

@@ -1,7 +1,7 @@
 import type { EventCounts, Measurement } from './measurement.js'
 import type { Row } from './row.js'
 
-/** The medians of a row's rounds; what failed and what became of events is added up. */
+/** The medians of a row's rounds; failures and counts of events are sums. */
 export interface RowResult extends Measurement {
   readonly row: Row
 }
@@ -18,13 +18,13 @@ export function summarize(row: Row, rounds: readonly Measurement[]): RowResult {
   }
 }
 
-/** A row's requests/s as a share of another row's; undefined when that was not measured. */
+/** Returns a row's requests/s as a share of another row's; undefined when that was not measured. */
 export function ratioTo(id: string | undefined, result: RowResult, results: readonly RowResult[]): number | undefined {
   const other = results.find(({ row }) => row.id === id)
   return other === undefined ? undefined : result.requestsPerSecond / other.requestsPerSecond
 }
 
-/** Three decimals: more would be noise. */
+/** Rounds to three decimals; more would be noise. */
 export function rounded(ratio: number | undefined): number | null {
   return ratio === undefined ? null : Math.round(ratio * 1_000) / 1_000
 }

@@ -3,11 +3,11 @@ import { CLIENT_HEADER } from './load.js'
 
 /** A database of its own for one measurement. */
 export interface Place {
-  /** Of the database; empty when the row needs none. */
+  /** The URL of the database; empty when the row needs none. */
   readonly url: string
-  /** The PostgreSQL schema, the prefix of keys: letters, digits and underscores. */
+  /** The PostgreSQL schema and the prefix of keys: letters, digits and underscores. */
   readonly name: string
-  /** Where the Prisma client of rate-limiter-flexible was generated; empty when the row needs none. */
+  /** The folder of rate-limiter-flexible's generated Prisma client; empty when the row needs none. */
   readonly prismaClient: string
 }
 
@@ -17,31 +17,31 @@ export type Need = 'sqlite' | 'postgresql' | 'redis'
 export interface Row {
   readonly id: string
   readonly title: string
-  /** The row without a limiter that this one is compared with: one that is asked, and answers, the same. */
+  /** The row without a limiter that this one is compared with; it has the same requests and answers. */
   readonly bare: 'bare' | 'bare-refused'
   /** The same row without its event log. */
   readonly withoutEvents?: string
   readonly needs?: Need
-  /** What it is asked for; `/` unless given. */
+  /** The requested paths; `/` by default. */
   readonly paths?: readonly string[]
   readonly needsPrisma?: true
-  /** Puts the limiter of this row on an app, before its routes. */
+  /** Registers the limiter of this row on an app, before its routes. */
   register(app: FastifyInstance, place: Place): Promise<void>
 }
 
-/** Nearly never reached. */
+/** A limit that is practically never reached. */
 export const LIMIT = 1_000_000_000
-/** The path whose limit is used up after one request. */
+/** The path whose limit is exhausted after one request. */
 export const FULL_PATH = '/full'
 /** The share of requests for `FULL_PATH` in the rows that refuse. */
 export const REFUSED_SHARE = 0.9
 
-/** Below it is a route for every id. */
+/** The path below which every id has a route. */
 export const THINGS_PATH = '/things/'
-/** What a row is asked for that refuses, in turn. */
+/** The requested paths of a row that refuses, in turn. */
 export const MOSTLY_FULL: readonly string[] = ['/', ...Array<string>(9).fill(FULL_PATH)]
 
-/** What a row is asked for, in turn; a path that ends with `NEW_ENDING` is another one each time. */
+/** Returns the requested paths of a row, in turn; a path that ends with `NEW_ENDING` is another one each time. */
 export function pathsOf({ paths = ['/'] }: Row): readonly string[] {
   return paths
 }

@@ -16,9 +16,9 @@ export const ROWS: readonly Row[] = [
 ]
 
 /**
- * The rows that `--only` names, in the order of `ROWS`: each word is the id of a row or a part of ids (`redis`).
+ * Returns the rows that `--only` names, in the order of `ROWS`: a word is the id of a row or a part of ids (`redis`).
  *
- * @throws InvalidArgumentError for a word that fits no row
+ * @throws InvalidArgumentError for a word that matches no row
  */
 export function chooseRows(only: string): readonly Row[] {
   const words = only.split(',').map((word) => word.trim())

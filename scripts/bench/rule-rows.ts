@@ -5,10 +5,10 @@ import { LIMIT, type Row, THINGS_PATH } from './row.js'
 const REPEATING = Array.from({ length: 16 }, (_, id) => `${THINGS_PATH}${id}`)
 const NEW = [THINGS_PATH + NEW_ENDING]
 const COUNTS = [1, 1_000, 10_000]
-/** Of the rules that do not match, one among so many has no beginning to be told apart by. */
+/** One of this many rules that do not match has no literal beginning. */
 const ANYWHERE = 10
 
-/** Rules in force, of which the last one that is looked at matches. Counters are in memory, so that little else costs. */
+/** Rows with rules of which the last one matches. Counters are in memory, so that little else costs time. */
 export const RULE_ROWS: readonly Row[] = [
   ...COUNTS.map((count) => withRules(count, REPEATING, { suffix: '', text: 'paths that repeat' })),
   ...COUNTS.map((count) => withRules(count, NEW, { suffix: '-new', text: 'paths that never repeat' })),
@@ -26,7 +26,7 @@ function withRules(count: number, paths: readonly string[], { suffix, text }: { 
       const client = createRateLimitClient({ database: url })
       await client.rateLimitRule.createMany({ data: [...others(count - 1), MATCHING] })
       await client.$disconnect()
-      // Whatever the rules miss is refused, and so counts as failed.
+      // A request that no rule matches is refused, and so counts as failed.
       const middleware = { backend: 'memory', defaultRate: '0/m' } as const
       await app.register(rateLimitPlugin, { database: url, useDynamicRules: true, middleware })
     },

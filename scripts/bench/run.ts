@@ -20,7 +20,7 @@ import type { Row } from './row.js'
 import { chooseRows, ROWS } from './rows.js'
 import { isPostgresReachable, isRedisReachable } from './servers.js'
 
-// With the defaults all rows take about a quarter of an hour.
+// With the defaults all rows take about 15 minutes.
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
@@ -60,7 +60,7 @@ async function printMemory(json: boolean): Promise<number> {
   return 0
 }
 
-/** The rows whose server answers; what is left out is said aloud. */
+/** Returns the rows whose servers answer, and reports the others. */
 async function availableRows(rows: readonly Row[]): Promise<readonly Row[]> {
   const servers = [
     { need: 'postgresql', isReachable: isPostgresReachable, text: 'PostgreSQL server answers at TEST_POSTGRES_URL' },
@@ -97,7 +97,7 @@ async function measureRounds(
   }
 }
 
-// Stops what is under way, which then cleans up; a second signal ends at once.
+// Stops the current work, which then cleans up; a second signal ends the process at once.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
 try {
   process.exitCode = await bench()

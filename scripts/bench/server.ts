@@ -1,7 +1,7 @@
 /**
  * The server of one row, in a process of its own: `server.js <row>`, with the place as JSON in `BENCH_PLACE`, since
- * everybody can read the arguments of a process, and a URL may hold a password. It tells the parent its port, answers
- * each message with the state of its event log, and closes when the parent hangs up.
+ * the arguments of a process are public, and a URL may contain a password. It sends its port to the parent, answers
+ * each message with the state of its event log, and closes when the parent disconnects.
  */
 import Fastify from 'fastify'
 import { FULL_PATH, THINGS_PATH } from './row.js'

@@ -1,4 +1,4 @@
-/** The database servers that the benchmark uses where they answer, the same as the tests. */
+/** The database servers of the benchmark, the same as those of the tests; each is used where it answers. */
 import { Redis } from 'ioredis'
 import pg from 'pg'
 
@@ -39,7 +39,7 @@ export async function dropSchema(schema: string): Promise<void> {
   }
 }
 
-/** Removes every key that has the name in it: each library puts it behind a prefix of its own. */
+/** Removes every key that contains the name, which each library puts behind its own prefix. */
 export async function removeRedisKeys(name: string): Promise<void> {
   const redis = openRedis()
   try {
@@ -58,7 +58,7 @@ function openRedis(): Redis {
     connectTimeout: CONNECT_TIMEOUT_MS,
     retryStrategy: () => null,
   })
-  // Told by the promise of `connect` too.
+  // The promise of `connect` rejects with the same error.
   redis.on('error', () => undefined)
   return redis
 }

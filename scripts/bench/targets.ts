@@ -27,7 +27,7 @@ const COMPARED: readonly { title: string; id: string; to: string }[] = [
   { title: '10,000 rules / 1 rule, paths that never do', id: 'ours-rules-10000-new', to: 'ours-rules-1-new' },
 ]
 
-/** The comparisons whose rows were measured. */
+/** Returns the comparisons whose rows were measured. */
 export function targetsOf(results: readonly RowResult[]): readonly Target[] {
   const speeds = COMPARED.flatMap(({ title, id, to }) => {
     const result = results.find(({ row }) => row.id === id)
@@ -38,7 +38,7 @@ export function targetsOf(results: readonly RowResult[]): readonly Target[] {
   return worst === undefined ? speeds : [...speeds, worst]
 }
 
-/** How much longer the slowest hundredth of our answers took than that of bare Fastify. */
+/** Compares the p99 of our answers with that of bare Fastify. */
 function latencies(results: readonly RowResult[]): Target[] {
   const ours = new Set([...OUR_ROWS, ...RULE_ROWS, ...OUR_REFUSING_ROWS])
   return results.flatMap(({ row, p99Ms }) => {

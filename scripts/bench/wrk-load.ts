@@ -28,7 +28,7 @@ const WrkResult = Type.Object(
   { additionalProperties: false },
 )
 
-/** The program in C, Debian's package `wrk`. */
+/** The load of the C program wrk, Debian's package `wrk`. */
 export const wrkLoad: LoadGenerator = { name: 'wrk', run }
 
 export function isWrkInstalled(): boolean {
@@ -44,7 +44,7 @@ async function run({ origin, seconds, paths, signal }: LoadPlan): Promise<LoadRe
   return parseWrkResult(stdout)
 }
 
-/** @throws Error for anything else than what `wrk-load.lua` writes after at least one answer */
+/** @throws Error for any text except what `wrk-load.lua` writes after at least one answer */
 export function parseWrkResult(stdout: string): LoadResult {
   const json = RESULT_LINE.exec(stdout)?.[1]
   const result: unknown = json === undefined ? undefined : JSON.parse(json)

@@ -11,7 +11,7 @@ interface AlertsOptions extends DatabaseOptions {
   readonly dryRun?: true | undefined
 }
 
-/** So many are listed; with `--json` all. */
+/** The most offenders listed; `--json` lists all. */
 const MAX_LINES = 100
 
 export async function run(options: AlertsOptions, context: CommandContext): Promise<CommandResult> {
@@ -46,7 +46,7 @@ async function listOffenders(analytics: Analytics, threshold: number, days: numb
 }
 
 /**
- * Lists the offenders too: the line about the channels alone would not say whom to look at.
+ * Sends the alerts and lists the offenders, whom the line about the channels does not name.
  *
  * @param failures filled while the alerts are sent
  */

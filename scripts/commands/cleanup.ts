@@ -10,7 +10,7 @@ interface CleanupOptions extends DatabaseOptions {
   readonly verbose?: true | undefined
 }
 
-/** What each kind of row is called, in the order in which it is told. */
+/** The names of the kinds of rows, in the order of the output. */
 const KINDS: readonly { kind: keyof StateCleanup; label: string; one: string }[] = [
   { kind: 'counters', label: 'Counters', one: 'counter(s)' },
   { kind: 'entries', label: 'Entries', one: 'sliding-window entries' },

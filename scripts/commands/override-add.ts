@@ -53,20 +53,20 @@ export async function run(
   })
 }
 
-/** @throws UsageError for what is no length of time, or no moment */
+/** @throws UsageError for an invalid duration or moment */
 function expiryOf(length: string | undefined, until: string | undefined, nowMs: number): Date | null {
   if (length !== undefined) return new Date(nowMs + lengthMs(length))
   if (until === undefined) return null
   const moment = /^\d{4}-\d\d-\d\d(?:T|$)/.test(until) ? new Date(until) : new Date(Number.NaN)
   const day = new Date(until.slice(0, 'yyyy-mm-dd'.length))
-  // JavaScript takes the 31st of February for one of March.
+  // JavaScript turns the 31st of February into a day of March.
   if (Number.isNaN(moment.getTime()) || !until.startsWith(day.toISOString().slice(0, 'yyyy-mm-dd'.length))) {
     throw new UsageError(`--until is ${JSON.stringify(until)}: give a moment such as 2027-01-31T12:00:00Z`)
   }
   return moment
 }
 
-/** The periods of rates are lengths of time. */
+/** Parses a duration, which is spelled like the period of a rate. */
 function lengthMs(length: string): number {
   try {
     return parseRate(`1/${length}`).periodMs

@@ -25,9 +25,9 @@ type Moment = 'expiresAt' | 'createdAt' | 'updatedAt'
 type Row = Omit<OverrideRow, Moment> & Readonly<Record<Moment, number | string | null>>
 
 /**
- * Not by Prisma, which reads none of them where raw SQL wrote into one what is no moment.
+ * Reads the overrides without Prisma, which fails on all rows where raw SQL wrote an invalid moment into one.
  *
- * @param expiredMs those that have expired by then are left out; null for none
+ * @param expiredMs overrides that have expired by then are left out; null includes all
  */
 async function readOverrides({ dialect, query }: Database, expiredMs: number | null): Promise<OverrideRow[]> {
   const unexpired = `WHERE expires_at IS NULL OR expires_at > ${dialect.fromMs('$1')}`

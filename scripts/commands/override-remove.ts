@@ -29,7 +29,7 @@ export async function run(
   })
 }
 
-/** A row that raw SQL wrote may be spelled in any way, and has to be removable: so as it was typed, too. */
+/** Returns the possible spellings of a client, including the typed one, since raw SQL may have written any. */
 function spellings(given: string): string[] {
   const name = overrideClient(given)
   try {

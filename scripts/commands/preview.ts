@@ -13,7 +13,7 @@ interface PreviewOptions extends DatabaseOptions {
   readonly hours: number
 }
 
-/** How Fastify's router reads paths unless it is told otherwise. */
+/** The defaults of Fastify's router. */
 const DEFAULT_ROUTER = {
   caseSensitive: true,
   ignoreTrailingSlash: false,

@@ -8,17 +8,17 @@ import { environmentHelp, variableFor } from '../../src/settings/table.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { integer } from './support/integer.js'
 
-/** The largest integer of the databases' `integer` columns: as good as no limit. */
+/** The largest integer of the databases' `integer` columns: practically no limit. */
 const MAX_INTEGER = 2_147_483_647
-/** A hundred years: dates stay within what the databases can hold. */
+/** A hundred years: dates stay within the range of the databases. */
 const MAX_DAYS = 36_500
 
 const MAIL_SETTINGS = ['alertEmails', 'defaultFromEmail', 'smtpUrl'] as const
 
 interface Description {
-  /** One line, for the list of commands. */
+  /** The line in the list of commands. */
   readonly summary: string
-  /** What a reader has to know before running it, a paragraph each. */
+  /** The paragraphs of the help, for readers who have not run it yet. */
   readonly about: readonly string[]
   readonly example: string
   readonly settings?: readonly (keyof RateLimitOptions)[]
@@ -32,10 +32,10 @@ export type Perform = <Given extends unknown[]>(
 ) => Promise<void>
 
 /**
- * The command line: every command with its options and its help. A command's module, which imports what it works with,
- * is loaded when the command runs: help and wrong usage are answered without.
+ * Creates the command line: every command with its options and its help. A command's module and its imports are loaded
+ * when the command runs; help and wrong usage are answered without them.
  *
- * A program remembers what it parsed, so each call of `ratelimit` makes its own.
+ * A program keeps what it parsed, so that each call of `ratelimit` creates its own.
  */
 export function createProgram(perform: Perform): Command {
   const program = new Command('ratelimit')
@@ -234,7 +234,7 @@ export function createProgram(perform: Perform): Command {
   return program
 }
 
-/** Makes a command with what all have in common. */
+/** Creates a command with the settings that all commands share. */
 function define(parent: CommandUnknownOpts, name: string, { summary, about, example, settings = [] }: Description) {
   return parent
     .command(name)
@@ -257,7 +257,7 @@ function define(parent: CommandUnknownOpts, name: string, { summary, about, exam
     })
 }
 
-/** A command that works on the database. */
+/** Creates a command that works on the database. */
 function defineOnDatabase(parent: CommandUnknownOpts, name: string, description: Description) {
   const settings = ['database', ...(description.settings ?? [])] as const
   return define(parent, name, { ...description, settings }).option(
@@ -266,7 +266,7 @@ function defineOnDatabase(parent: CommandUnknownOpts, name: string, description:
   )
 }
 
-/** The option of commands that delete. */
+/** Creates the option of commands that delete. */
 function batchSize() {
   return new Option('--batch-size <int>', 'rows that one statement deletes')
     .argParser(integer('rows', 1, MAX_BATCH_SIZE))

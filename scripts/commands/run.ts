@@ -37,7 +37,7 @@ export async function ratelimit(args: readonly string[], context: CommandContext
       writeErr: (text) => stderr.write(text),
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
-      // In one line, which the log of a scheduler shows whole.
+      // In one line, so that the log of a scheduler shows it completely.
       outputError: (text) => wrongUsage(command, lineOf(text).replace(/^error: /, '')),
     })
     command.exitOverride()
@@ -55,7 +55,7 @@ function withSubcommands(command: CommandUnknownOpts): CommandUnknownOpts[] {
   return [command, ...command.commands.flatMap(withSubcommands)]
 }
 
-/** `ratelimit override add` */
+/** Returns the full name of a command, such as `ratelimit override add`. */
 function fullName(command: CommandUnknownOpts): string {
   return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`
 }

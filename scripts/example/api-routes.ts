@@ -5,10 +5,10 @@ interface Item {
   readonly name: string
 }
 
-/** The example keeps its items in memory, and not more of them than this. */
+/** The most items that the example keeps in memory. */
 const MAX_ITEMS = 100
 
-/** The routes of an app that knows nothing of rate limits: none of them mentions one. */
+/** Adds the routes of an app, none of which mentions rate limits. */
 export async function apiRoutes(app: FastifyInstance): Promise<void> {
   const items: Item[] = [{ id: 1, name: 'a first item' }]
   let lastId = 1
@@ -27,7 +27,7 @@ export async function apiRoutes(app: FastifyInstance): Promise<void> {
     return item ?? reply.callNotFound()
   })
 
-  // Nobody has an account here, so that one can watch what guessing passwords leads to.
+  // Every login fails, to show how guessing passwords is limited.
   app.post('/auth/login', { schema: { body: LOGIN_BODY } }, async (_request, reply) =>
     reply.code(401).send({ statusCode: 401, error: 'Unauthorized', message: 'Wrong name or password' }),
   )

@@ -1,4 +1,4 @@
-/** The page at `/`: what there is to try. */
+/** The page at `/`, which lists what to try. */
 export const HOME_PAGE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

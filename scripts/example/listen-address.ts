@@ -8,7 +8,7 @@ export interface ListenAddress {
 /**
  * Reads `PORT` (3000; 0 is any free one) and `HOST` (127.0.0.1: this machine only).
  *
- * @throws Error for a port that cannot be one
+ * @throws Error for an invalid port
  */
 export function listenAddress({ PORT = '3000', HOST = '127.0.0.1' }: NodeJS.ProcessEnv): ListenAddress {
   const port = /^\d{1,5}$/.test(PORT) ? Number(PORT) : Number.NaN
@@ -16,7 +16,7 @@ export function listenAddress({ PORT = '3000', HOST = '127.0.0.1' }: NodeJS.Proc
   return { port, host: HOST }
 }
 
-/** What is to be done about an address that cannot be listened on. */
+/** Returns an error that names the remedy for an address that cannot be listened on. */
 export function explainListenError(error: unknown, { port, host }: ListenAddress): unknown {
   const code = codeOf(error)
   if (code === 'EADDRINUSE') return new Error(`Port ${port} of ${host} is in use: stop the other server, or set PORT`)

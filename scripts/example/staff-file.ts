@@ -4,7 +4,7 @@ import { Check } from 'typebox/schema'
 import { codeOf } from '../../src/errors.js'
 import { hashPassword } from '../../src/index.js'
 
-/** What the built-in sign-in needs, and has to survive a restart. */
+/** The settings of the built-in sign-in that have to survive a restart. */
 export interface StaffFile {
   /** Password hashes by account name. */
   readonly accounts: Record<string, string>
@@ -21,9 +21,9 @@ const STAFF_FILE = {
 } as const
 
 /**
- * Reads the accounts, or makes one where there is no file yet.
+ * Reads the accounts, or creates one where the file does not exist.
  *
- * @returns the accounts, and the password when it was made now: nobody can read it again later
+ * @returns the accounts, and the password when it is new; it is not stored
  */
 export async function openStaffFile(path: string): Promise<{ staff: StaffFile; newPassword?: string }> {
   const existing = await readStaffFile(path)
@@ -50,7 +50,7 @@ async function readStaffFile(path: string): Promise<StaffFile | undefined> {
   throw new Error(`${path} does not hold staff accounts: delete it, and the next start makes a new password`)
 }
 
-/** Makes the file whole or not at all, for nobody else to read. Answers whether there was none yet. */
+/** Creates the file completely or not at all, readable for its owner only. Returns whether there was none yet. */
 async function createFile(path: string, text: string): Promise<boolean> {
   const draft = `${path}.${process.pid}`
   try {

@@ -1,7 +1,7 @@
 import type { RateLimitClient } from '../../src/client.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 
-/** Some of the traffic of an invented shop. */
+/** A part of the traffic of an invented shop. */
 interface Source {
   readonly key: string
   readonly rule?: string
@@ -12,9 +12,9 @@ interface Source {
   readonly hourly: number
   /** The share that is over the limit. */
   readonly over: number
-  /** Whether what is over is let through all the same. */
+  /** Whether requests over the limit are let through. */
   readonly onlyCounted?: boolean
-  /** When it was there, in days before now; always unless given. */
+  /** The days of the traffic, before now; all days by default. */
   readonly between?: readonly [fromDays: number, toDays: number]
 }
 
@@ -75,11 +75,11 @@ const SOURCES: readonly Source[] = [
   },
 ]
 
-/** More than twice as long as the pictures look back: they compare with what was before. */
+/** More than twice the window of the pictures, which compare it with the time before. */
 const DAYS = 15
 const BATCH = 2_000
 
-/** Logs the invented traffic up to now: always the same, so that pictures differ only where the page does. */
+/** Logs the invented traffic up to now, the same in every run, so that pictures differ only where the page does. */
 export async function logInventedTraffic(client: RateLimitClient, nowMs: number): Promise<void> {
   const random = randomNumbers()
   const startMs = Math.floor((nowMs - DAYS * DAY_MS) / HOUR_MS) * HOUR_MS
@@ -118,7 +118,7 @@ function eventOf(
   }
 }
 
-/** As previews need it. */
+/** Returns the client of a key, as previews need it. */
 function clientOf(key: string): { clientIp?: string; ipAddress?: string; userId?: number } {
   const [, user] = /user:(\d+)$/.exec(key) ?? []
   if (user !== undefined) return { userId: Number(user) }
@@ -130,12 +130,12 @@ function isThere({ between: [fromDays, toDays] = [DAYS, 0] }: Source, agoMs: num
   return agoMs <= fromDays * DAY_MS && agoMs >= toDays * DAY_MS
 }
 
-/** Least at night, and a little more on every day that passes. */
+/** Returns the level of traffic: lowest at night, and rising slowly from day to day. */
 function busyness(ms: number): number {
   return 0.65 + 0.35 * Math.sin((2 * Math.PI * (ms - 9 * HOUR_MS)) / DAY_MS) + 0.1 * Math.sin(ms / (5 * DAY_MS))
 }
 
-/** Numbers from 0 to 1 that look random, the same every time (a linear congruential generator). */
+/** Creates a linear congruential generator of numbers from 0 to 1, the same in every run. */
 function randomNumbers(): () => number {
   let state = 20_261_121
   return () => {

@@ -4,7 +4,7 @@ import type { BrowserContextOptions, Page } from 'playwright-core'
 export interface Picture {
   readonly path: string
   readonly options: BrowserContextOptions
-  /** What is done on the page before. */
+  /** Prepares the page. */
   readonly prepare?: (page: Page) => Promise<void>
 }
 
@@ -12,7 +12,7 @@ const DASHBOARD = '/ratelimit/dashboard/'
 const PANEL = '/ratelimit/admin'
 const DESK = { viewport: { width: 1280, height: 860 } }
 
-/** By the names of their files. */
+/** The pictures by the names of their files. */
 export const PICTURES: Readonly<Record<string, Picture>> = {
   'dashboard.png': { path: DASHBOARD, options: { viewport: { width: 1280, height: 1264 } } },
   'dashboard-dark.png': {

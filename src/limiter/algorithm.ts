@@ -22,41 +22,41 @@ export interface Check {
   readonly key: string
   readonly policy: Policy
   /**
-   * How much of the limit this request uses: an integer, 0 to 2147483647. With 0 the check uses nothing and only looks: `count` and
-   * `remaining` say what was used before, `allowed` and `retryAfterMs` what a check of cost 1 would be told.
+   * How much of the limit this request uses: an integer, 0 to 2147483647. A check of cost 0 uses nothing: `count` and
+   * `remaining` say what was used before, `allowed` and `retryAfterMs` answer for a check of cost 1.
    */
   readonly cost: number
 }
 
-/** What has to be left for a check of this cost. */
+/** Returns how much has to be left for a check of this cost. */
 export function neededFor(cost: number): number {
   return Math.max(1, cost)
 }
 
 /** The answer to a check: all that headers, the event log and a refusal need. */
 export interface Decision {
-  /** Within the limit. Whether a request beyond it is refused is for the caller to say (`block`). */
+  /** Whether the request is within the limit. The caller decides whether one beyond it is refused (`block`). */
   readonly allowed: boolean
-  /** The client's usage, this request included; above `limit` when the check was not allowed. */
+  /** The client's usage, including this request; above `limit` when the check was not allowed. */
   readonly count: number
   readonly limit: number
   /** What is left, never negative. */
   readonly remaining: number
-  /** Milliseconds until the client's usage is back to nothing. */
+  /** Milliseconds until the client's usage is 0. */
   readonly resetMs: number
-  /** Milliseconds after which the same check is allowed; 0 when it is now, `null` when waiting does not help. */
+  /** Milliseconds until the same check is allowed; 0 when it is allowed now, `null` when waiting does not help. */
   readonly retryAfterMs: number | null
   /** No store answered, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
 }
 
-/** What an algorithm makes of a check: the counter to store in place of the one it was given, and the answer. */
+/** What an algorithm returns for a check: the counter to store in place of the given one, and the decision. */
 export interface Checked<Counter> {
   readonly counter: Counter
   readonly decision: Decision
 }
 
-/** The true wait in whole seconds, rounded up, at least 1; null where waiting does not help. */
+/** Returns the wait in whole seconds, rounded up, at least 1; null where waiting does not help. */
 export function retryAfterSeconds({ retryAfterMs }: Decision): number | null {
   return retryAfterMs === null ? null : Math.max(1, Math.ceil(retryAfterMs / SECOND_MS))
 }

@@ -1,7 +1,7 @@
 import type { Check, Decision } from './algorithm.js'
 import type { WrappedStore } from './limiter.js'
 
-/** One statement's worth: more would keep its first check waiting, and a synchronous driver busy, for too long. */
+/** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512
 
 interface Waiting {
@@ -16,17 +16,17 @@ interface Batch {
 }
 
 /**
- * Gathers checks into batches: those that arrive while a batch is under way, or within one turn of the event loop, go out
- * together.
+ * Creates a check that gathers checks into batches: those that arrive while a batch is under way, or within one turn of
+ * the event loop, are sent together.
  *
- * @param store whose `check` never fails, and answers every check
+ * @param store a store whose `check` never fails and answers every check
  */
 export function createBatchingCheck(store: WrappedStore) {
   const queue: Batch[] = []
   let underWay = 0
   let isScheduled = false
 
-  /** Sends after the events of this turn: what arrived on other connections meanwhile joins the batch. */
+  /** Sends after the events of this turn, so that checks from other connections join the batch. */
   function schedule(): void {
     if (isScheduled) return
     isScheduled = true

@@ -1,10 +1,10 @@
 import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 
-/** What a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
+/** The state that a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
 export interface BucketCounter {
   readonly periodMs: number
-  /** The limit at which time gives back: the one that admitted last. Nothing in use ever exceeds it. */
+  /** The limit at which the bucket drains: the one that admitted last. What is in use never exceeds it. */
   readonly drainLimit: number
   readonly used: number
   /** 0 to `periodMs` - 1. */
@@ -14,12 +14,11 @@ export interface BucketCounter {
 }
 
 /**
- * The arithmetic that the token bucket and the leaky bucket share. It is exact: in one millisecond time gives back
- * `limit / periodMs`, kept as a whole number and a fraction over `periodMs`.
+ * Checks the token bucket and the leaky bucket, which share this arithmetic. It is exact: `limit / periodMs` drains per
+ * millisecond, kept as a whole number and a fraction over `periodMs`.
  *
- * Another limit applies at once to what is in use. Time gives back at the limit that admitted last, or at a higher one
- * that was asked for since: so a bucket is back to nothing one period after its last use, even when the limit was
- * lowered meanwhile.
+ * Another limit applies at once to what is in use. The bucket drains at the limit that admitted last, or at a higher
+ * one that was checked since, so that it is empty one period after its last use even when the limit was lowered.
  */
 export function checkBucket(
   counter: BucketCounter | undefined,
@@ -53,7 +52,7 @@ export function checkBucket(
   }
 }
 
-/** The counter as it is at `nowMs`; afresh where it belongs to another period. */
+/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period. */
 function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy, nowMs: number): BucketCounter {
   if (counter === undefined || counter.periodMs !== periodMs) {
     return { periodMs, drainLimit: limit, used: 0, fraction: 0, checkedMs: nowMs }
@@ -67,7 +66,7 @@ function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy
   return { periodMs, drainLimit, used, fraction: fraction < 0 ? fraction + periodMs : fraction, checkedMs: nowMs }
 }
 
-/** Milliseconds until no more than `level` is in use. */
+/** Returns the milliseconds until no more than `level` is in use. */
 function msUntil({ periodMs, drainLimit, used, fraction }: BucketCounter, level: number): number {
   const excess = used - level
   if (excess < 0 || (excess === 0 && fraction === 0)) return 0

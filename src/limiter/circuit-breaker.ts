@@ -2,7 +2,7 @@ import type { Check, Decision } from './algorithm.js'
 import type { Fallback } from './fallback.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
 
-/** How often a store that failed is tried again. */
+/** The interval at which a failed store is tried again. */
 const PROBE_INTERVAL_MS = 1_000
 
 export interface CircuitBreakerOptions {
@@ -20,8 +20,8 @@ interface Outage {
 }
 
 /**
- * Goes on without a store that fails: it is left alone but for one probe a second, and until a probe is answered the
- * fallback decides at once. An outage is logged when it begins and when it ends.
+ * Replaces a failing store with the fallback, which decides at once. The store receives one probe a second until it
+ * answers one. The beginning and the end of an outage are logged.
  */
 export class CircuitBreaker implements WrappedStore {
   readonly concurrency: number
@@ -29,8 +29,8 @@ export class CircuitBreaker implements WrappedStore {
   readonly #options: CircuitBreakerOptions
   #outage: Outage | undefined
   /**
-   * How many outages have begun or ended. A batch that was sent before the last of these tells nothing new: one that
-   * fails after a probe was answered begins no outage.
+   * How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date:
+   * one that fails after a probe was answered begins no outage.
    */
   #turn = 0
   /** How many batches have failed. */
@@ -42,14 +42,14 @@ export class CircuitBreaker implements WrappedStore {
     this.#options = options
   }
 
-  /** Whether the fallback decides at the moment. */
+  /** Whether the fallback decides now. */
   get isOpen(): boolean {
     return this.#outage !== undefined
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
     if (this.#outage === undefined) return undefined
-    // The request does not wait for it.
+    // The request does not wait for the probe.
     if (this.#isDue(this.#outage, nowMs)) void this.#probe(this.#outage, check, nowMs)
     return this.#options.fallback.decide(check, nowMs)
   }
@@ -66,7 +66,7 @@ export class CircuitBreaker implements WrappedStore {
     }
   }
 
-  /** The fallback forgets the counters also when the store fails. */
+  /** Resets counters in the fallback, too, even when the store fails. */
   reset(keys: readonly string[]): void | Promise<void> {
     this.#options.fallback.reset(keys)
     return this.#store.reset(keys)

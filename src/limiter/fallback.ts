@@ -11,14 +11,18 @@ export interface Fallback {
   reset(keys: readonly string[]): void
 }
 
-/** A decision that no store made; `count` is 0 where it lets through, and above the limit where it refuses. */
+/** Returns a decision that no store made; `count` is 0 where it allows, and above the limit where it refuses. */
 export function decideWithoutStore(allowed: boolean, { policy: { limit } }: Check): Decision {
   return allowed
     ? { allowed, count: 0, limit, remaining: limit, resetMs: 0, retryAfterMs: 0 }
     : { allowed, count: limit + 1, limit, remaining: 0, resetMs: 0, retryAfterMs: null, unavailable: true }
 }
 
-/** @param local counts in process memory */
+/**
+ * Returns the fallback for an action.
+ *
+ * @param local counts in process memory
+ */
 export function fallbackOf(action: StoreErrorAction, local: Fallback): Fallback {
   if (action === 'local') return local
   return { decide: (check) => decideWithoutStore(action === 'allow', check), reset: () => undefined }

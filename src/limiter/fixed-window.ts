@@ -1,23 +1,23 @@
 import { type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
 
-/** What a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
+/** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
 export interface FixedWindowCounter {
   count: number
   startMs: number
   endMs: number
 }
 
-/** The start of the window that `nowMs` falls into. */
+/** Returns the start of the window that contains `nowMs`. */
 export function windowStartMs(periodMs: number, nowMs: number): number {
   return Math.floor(nowMs / periodMs) * periodMs
 }
 
 /**
- * Fixed window: every request of an aligned period is counted, refused ones too; the count starts again at 0 with the
- * next period. Never admits more than `limit` within one period, and up to twice the limit around a period's end.
+ * Advances a fixed window: it counts every request of an aligned period, refused ones too, and starts again at 0 with
+ * the next period. It admits at most `limit` within one period, and up to twice the limit around a period's end.
  *
  * Time never runs backwards for a counter: a check that is older than the stored window counts in that window. A
- * counter of another period starts afresh.
+ * counter of another period is replaced by a new one.
  *
  * @returns the counter to store in place of `counter`
  */
@@ -35,9 +35,9 @@ export function advanceFixedWindow(
 }
 
 /**
- * The answer to the check that brought a window to `count`.
+ * Returns the decision on the check that brought a window to `count`.
  *
- * @param cost what that check added: above the limit, no window can ever admit it, and waiting does not help
+ * @param cost what that check added; no window admits a cost above the limit, and waiting does not help
  */
 export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
   const { limit } = policy
@@ -54,7 +54,7 @@ export function decideFixedWindow(policy: Policy, count: number, endMs: number, 
   }
 }
 
-/** Both at once. */
+/** Advances the counter and decides. */
 export function checkFixedWindow(
   before: FixedWindowCounter | undefined,
   policy: Policy,

@@ -4,7 +4,7 @@ import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js
 import { type RefusalsPoll, RememberedRefusals } from './remembered-refusals.js'
 import { TimeLimit } from './time-limit.js'
 
-/** What a limiter needs of a store; see `stores/store.ts` for what it promises. */
+/** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
@@ -13,41 +13,41 @@ export interface BatchStore {
 
 /** A wrapper around a store, for one concern. */
 export interface WrappedStore extends BatchStore {
-  /** The decision on a check where it is known without asking the store. */
+  /** Returns the decision on a check where it is known without the store. */
   known(check: Check, nowMs: number): Decision | undefined
 }
 
 export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'> {
   readonly store: BatchStore
-  /** Tells whether remembered refusals still hold: that no other process has reset a counter. */
+  /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
-  /** How long the store may take for a batch, in milliseconds. */
+  /** The time that the store may take for a batch, in milliseconds. */
   readonly timeoutMs: number
 }
 
 export interface Limiter {
-  /** Advances a counter. Never fails: where the store does, the fallback has decided. */
+  /** Advances a counter. Never fails: where the store fails, the fallback decides. */
   check(check: Check, nowMs: number): Decision | Promise<Decision>
   /**
    * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *
-   * @throws what the store throws when it cannot be reached; this process has forgotten the counters all the same
+   * @throws the store's error when it cannot be reached; this process has forgotten the counters even then
    */
   reset(keys: readonly string[]): Promise<void>
-  /** Forgets what was refused: another process may have reset it. */
+  /** Forgets all refusals, since another process may have reset their counters. */
   forgetRefusals(): void
   /** Stops the poll. The store is not closed. */
   close(): void
-  /** Whether the fallback decides at the moment. */
+  /** Whether the fallback decides now. */
   readonly storeIsDown: boolean
-  /** How many batches of checks the store has failed, or not answered in time. */
+  /** How many batches of checks the store has failed or not answered in time. */
   readonly storeErrors: number
 }
 
 /**
- * Wraps a store: checks are gathered into batches, refusals are remembered, a store that fails is left alone while the
- * fallback decides, and one that is too slow has failed. A store in process memory answers at once, so that there is
- * nothing to gather and nothing to remember.
+ * Creates a limiter around a store: it gathers checks into batches, remembers refusals, and lets the fallback decide
+ * while the store fails or is too slow. A store in process memory answers at once and needs neither batches nor
+ * remembered refusals.
  */
 export function createLimiter({ store, refusalsPoll, timeoutMs, fallback, log }: LimiterOptions): Limiter {
   const forgetRefusals = () => refusals?.forgetAll()
@@ -68,7 +68,7 @@ export function createLimiter({ store, refusalsPoll, timeoutMs, fallback, log }:
   }
 }
 
-/** Asks a store that answers at once, about one check at a time. */
+/** Creates a check that passes one check at a time to a store that answers at once. */
 function createDirectCheck(store: WrappedStore): Limiter['check'] {
   return function check(asked, nowMs) {
     const decisions = store.known(asked, nowMs) ?? store.check([asked], nowMs)

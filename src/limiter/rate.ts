@@ -30,15 +30,15 @@ const ACCEPTED =
   'accepted is <count>/<period>, the count 0..2147483647, the period s, m, h, d (also sec, second, min, minute, hr, hour, day) or a length such as 30s, 5m, 12h, 7d, at most 366d'
 
 export interface Rate {
-  /** How many, 0 to 2147483647. */
+  /** Requests per period, 0 to 2147483647. */
   readonly limit: number
   readonly periodMs: number
 }
 
 /**
- * Reads a rate such as `100/m`, `1000/h` or `10/30s`.
+ * Parses a rate such as `100/m`, `1000/h` or `10/30s`.
  *
- * @throws InvalidRateError, quoting the part that was not understood and naming the accepted forms
+ * @throws InvalidRateError, which quotes the part that was not understood and names the accepted forms
  */
 export function parseRate(rate: string): Rate {
   if (typeof rate !== 'string') throw invalid(String(rate), 'is no text')

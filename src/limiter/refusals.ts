@@ -1,32 +1,32 @@
 import type { Algorithm, Check, Decision } from './algorithm.js'
 import { Rounds } from './rounds.js'
 
-/** What a store refused, and until when that holds. Times are absolute, in milliseconds. */
+/** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */
 interface Refusal {
   readonly algorithm: Algorithm
   readonly limit: number
   readonly periodMs: number
   readonly untilMs: number
   readonly resetAtMs: number
-  /** Counts how often all were forgotten: one of an earlier era holds no longer, but its count goes on. */
+  /** How often all refusals had been forgotten: one of an earlier era no longer holds, but its count continues. */
   readonly era: number
   count: number
 }
 
-/** A flood that comes from more clients than this is one that the store sees; about 300 bytes each. */
+/** A flood from more clients than this reaches the store; each takes about 300 bytes. */
 const MAX_REMEMBERED = 10_000
-/** How many are looked at, whenever one is noted, for those that are over: more than one, so that it wins. */
-const EXPIRY_LOOKS = 2
+/** How many refusals are inspected for expiry whenever one is noted: more than one, so that the number shrinks. */
+const EXPIRY_INSPECTIONS = 2
 
 /**
- * What the store refused, so that a flood from a blocked client costs no store call until its wait ends.
+ * The refusals of the store, so that a flood from a blocked client costs no store call until its wait ends.
  *
- * A refusal is answered as the store would answer it. That needs the store's counter, but where the wait is known and
- * nothing is left meanwhile: in an exhausted fixed window, and for checks of cost 1 that were refused. Other checks are
- * not remembered. Of a fixed window `count` goes on from the last one that the store gave, for this process alone.
+ * A refusal is answered as the store would answer it. That is possible without the store's counter where the wait is
+ * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1. Other checks
+ * are not remembered. In a fixed window `count` continues from the store's last one, for this process alone.
  */
 export class Refusals {
-  // Insertion order is the order of eviction: what is evicted is asked for again.
+  // Insertion order is the order of eviction. After an eviction the store decides again.
   readonly #remembered = new Map<string, Refusal>()
   readonly #oldest = new Rounds(this.#remembered)
   readonly #next = new Rounds(this.#remembered)
@@ -37,12 +37,12 @@ export class Refusals {
     return this.#remembered.size === 0
   }
 
-  /** Changes whenever something is forgotten: an answer that was asked for before that is not to be remembered. */
+  /** Changes whenever something is forgotten: the answer to an earlier check must not be remembered. */
   get generation(): number {
     return this.#generation
   }
 
-  /** The answer to a check that is sure to be refused. */
+  /** Returns the decision on a check that is certainly refused; otherwise undefined. */
   answer(check: Check, nowMs: number): Decision | undefined {
     const refusal = this.#remembered.get(check.key)
     if (refusal === undefined || refusal.era !== this.#era || !holds(refusal, check)) return undefined
@@ -63,10 +63,10 @@ export class Refusals {
   }
 
   /**
-   * Takes note of what the store answered.
+   * Notes a decision of the store.
    *
-   * @param generation what `generation` was when the store was asked
-   * @returns the decision; its count goes on from what was answered from memory in the same window
+   * @param generation the value of `generation` when the store was called
+   * @returns the decision; its count continues from what was answered from memory in the same window
    */
   note(check: Check, decision: Decision, nowMs: number, generation: number): Decision {
     const { key, policy, cost } = check
@@ -75,7 +75,7 @@ export class Refusals {
       if (known !== undefined) this.#remembered.delete(key)
       return decision
     }
-    const waitMs = waitOf(check, decision)
+    const waitMs = waitFor(check, decision)
     if (waitMs === null || generation !== this.#generation) return decision
     const resetAtMs = nowMs + decision.resetMs
     const isSameWindow = policy.algorithm === 'fixed_window' && known?.resetAtMs === resetAtMs
@@ -112,14 +112,14 @@ export class Refusals {
   }
 
   #expire(nowMs: number): void {
-    for (let looks = EXPIRY_LOOKS; looks > 0; looks--) {
+    for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
       const [key, refusal] = this.#next.step() ?? []
       if (key !== undefined && refusal !== undefined && refusal.untilMs <= nowMs) this.#remembered.delete(key)
     }
   }
 }
 
-/** Whether a check would be refused for the same reason: an edited rule is another one. */
+/** Returns whether a check would be refused for the same reason: an edited policy is another one. */
 function holds({ algorithm, limit, periodMs }: Refusal, { policy, cost }: Check): boolean {
   return (
     policy.limit === limit &&
@@ -129,11 +129,11 @@ function holds({ algorithm, limit, periodMs }: Refusal, { policy, cost }: Check)
   )
 }
 
-/** How long a refusal is sure to hold; null where that is not known. */
-function waitOf({ policy, cost }: Check, { resetMs, retryAfterMs }: Decision): number | null {
+/** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
+function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs }: Decision): number | null {
   if (cost === 0) return null
   if (policy.algorithm === 'fixed_window') return resetMs
   if (cost !== 1) return null
-  // Of a limit of 0 nothing is used, so that nothing changes until somebody changes the limit.
+  // Nothing of a limit of 0 is ever used, so that only an edit of the limit changes the answer.
   return retryAfterMs ?? (resetMs === 0 ? policy.periodMs : null)
 }

@@ -4,14 +4,14 @@ import type { WrappedStore } from './limiter.js'
 import { Refusals } from './refusals.js'
 
 export interface RefusalsPoll {
-  /** Whether remembered refusals were confirmed lately; otherwise that is being asked for now. */
+  /** Returns whether remembered refusals were confirmed lately; otherwise a confirmation is under way. */
   isFresh(nowMs: number): boolean
   close(): void
 }
 
 /**
- * Remembers refusals, so that a flood from a refused client costs no store call until its wait ends. While the store
- * fails, a client that it has refused stays refused.
+ * Remembers refusals, so that a flood from a refused client costs no store call until its wait ends. A client that the
+ * store has refused stays refused while the store fails.
  */
 export class RememberedRefusals implements WrappedStore {
   readonly concurrency: number
@@ -47,7 +47,7 @@ export class RememberedRefusals implements WrappedStore {
     try {
       await this.#store.reset(keys)
     } finally {
-      // Once more: a check from before may have been answered meanwhile.
+      // Once more, since an earlier check may have been answered meanwhile.
       this.#refusals.forget(keys)
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Goes through a map round after round, in the order of insertion. It is kept from one use to the next: a fresh iterator
- * would step over every entry deleted before, one by one.
+ * Iterates over a map round after round, in the order of insertion. It keeps its iterator between uses: a new one would
+ * step over every deleted entry, one by one.
  */
 export class Rounds<Key, Value> {
   readonly #map: ReadonlyMap<Key, Value>
@@ -11,7 +11,7 @@ export class Rounds<Key, Value> {
     this.#entries = map.entries()
   }
 
-  /** The next entry; undefined when the map is empty. */
+  /** Returns the next entry; undefined when the map is empty. */
   step(): [Key, Value] | undefined {
     let next = this.#entries.next()
     if (next.done) {

@@ -2,7 +2,7 @@ import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { windowStartMs } from './fixed-window.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
-/** What a store keeps per key: how much was used in the aligned cell `[cellStartMs, + periodMs)` and in the one before. */
+/** The state that a store keeps per key: the use of the aligned cell `[cellStartMs, + periodMs)` and the last one. */
 export interface SlidingWindowCounter {
   readonly periodMs: number
   readonly cellStartMs: number
@@ -13,13 +13,13 @@ export interface SlidingWindowCounter {
 }
 
 /**
- * Sliding window over two weighted cells (Cloudflare, "How we built rate limiting capable of scaling to millions of
- * domains", 2017): the estimate is what the current cell used, plus the part of the previous cell's use that still
- * overlaps the period before now, as if it had been spread evenly.
+ * Checks a sliding window over two weighted cells (Cloudflare, "How we built rate limiting capable of scaling to
+ * millions of domains", 2017): the estimate is the use of the current cell, plus the part of the previous cell's use
+ * that overlaps the period before now, as if it had been spread evenly.
  *
- * *Error*: the arithmetic has none; a check is allowed exactly when estimate + cost <= limit. The estimate itself is off
- * where the previous cell was not used evenly, by less than what that cell used: below twice the limit is admitted in
- * any span of one period, and never more than the limit in an aligned one. Refused checks cost nothing.
+ * *Error*: the arithmetic has none; a check is allowed exactly when estimate + cost <= limit. Where the previous cell
+ * was not used evenly the estimate is off by less than that cell's use: any span of one period admits less than twice
+ * the limit, and an aligned one never more than the limit. Refused checks cost nothing.
  */
 export function checkSlidingWindow(
   counter: SlidingWindowCounter | undefined,
@@ -47,7 +47,7 @@ export function checkSlidingWindow(
   }
 }
 
-/** The counter as it is at `nowMs`; afresh where it belongs to another period. */
+/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period. */
 function slideTo(counter: SlidingWindowCounter | undefined, periodMs: number, nowMs: number): SlidingWindowCounter {
   const cellStartMs = windowStartMs(periodMs, nowMs)
   if (counter === undefined || counter.periodMs !== periodMs) {
@@ -66,12 +66,12 @@ function slideTo(counter: SlidingWindowCounter | undefined, periodMs: number, no
   return { periodMs, cellStartMs, checkedMs: nowMs, previous, current: 0 }
 }
 
-/** When the estimate is 0. */
+/** Returns when the estimate is 0. */
 function emptyAtMs({ cellStartMs, periodMs, previous, current }: SlidingWindowCounter): number {
   return cellStartMs + periodMs * (current > 0 ? 2 : previous > 0 ? 1 : 0)
 }
 
-/** When the estimate has come down to `room`, which it exceeds now: in this cell, or else in the next. */
+/** Returns when the estimate, which exceeds `room` now, has come down to it: in this cell, or else in the next. */
 function allowedAtMs({ cellStartMs, periodMs, previous, current }: SlidingWindowCounter, room: number): number {
   return room >= current
     ? cellStartMs + periodMs - productQuotient(room - current, periodMs, previous)

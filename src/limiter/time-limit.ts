@@ -2,17 +2,17 @@ import { patientTimeout } from '../time/patient-timeout.js'
 import type { Check, Decision } from './algorithm.js'
 import type { BatchStore } from './limiter.js'
 
-/** A store that never answers is asked no more while so many batches are without an answer. */
+/** While this many batches are unanswered, further ones fail at once. */
 const MAX_UNANSWERED = 8
 
-/** Fails a batch that the store does not answer in time, or not completely. What the store still says comes too late. */
+/** Fails a batch that the store does not answer in time, or not completely. A late answer is ignored. */
 export class TimeLimit implements BatchStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #timeoutMs: number
   #unanswered = 0
 
-  /** @param timeoutMs how long the store may take for a batch that it does not answer at once, in milliseconds */
+  /** @param timeoutMs the time that the store may take for a batch that it does not answer at once, in milliseconds */
   constructor(store: BatchStore, timeoutMs: number) {
     this.concurrency = store.concurrency
     this.#store = store

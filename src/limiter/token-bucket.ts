@@ -1,16 +1,16 @@
 import type { Checked, Policy } from './algorithm.js'
 import { type BucketCounter, checkBucket } from './bucket.js'
 
-/** What a store keeps per key: the tokens that are missing from the bucket. */
+/** The state that a store keeps per key: the tokens that are missing from the bucket. */
 export type TokenBucketCounter = BucketCounter
 
 /**
- * Token bucket (RFC 2697, section 3; Shenker and Wroclawski, RFC 2215): a bucket holds `limit` tokens and is full at
- * first; a check takes `cost` tokens or is refused and takes none; a token returns every `periodMs / limit`. So a client
- * may burst up to the limit, and uses the limit per period in the long run.
+ * Checks a token bucket (RFC 2697, section 3; Shenker and Wroclawski, RFC 2215): a bucket holds `limit` tokens and is
+ * full at first; a check takes `cost` tokens, or is refused and takes none; a token returns every `periodMs / limit`. A
+ * client may burst up to the limit, and uses the limit per period in the long run.
  *
- * *Error*: none; parts of a token are kept, and only whole ones can be taken. In any span of one period less than twice
- * the limit is admitted: a full bucket, and what returns meanwhile.
+ * *Error*: none; parts of a token are kept, and only whole ones can be taken. Any span of one period admits less than
+ * twice the limit: a full bucket, and what returns meanwhile.
  */
 export function checkTokenBucket(
   counter: TokenBucketCounter | undefined,

@@ -1,9 +1,9 @@
 /**
- * `a * b / c` for whole numbers whose product may lie beyond 2^53 (a limit times a period reaches 2^66). Exact, as
- * long as the answer itself is below 2^53.
+ * `a * b / c` for whole numbers whose product may exceed 2^53 (a limit times a period reaches 2^66). Exact as long as
+ * the result is below 2^53.
  */
 
-/** The quotient, rounded down. */
+/** Returns the quotient, rounded down. */
 export function productQuotient(a: number, b: number, c: number): number {
   const product = a * b
   if (product > Number.MAX_SAFE_INTEGER) return Number((BigInt(a) * BigInt(b)) / BigInt(c))
@@ -12,7 +12,7 @@ export function productQuotient(a: number, b: number, c: number): number {
   return quotient * c > product ? quotient - 1 : quotient
 }
 
-/** What the division leaves. */
+/** Returns the remainder of the division. */
 export function productRemainder(a: number, b: number, c: number): number {
   const product = a * b
   if (product > Number.MAX_SAFE_INTEGER) return Number((BigInt(a) * BigInt(b)) % BigInt(c))
@@ -20,7 +20,7 @@ export function productRemainder(a: number, b: number, c: number): number {
   return product - productQuotient(a, b, c) * c
 }
 
-/** The quotient, rounded up. */
+/** Returns the quotient, rounded up. */
 export function productQuotientUp(a: number, b: number, c: number): number {
   return productQuotient(a, b, c) + (productRemainder(a, b, c) > 0 ? 1 : 0)
 }

@@ -1,6 +1,6 @@
 import type { Policy } from '../limiter/algorithm.js'
 
-/** What is told of the limit that decided about a request. */
+/** The labels of the limit that decided on a request. */
 export interface CountedLimit {
   readonly policy: Policy
   readonly block: boolean
@@ -18,29 +18,29 @@ export interface DecisionSeries {
   value: number
 }
 
-/** The two series that a limit counts into. */
+/** The two series of a limit. */
 interface LimitSeries {
   readonly within: DecisionSeries
   readonly over: DecisionSeries
 }
 
-/** Each is at least two series in whatever stores them; operators may have thousands of rules. */
+/** Each limit is at least two series in the metrics storage; operators may have thousands of rules. */
 const MAX_LIMITS = 500
-/** What the limits beyond them are called together. */
+/** The common label of all further limits. */
 const OTHER = 'other'
 
 /**
- * Counts decisions in process memory, to be read when metrics are collected. Counting costs a lookup and an addition,
- * where the counters of metrics libraries would hash their labels for every request.
+ * Counts decisions in process memory until metrics are collected. Counting costs a lookup and an addition, where the
+ * counters of metrics libraries would hash their labels for every request.
  */
 export class DecisionTally {
-  /** Limits are made anew when rules are edited: the new ones go on with the series of the old. */
+  /** An edit of rules creates new limits, which continue the series of the old ones. */
   readonly #byLimit = new WeakMap<CountedLimit, LimitSeries>()
   readonly #series = new Map<string, DecisionSeries>()
   readonly #limitNames = new Set<string>()
 
   count(limit: CountedLimit, allowed: boolean): void {
-    const series = this.#byLimit.get(limit) ?? this.#seriesOf(limit)
+    const series = this.#byLimit.get(limit) ?? this.#openSeries(limit)
     if (allowed) series.within.value++
     else series.over.value++
   }
@@ -49,8 +49,8 @@ export class DecisionTally {
     return this.#series.values()
   }
 
-  // Both at once, and so with a 0, without which the first refusal would be no increase.
-  #seriesOf(limit: CountedLimit): LimitSeries {
+  // Opens both at once, so that each starts at 0: without that the first refusal would be no increase.
+  #openSeries(limit: CountedLimit): LimitSeries {
     const series = {
       within: this.#open(limit, 'allowed'),
       over: this.#open(limit, limit.block ? 'blocked' : 'would_block'),

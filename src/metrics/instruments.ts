@@ -1,22 +1,22 @@
 /**
- * What is measured, once for everything that it is exported to. An *instrument* is one figure with a name; a *reading* is
- * one that an app is asked for when metrics are collected.
+ * The metrics, described once for all targets. An *instrument* is a named figure; a *reading* is an instrument whose
+ * value an app provides when metrics are collected.
  *
  * Names and units are those of OpenTelemetry. The names for Prometheus follow from them as in the specification
- * of OpenTelemetry, so that one dashboard serves both. No label says anything that a client could write.
+ * of OpenTelemetry, so that one dashboard serves both. No label contains anything that a client could write.
  */
 export interface Instrument {
   readonly name: string
-  /** `s` for seconds, what is counted in braces, or nothing. */
+  /** `s` for seconds, what is counted in braces, or an empty text. */
   readonly unit: 's' | `{${string}}` | ''
   readonly help: string
 }
 
 export interface ReadingInstrument extends Instrument {
-  /** What apps call it. */
+  /** Its name in `AppReadings`. */
   readonly reading: string
   readonly kind: 'counter' | 'gauge'
-  /** What the figures of several apps, or of several processes, make together. */
+  /** How the figures of several apps or processes combine. */
   readonly combine: 'sum' | 'max'
 }
 
@@ -108,7 +108,7 @@ export const READINGS = [
 
 export type ReadingName = (typeof READINGS)[number]['reading']
 
-/** How Prometheus spells the name of an instrument. */
+/** Returns the name of an instrument as Prometheus spells it. */
 export function prometheusName({ name, unit }: Instrument, kind: 'counter' | 'gauge' | 'histogram'): string {
   return `${name.replaceAll('.', '_')}${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`
 }

@@ -1,21 +1,21 @@
 import type { CountedLimit } from './decision-tally.js'
 import type { AppReadings } from './shared-readings.js'
 
-/** Where the figures of an app go: a registry of prom-client, a meter of OpenTelemetry, or both. */
+/** The target of an app's figures: a registry of prom-client, a meter of OpenTelemetry, or both. */
 export interface Metrics {
-  /** A request was decided. On the hot path. */
+  /** Counts a decided request. On the hot path. */
   count(limit: CountedLimit, allowed: boolean): void
-  /** A request waited so long for its counter. On the hot path. */
+  /** Records how long a request waited for its counter. On the hot path. */
   observe(seconds: number): void
   /**
-   * Has an app asked for its figures whenever metrics are collected.
+   * Adds an app, whose figures are read whenever metrics are collected.
    *
-   * @returns what ends that; counters stay at their last figure, all else is gone
+   * @returns a function that removes the app; counters keep their last figure, all other figures disappear
    */
   join(app: AppReadings): () => void
 }
 
-/** The same figures to several places. */
+/** Returns metrics that pass the same figures to several targets. */
 export function together(all: readonly Metrics[]): Metrics {
   const [first] = all
   if (first !== undefined && all.length === 1) return first

@@ -4,9 +4,9 @@ import { prometheusMetrics } from './prometheus.js'
 import type { MetricsOptions } from './targets.js'
 
 /**
- * Makes what the options name ready to be exported to; undefined where they name nothing.
+ * Opens the targets that the options name; returns undefined where they name none.
  *
- * @throws InvalidSettingError when a package that they need is not installed
+ * @throws InvalidSettingError when a required package is not installed
  */
 export async function openMetrics({ prometheus, openTelemetry }: MetricsOptions): Promise<Metrics | undefined> {
   const all: Metrics[] = []

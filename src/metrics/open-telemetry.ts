@@ -1,4 +1,4 @@
-/** Exports to a meter of OpenTelemetry. @opentelemetry/api, an optional peer, is loaded here alone. */
+/** Exports to a meter of OpenTelemetry. Only this module loads @opentelemetry/api, an optional peer. */
 import { unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
 import { DECISIONS, DURATION, DURATION_BUCKETS, type Instrument, READINGS } from './instruments.js'
@@ -8,11 +8,13 @@ import type { OpenTelemetryMeter, OpenTelemetryMeterProvider } from './targets.j
 
 const METER_NAME = 'fastify-smart-ratelimit'
 
-/** Apps that share a provider or a meter share its instruments: of two that observe the same, one would win. */
+/** Apps that share a provider or a meter share its instruments: otherwise one of two observations would be lost. */
 const exported = new WeakMap<OpenTelemetryMeterProvider | OpenTelemetryMeter, Metrics>()
 
 /**
- * @param given `true` for the global provider, which has to be there by now
+ * Returns metrics that export to a meter of OpenTelemetry.
+ *
+ * @param given `true` for the global provider, which has to be set already
  * @throws InvalidSettingError when @opentelemetry/api is needed and not installed
  */
 export async function openTelemetryMetrics(
@@ -40,7 +42,7 @@ function createMetrics(meter: OpenTelemetryMeter): Metrics {
     meter[create](reading.name, options(reading)).addCallback((result) => {
       const value = readings.value(reading)
       wasThere ||= value !== undefined
-      // The SDK repeats a figure that is not told any more, such as an outage in which the app was closed.
+      // The SDK repeats a figure that is no longer observed, such as an outage during which the app was closed.
       if (wasThere) result.observe(value ?? 0)
     })
   }

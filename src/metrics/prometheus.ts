@@ -1,4 +1,4 @@
-/** Exports to a registry of prom-client. prom-client, an optional peer, is loaded here alone. */
+/** Exports to a registry of prom-client. Only this module loads prom-client, an optional peer. */
 import { InvalidSettingError, unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
 import {
@@ -18,10 +18,12 @@ interface Exported extends Metrics {
   readonly metrics: ReadonlyMap<string, object>
 }
 
-/** Apps that share a registry share its metrics: prom-client has each name once. */
+/** Apps that share a registry share its metrics: prom-client accepts each name once. */
 const exported = new WeakMap<PrometheusRegistry, Exported>()
 
 /**
+ * Returns metrics that export to a registry of prom-client.
+ *
  * @param given `true` for prom-client's default registry
  * @throws InvalidSettingError when prom-client is not installed, or the registry has metrics of these names already
  */
@@ -30,7 +32,7 @@ export async function prometheusMetrics(given: true | PrometheusRegistry): Promi
   const registry: PrometheusRegistry = given === true ? client.register : given
   const known = exported.get(registry) ?? createMetrics(client)
   exported.set(registry, known)
-  // The host may have cleared it meanwhile.
+  // The host may have cleared the registry meanwhile.
   for (const [name, metric] of known.metrics) register(registry, name, metric)
   return known
 }
@@ -44,7 +46,7 @@ function createMetrics({ Counter, Gauge, Histogram }: PromClient): Exported {
   const options = (instrument: Instrument, kind: 'counter' | 'gauge' | 'histogram') => ({
     name: prometheusName(instrument, kind),
     help: instrument.help,
-    // No registry yet: prom-client would take its default one.
+    // An empty list, since prom-client would otherwise use its default registry.
     registers: [],
   })
 

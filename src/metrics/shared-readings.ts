@@ -1,25 +1,25 @@
 import { READINGS, type ReadingName } from './instruments.js'
 
-/** How to ask an app for its figures. What is left out, or answers nothing, does not apply to it. */
+/** Functions that return an app's figures. One that is absent, or returns undefined, does not apply to the app. */
 export type AppReadings = Readonly<Partial<Record<ReadingName, () => number | undefined>>>
 
 type Reading = (typeof READINGS)[number]
 
-/** The figures of all apps of a process that report to the same place. */
+/** The figures of all apps of a process that report to the same target. */
 export class SharedReadings {
   readonly #apps = new Set<AppReadings>()
-  /** What the counters of apps that have closed stood at: a counter that goes down would look like a restart. */
-  readonly #ofClosed = new Map<ReadingName, number>()
+  /** The last counters of closed apps: a counter that decreases would be taken for a restart. */
+  readonly #closed = new Map<ReadingName, number>()
 
-  /** @returns what an app calls when it has closed */
+  /** @returns a function that the app calls when it has closed */
   join(app: AppReadings): () => void {
     this.#apps.add(app)
     return () => this.#leave(app)
   }
 
-  /** The figure of all apps together; undefined where none has it. */
+  /** Returns the combined figure of all apps; undefined where none has it. */
   value({ reading, combine }: Reading): number | undefined {
-    const figures = [this.#ofClosed.get(reading), ...[...this.#apps].map((app) => app[reading]?.())]
+    const figures = [this.#closed.get(reading), ...[...this.#apps].map((app) => app[reading]?.())]
     const known = figures.filter((figure) => figure !== undefined)
     if (known.length === 0) return undefined
     return combine === 'max' ? Math.max(...known) : known.reduce((sum, figure) => sum + figure)
@@ -29,7 +29,7 @@ export class SharedReadings {
     if (!this.#apps.delete(app)) return
     for (const { reading, kind } of READINGS) {
       const last = kind === 'counter' ? app[reading]?.() : undefined
-      if (last !== undefined) this.#ofClosed.set(reading, (this.#ofClosed.get(reading) ?? 0) + last)
+      if (last !== undefined) this.#closed.set(reading, (this.#closed.get(reading) ?? 0) + last)
     }
   }
 }

@@ -1,6 +1,6 @@
-/** What is needed of the objects that a host gives. Their own types are not named, so that nobody has to install them. */
+/** The shapes of the objects that a host gives. Their own types are not imported: the packages stay optional. */
 
-/** A `Registry` of prom-client has all of it. */
+/** The part of prom-client's `Registry` that is used. */
 export interface PrometheusRegistry {
   getSingleMetric(name: string): object | undefined
   registerMetric(metric: object): void
@@ -16,7 +16,7 @@ export interface OpenTelemetryInstrumentOptions {
   advice?: { explicitBucketBoundaries?: number[] }
 }
 
-/** A `Meter` of `@opentelemetry/api` has all of it. */
+/** The part of a `Meter` of `@opentelemetry/api` that is used. */
 export interface OpenTelemetryMeter {
   createHistogram(name: string, options?: OpenTelemetryInstrumentOptions): { record(value: number): void }
   createObservableCounter(
@@ -29,12 +29,12 @@ export interface OpenTelemetryMeter {
   ): { addCallback(callback: OpenTelemetryCallback): void }
 }
 
-/** A `MeterProvider` of `@opentelemetry/api` has all of it. */
+/** The part of a `MeterProvider` of `@opentelemetry/api` that is used. */
 export interface OpenTelemetryMeterProvider {
   getMeter(name: string): OpenTelemetryMeter
 }
 
-/** Where metrics go: `true` is what prom-client, or OpenTelemetry, has for the whole process. At least one is given. */
+/** The targets of metrics, at least one: `true` is the default of prom-client, or OpenTelemetry, for the process. */
 export interface MetricsOptions {
   prometheus?: boolean | PrometheusRegistry | undefined
   openTelemetry?: boolean | OpenTelemetryMeterProvider | OpenTelemetryMeter | undefined

@@ -4,7 +4,7 @@ type Ask = (check: Check, nowMs: number) => Decision | Promise<Decision>
 
 const MS_PER_SECOND = 1_000
 
-/** The same check, with the time that it took told. Not by the clock of the limits, which stands still in tests. */
+/** Wraps a check and reports how long it took. It does not use the clock of the limits, which stands still in tests. */
 export function timedCheck(check: Ask, observe: (seconds: number) => void): Ask {
   function observeSince(startMs: number): void {
     observe((performance.now() - startMs) / MS_PER_SECOND)

@@ -3,15 +3,15 @@ import type { Network } from './network.js'
 
 const GROUP_BITS = 16
 
-/** The networks of one length, by their leading bits. */
+/** The values of the networks of one length, by leading bits. */
 interface Length<Value> {
   readonly bits: number
   readonly values: Map<string, Value[]>
 }
 
 /**
- * Values by network. What contains an address is found with one look into a hash for each length of network that
- * occurs, however many networks there are.
+ * Values by network. The networks that contain an address are found with one hash lookup for each length that occurs,
+ * however many networks there are.
  */
 export class NetworkTable<Value> {
   readonly #ipv4: Length<Value>[] = []
@@ -24,17 +24,17 @@ export class NetworkTable<Value> {
       length = { bits, values: new Map() }
       lengths.push(length)
     }
-    const key = leadingBits(groupsOf(address), bits)
+    const key = leadingBits(toGroups(address), bits)
     const values = length.values.get(key)
     if (values === undefined) length.values.set(key, [value])
     else values.push(value)
   }
 
-  /** The values of all networks that contain an address, in no order. */
+  /** Returns the values of all networks that contain an address, in no order. */
   at(address: string): readonly Value[] {
     const lengths = this.#lengthsFor(address)
     if (lengths.length === 0) return []
-    const groups = groupsOf(address)
+    const groups = toGroups(address)
     let found: readonly Value[] | undefined
     for (const { bits, values } of lengths) {
       const here = values.get(leadingBits(groups, bits))
@@ -48,21 +48,21 @@ export class NetworkTable<Value> {
   }
 }
 
-/** Whether two networks have an address in common. */
+/** Returns whether two networks have an address in common. */
 export function networksMeet(one: Network, other: Network): boolean {
   if (one.address.includes(':') !== other.address.includes(':')) return false
   const bits = Math.min(one.bits, other.bits)
-  return leadingBits(groupsOf(one.address), bits) === leadingBits(groupsOf(other.address), bits)
+  return leadingBits(toGroups(one.address), bits) === leadingBits(toGroups(other.address), bits)
 }
 
-/** The sixteen bits at a time of an address: two numbers of IPv4, eight of IPv6. */
-function groupsOf(address: string): readonly number[] {
+/** Splits an address into groups of sixteen bits: two numbers for IPv4, eight for IPv6. */
+function toGroups(address: string): readonly number[] {
   if (address.includes(':')) return ipaddr.IPv6.parse(address).parts
   const [a, b, c, d] = address.split('.')
   return [Number(a) * 256 + Number(b), Number(c) * 256 + Number(d)]
 }
 
-/** As a text, a character for every sixteen bits: a Map tells texts apart by what they say. */
+/** Returns the leading bits as a text, a character for every sixteen bits, since a Map compares texts by content. */
 function leadingBits(groups: readonly number[], bits: number): string {
   let text = ''
   let left = bits

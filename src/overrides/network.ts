@@ -1,9 +1,9 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** An address with how many of its leading bits count: 32 and 128 for the address alone. */
+/** An address and the number of its leading bits that count: 32 or 128 for a single address. */
 export interface Network {
-  /** In its usual spelling, without port and zone; IPv4-mapped IPv6 as IPv4. */
+  /** The usual spelling, without port and zone; IPv4-mapped IPv6 as IPv4. */
   readonly address: string
   readonly bits: number
 }
@@ -13,13 +13,13 @@ export interface ParsedNetwork extends Network {
 }
 
 /**
- * Reads an address or a CIDR network. Bits of the address behind the prefix are kept.
+ * Parses an address or a CIDR network. Bits of the address behind the prefix are kept.
  *
- * @throws Error that says what to give instead
+ * @throws Error whose message names the accepted forms
  */
 export function parseNetwork(text: string): ParsedNetwork {
   const [written = '', length, ...rest] = text.split('/')
-  // An address is compared without its zone, and so would be obeyed in other zones, too.
+  // Addresses are compared without their zones, so that one with a zone would apply in other zones, too.
   if (isIP(written) === 0 || written.includes('%') || rest.length > 0) {
     throw new Error(
       `${JSON.stringify(text)} is no address: give 203.0.113.7, or a network such as 10.0.0.0/8 or 2001:db8::/32`,
@@ -39,7 +39,7 @@ export function parseNetwork(text: string): ParsedNetwork {
   return { family, address: ip.toString(), bits }
 }
 
-/** How many bits an address has. */
+/** Returns how many bits an address has. */
 export function wholeBits(family: 'ipv4' | 'ipv6'): 32 | 128 {
   return family === 'ipv4' ? 32 : 128
 }

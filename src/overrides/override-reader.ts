@@ -9,20 +9,20 @@ import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './ove
 import { OverrideSet } from './override-set.js'
 import type { ActiveOverride } from './override-table.js'
 
-/** Rows read at once: so few that a synchronous driver holds no request up. */
+/** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
-/** More recorded changes than this are not followed one by one: the whole table is read. */
+/** With more recorded changes than this the whole table is read. */
 const MAX_CHANGES = 1_000
-/** A transaction may end after one that began later and has higher ids: so many changes are read twice … */
+/** A transaction may end after one that began later and has higher ids: this many changes are read twice … */
 const OVERLAP = 200
-/** … and so many before them are counted: where a transaction with more changes ended late, the whole table is read. */
+/** … and this many before them are counted: where a larger transaction ended late, the whole table is read. */
 const COUNTED = 1_000
-/** Counting more every time takes longer than reading the whole table now and then. */
+/** Counting more for every read takes longer than reading the whole table now and then. */
 const MAX_COUNTED = 3_000
 
 type StoredRow = OverrideRow & { readonly id: number }
 
-/** Recorded changes that are not read again: those with ids in a range, and how many they were. */
+/** Recorded changes that are not read again: the range of their ids and their number. */
 interface PassedChanges {
   readonly afterId: number
   readonly untilId: number
@@ -33,21 +33,21 @@ const FIELDS = enforcedFields(OVERRIDES.fields)
 const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
 
 /**
- * Follows the override table. All of it is read once, a page at a time, and again when it has become old; in between
- * only the rows whose change was recorded, so that an edit costs the same however many rows there are.
+ * Follows the override table. It reads the whole table once, a page at a time, and again after it has expired; in
+ * between it reads only the rows with recorded changes, so that an edit costs the same however many rows there are.
  *
- * Reading changes nothing: `apply` makes the next set of all that was read.
+ * Reading changes nothing: `apply` creates the next set from all that was read.
  */
 export class OverrideReader {
   readonly #dialect: Dialect
   #set: OverrideSet
   readonly #rows = new Map<number, StoredRow>()
   readonly #rejected = new Map<number, RejectedRow>()
-  /** Rows that were read and are not applied yet, by their ids; null for one that is no more. */
+  /** Rows that were read and are not applied yet, by their ids; null for a deleted one. */
   #read = new Map<number, StoredRow | null>()
   #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
   #nextPassed = this.#passed
-  /** Changes alone do not bring what is known up to date. */
+  /** Whether the whole table has to be read: changes alone do not bring the set up to date. */
   #isExpired = true
 
   constructor(dialect: Dialect, router: PathOptions) {
@@ -55,21 +55,21 @@ export class OverrideReader {
     this.#set = OverrideSet.empty(router)
   }
 
-  /** The rows that the set leaves out. */
+  /** Returns the rows that the set leaves out. */
   rejected(): readonly RejectedRow[] {
     return [...this.#rejected.values()]
   }
 
-  /** The next `readTable` reads the table, whatever is known. */
+  /** Makes the next `readTable` read the table. */
   expire(): void {
     this.#isExpired = true
   }
 
   /**
-   * Reads the whole table where that is due. Rows that change meanwhile may be read as before or as after that:
+   * Reads the whole table where that is due. Rows that change meanwhile may be read as they were before or after:
    * `readChanges` has to follow.
    *
-   * @param onRows called when the first of many rows are there, and what is left is mostly work for this process
+   * @param onRows called when the first of many rows have arrived, and the rest is mostly work for this process
    */
   async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
     if (!this.#isExpired) return
@@ -100,9 +100,9 @@ export class OverrideReader {
   }
 
   /**
-   * Reads the rows that changed since the last set was made.
+   * Reads the rows that changed since the last set was created.
    *
-   * @returns false where that may not be all that changed: the next `readTable` reads the table then
+   * @returns false where these may not be all changes: the next `readTable` then reads the table
    */
   async readChanges(query: Query): Promise<boolean> {
     const { table } = this.#dialect
@@ -130,7 +130,7 @@ export class OverrideReader {
     return true
   }
 
-  /** Makes the set of what was read: in slices where much changed, and the same one where nothing did. */
+  /** Creates the set from what was read, in slices; returns the same set where nothing changed. */
   async apply(): Promise<OverrideSet> {
     const changes = new Map<number, ActiveOverride | null>()
     const slices = new Slices()
@@ -190,7 +190,7 @@ export class OverrideReader {
     }
   }
 
-  /** A row that SQLite's REPLACE put another in the place of left no trace of its going. */
+  /** Removes the row that SQLite's REPLACE overwrote, whose deletion was not recorded. */
   #removeReplaced({ id, client, pathPattern }: StoredRow, override: Override, changes: Changes): void {
     for (const { id: other } of this.#set.of(override.client)) {
       const known = this.#rows.get(other)

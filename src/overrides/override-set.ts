@@ -6,26 +6,26 @@ import { networksMeet } from './network-table.js'
 import type { OverrideClient } from './override.js'
 import { type ActiveOverride, OverrideTable } from './override-table.js'
 
-/** Overrides that changed, by the ids of their rows; null for one that is no more. */
+/** Overrides that changed, by the ids of their rows; null for a deleted one. */
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 
-/** With more changes the whole table is built anew: up to then a change costs well under 10 ms. */
+/** With more changes the whole table is built anew; with fewer a change costs well under 10 ms. */
 const MAX_CHANGES = 1_000
-/** What a refusal, a pass and a rate are worth, whoever they are for. */
+/** The order of a refusal, a pass and a rate, for every kind of client. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
-/** More than the bits of any network: a user is one client, an address may be many. */
+/** More than the bits of any network: a user is one client, an address may be several. */
 const USER_BITS = 129
 const NO_CHANGES: OverrideChanges = new Map()
 
 /**
- * The overrides in force at one moment. Immutable: a change makes a new set.
+ * The overrides in force at one moment. Immutable: a change creates a new set.
  *
- * A set is a large table and the few rows that changed since that was built, so that an edit costs the same however
- * many overrides there are.
+ * A set consists of a large table and the few rows that changed since that was built, so that an edit costs the same
+ * however many overrides there are.
  */
 export class OverrideSet {
   readonly size: number
-  /** Whether it matters who the user is. */
+  /** Whether any override is for a user. */
   readonly hasUsers: boolean
   readonly #built: OverrideTable
   readonly #changes: OverrideChanges
@@ -52,7 +52,7 @@ export class OverrideSet {
     return new OverrideSet(new PathPatterns(options), new OverrideTable(), NO_CHANGES)
   }
 
-  /** The set after further changes, made in slices where they are many; the same one where there are none. */
+  /** Returns the set after further changes, built in slices where they are many; the same set where there are none. */
   async with(changes: OverrideChanges): Promise<OverrideSet> {
     if (changes.size === 0) return this
     if (this.#changes.size + changes.size <= MAX_CHANGES) {
@@ -71,28 +71,28 @@ export class OverrideSet {
     return new OverrideSet(this.#patterns, built, NO_CHANGES)
   }
 
-  /** Each of them, in no order. */
+  /** Yields all overrides, in no order. */
   *all(): Generator<ActiveOverride> {
     for (const override of this.#built.all()) if (this.#holds(override)) yield override
     yield* this.#changed.all()
   }
 
-  /** The overrides of a client itself, whatever their path. */
+  /** Yields the overrides of exactly this client, whatever their path. */
   *of(client: OverrideClient): Generator<ActiveOverride> {
     for (const table of [this.#built, this.#changed]) {
       const known = client.kind === 'user' ? table.of(client.id) : table.at(client.address)
       for (const override of known)
-        if (this.#holds(override) && bitsOf(override.client) === bitsOf(client)) yield override
+        if (this.#holds(override) && bitsFor(override.client) === bitsFor(client)) yield override
     }
   }
 
   /**
-   * The override that decides about a request: a refusal before a pass before a rate, then a user before a single
+   * Returns the override that decides on a request: a refusal before a pass before a rate, then a user before a single
    * address before a network, the longest prefix first, then one with a path pattern before one without. Null where the
    * path is too long to be searched for the patterns of the client's overrides.
    *
    * @param address the client's whole address in its usual spelling; null where there is none
-   * @param user what tells the user apart; null for nobody
+   * @param user the user's id; null where there is none
    * @param path as the router sees it
    */
   find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | null | undefined {
@@ -110,12 +110,12 @@ export class OverrideSet {
     return first
   }
 
-  /** All overrides with a rate that hold for a client, or for a part of a network. Looks at every one there is. */
+  /** Returns all overrides with a rate for a client, or for a part of a network. It scans the whole set. */
   ratesOf(client: OverrideClient): ActiveOverride[] {
     return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
   }
 
-  /** How much it takes at most to search a path for the patterns of a client's overrides. */
+  /** Returns the most work that a search of a path for the patterns of a client's overrides can take. */
   #searchWork(address: string | null, user: string | null, path: string): number {
     let size = 0
     for (const table of [this.#built, this.#changed]) {
@@ -142,18 +142,18 @@ export class OverrideSet {
     return first
   }
 
-  /** Whether an override of one of the tables was not changed since. */
+  /** Returns whether an override of one of the tables has not changed since. */
   #holds(override: ActiveOverride): boolean {
     const changed = this.#changes.get(override.id)
     return changed === undefined || changed === override
   }
 }
 
-/** Which of two goes first, where both hold; the older one where nothing else tells them apart. */
+/** Compares two overrides that both hold: the deciding one is first; the older one where all else is equal. */
 export function compareOverrides(one: ActiveOverride, other: ActiveOverride): number {
   return (
     effectOrder(one) - effectOrder(other) ||
-    bitsOf(other.client) - bitsOf(one.client) ||
+    bitsFor(other.client) - bitsFor(one.client) ||
     Number(one.pathPattern === '') - Number(other.pathPattern === '') ||
     one.id - other.id
   )
@@ -163,7 +163,7 @@ function effectOrder({ effect }: ActiveOverride): number {
   return EFFECT_ORDER[typeof effect === 'object' ? 'rate' : effect]
 }
 
-function bitsOf(client: OverrideClient): number {
+function bitsFor(client: OverrideClient): number {
   return client.kind === 'user' ? USER_BITS : client.bits
 }
 

@@ -6,10 +6,10 @@ export interface ActiveOverride extends Override {
   readonly id: number
 }
 
-/** Addresses that come again are not looked up again; forgotten together when there are too many. */
+/** How many addresses keep their result; all are forgotten together beyond that. */
 const REMEMBERED = 10_000
 
-/** Overrides by their clients. Looking one up costs the same for one and for a hundred thousand. */
+/** Overrides by their clients. A lookup costs the same for one override and for a hundred thousand. */
 export class OverrideTable {
   readonly #byId = new Map<number, ActiveOverride>()
   readonly #byNetwork = new NetworkTable<ActiveOverride>()
@@ -21,12 +21,12 @@ export class OverrideTable {
     return this.#byId.size
   }
 
-  /** How many of them are for users. */
+  /** How many overrides are for users. */
   get users(): number {
     return this.#users
   }
 
-  /** Fills the table: nothing is added once a request may read it. */
+  /** Adds an override while the table is filled; never once a request may read it. */
   add(override: ActiveOverride): void {
     this.#byId.set(override.id, override)
     const { client } = override
@@ -48,7 +48,7 @@ export class OverrideTable {
     return this.#byId.values()
   }
 
-  /** Those of all networks that contain an address, in no order. */
+  /** Returns the overrides of all networks that contain an address, in no order. */
   at(address: string): readonly ActiveOverride[] {
     let overrides = this.#remembered.get(address)
     if (overrides === undefined) {

@@ -24,7 +24,7 @@ import {
 } from '../rules/field-checks.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
-/** Whom an override is for. */
+/** The client that an override is for. */
 export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
 
 const MAX_CLIENT_LENGTH = 255
@@ -37,7 +37,7 @@ export interface OverrideEntry {
   readonly effect: string
   readonly algorithm: Algorithm
   readonly pathPattern: string
-  /** Such as `2030-01-31T12:00:00.000Z`. */
+  /** A moment such as `2030-01-31T12:00:00.000Z`. */
   readonly expiresAt: string | null
   readonly note: string
 }
@@ -90,10 +90,10 @@ const OVERRIDE_FIELDS = {
   },
 } as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
 
-/** A row of the override table, as the matching needs it; `expiresAt` in milliseconds since the epoch. */
+/** A row of the override table, as far as matching needs it; `expiresAt` in milliseconds since the epoch. */
 export type OverrideRow = Row<typeof OVERRIDE_FIELDS>
 
-/** A row that was understood. */
+/** A parsed row. */
 export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' | 'algorithm' | 'expiresAt'> {
   /** A policy where the client has a rate of its own. */
   readonly effect: 'deny' | 'allow' | Policy
@@ -113,6 +113,8 @@ export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPatt
 }
 
 /**
+ * Validates the fields of an override.
+ *
  * @param nowMs a new override that has expired by then is refused
  * @returns one message for every wrong field
  */
@@ -127,9 +129,9 @@ export function overrideErrors(values: Values, extent: Extent, nowMs: number): F
 const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
 
 /**
- * Reads a stored row.
+ * Parses a stored row.
  *
- * @throws RuleValidationError for a row that reached the table past the validation
+ * @throws RuleValidationError for a row that was written past the validation
  */
 export function parseOverride(row: OverrideRow): Override {
   const { client, effect, algorithm, pathPattern, expiresAt } = parseRow(row)
@@ -141,7 +143,7 @@ export function parseOverride(row: OverrideRow): Override {
   }
 }
 
-/** Reads `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
+/** Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
 export function parseOverrideClient(value: unknown): OverrideClient {
   const text = asText(value)
   checkStorable(text)
@@ -155,7 +157,7 @@ export function parseOverrideClient(value: unknown): OverrideClient {
   )
 }
 
-/** The one spelling of a client. */
+/** Returns the normal spelling of a client. */
 export function clientText(client: OverrideClient): string {
   if (client.kind === 'user') return `user:${client.id}`
   const isWhole = client.bits === wholeBits(client.family)
@@ -165,20 +167,20 @@ export function clientText(client: OverrideClient): string {
 function clientNetwork(text: string): OverrideClient {
   const parsed = parseNetwork(text)
   const { family, address, bits } = parsed
-  const network = networkOf(address, bits, family)
-  // Not cleared silently: whoever wrote 10.1.2.3/8 may have meant the one address.
+  const network = toNetworkAddress(address, bits, family)
+  // The bits are not cleared silently: 10.1.2.3/8 may have been meant as the single address.
   if (network !== address)
     throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
   return { kind: 'ip', ...parsed }
 }
 
-function networkOf(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
+function toNetworkAddress(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
   if (bits === wholeBits(family)) return address
   const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
   return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
 }
 
-/** Reads `deny`, `allow` or a rate. */
+/** Parses `deny`, `allow` or a rate. */
 function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: number; readonly periodMs: number } {
   const text = asText(value)
   if (text === 'deny' || text === 'allow') return text

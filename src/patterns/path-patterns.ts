@@ -1,17 +1,17 @@
 import { compiledPattern, lowerCasedPattern, SHORT_PATH_LENGTH } from './pattern.js'
 
-/** What the router makes of paths, and patterns have to follow. */
+/** How the router treats paths, which patterns have to follow. */
 export interface PathOptions {
-  /** Where it is false, paths are in lower case. */
+  /** Whether case matters; paths are in lower case where it does not. */
   readonly caseSensitive: boolean
-  /** A path with and without a slash at its end reaches the same route. */
+  /** Whether a path with and without a slash at its end reaches the same route. */
   readonly ignoreTrailingSlash: boolean
 }
 
-/** Short paths that repeat are not searched again; forgotten together when there are too many. */
+/** How many short paths keep their result; all are forgotten together beyond that. */
 const REMEMBERED = 4_096
 
-/** Single patterns, compiled when a path first asks for them: of many thousands few are ever asked for. */
+/** Matches single patterns, compiled at their first use: of many thousands few are ever used. */
 export class PathPatterns {
   readonly #caseSensitive: boolean
   readonly #bothSlashForms: boolean
@@ -23,12 +23,14 @@ export class PathPatterns {
   }
 
   /**
-   * @param pattern one that was checked
+   * Returns whether a path matches a pattern.
+   *
+   * @param pattern a valid pattern
    * @param path as the router sees it
    */
   matches(pattern: string, path: string): boolean {
     if (path.length > SHORT_PATH_LENGTH) return this.#search(pattern, path)
-    // No pattern has a NUL, so that the two cannot be taken for two others.
+    // No pattern contains NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
     const known = this.#remembered.get(question)
     if (known !== undefined) return known

@@ -7,12 +7,12 @@ import { foldedPath, requiredPrefix } from './required-text.js'
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {
-  /** Places of patterns that say no more than this text, or no more than that the path is it. */
+  /** Places of the patterns that require only this beginning, and of those that require the path to be this text. */
   readonly prefixes: number[]
   readonly wholes: number[]
   readonly length: number
   readonly others: PlacedPattern[]
-  /** Where there are many others: those with a part that a path must have, by that part. */
+  /** Where there are many others: those with a part that a path must contain, by that part. */
   parts: ReadonlyMap<string, readonly Group[]>
   /** All others. */
   rest: readonly Group[]
@@ -20,8 +20,8 @@ interface Bucket {
 
 /**
  * All patterns of a rule set, searched together. Most begin with a literal path: a tree finds those that can match, so
- * that thousands of others cost nothing. Many that begin alike, or do not say how a path begins, are found by a few
- * characters that a path must have. What is left goes through automata of several patterns each (RE2 sets).
+ * that thousands of others cost nothing. Where many begin alike, or have no literal beginning, they are found by a few
+ * characters that a path must contain. The rest goes through automata of several patterns each (RE2 sets).
  */
 export class PatternIndex {
   readonly #exact = new PrefixTree<Bucket>()
@@ -39,7 +39,7 @@ export class PatternIndex {
   }
 
   /**
-   * An index that compiles when it is asked.
+   * Creates an index that compiles on demand.
    *
    * @param patterns in the order of their places
    */
@@ -50,9 +50,9 @@ export class PatternIndex {
   }
 
   /**
-   * An index that has compiled what a request would have to wait for, made a slice at a time.
+   * Creates an index, a slice at a time, with everything compiled that a request would have to wait for.
    *
-   * @param previous what it has compiled is taken over
+   * @param previous an index whose compiled automata are used again
    */
   static async compile(
     patterns: readonly string[],
@@ -66,13 +66,13 @@ export class PatternIndex {
     return index
   }
 
-  /** In steps of well under a millisecond, most of them; so are the generators below. */
+  /** Builds in steps, most of them well under a millisecond; so do the generators below. */
   *#buildCompiled(patterns: readonly string[], previous: PatternIndex | undefined): Generator<void> {
     yield* this.#build(patterns, previous)
     const known = new Map<string, Automaton>()
     if (previous !== undefined) yield* previous.#noteAutomata(known)
     for (const bucket of this.#buckets) {
-      for (const group of groupsOf(bucket)) {
+      for (const group of groupsFor(bucket)) {
         group.automaton = known.get(keyOf(group))
         if (group.patterns.length > FEW) group.automaton ??= compileGroup(group, bucket.length, this.#caseSensitive)
         yield
@@ -107,8 +107,8 @@ export class PatternIndex {
   /**
    * Finds the patterns that match a path, unless that takes too much work.
    *
-   * @param found called with the places of those that do, in no order
-   * @param matters whether it matters that the pattern of a place matches
+   * @param found called with the places of those that match, in no order
+   * @param matters returns whether the pattern of a place can change the result
    * @returns false where patterns that matter were not searched for
    */
   match(path: string, found: (place: number) => void, matters: (place: number) => boolean): boolean {
@@ -132,7 +132,7 @@ export class PatternIndex {
     return true
   }
 
-  /** Finds what needs no search, and visits the groups of all other patterns that can match a path. */
+  /** Finds the patterns that need no search, and visits the groups of all others that can match a path. */
   #visit(path: string, found: (place: number) => void, visitor: (group: Group, bucket: Bucket) => void): void {
     const visit = (bucket: Bucket) => {
       for (const place of bucket.prefixes) found(place)
@@ -175,7 +175,7 @@ export class PatternIndex {
 
   *#noteAutomata(automata: Map<string, Automaton>): Generator<void> {
     for (const bucket of this.#buckets) {
-      for (const group of groupsOf(bucket)) {
+      for (const group of groupsFor(bucket)) {
         if (group.automaton !== undefined) automata.set(keyOf(group), group.automaton)
         yield
       }
@@ -183,7 +183,7 @@ export class PatternIndex {
   }
 }
 
-/** Visits the groups of each part that a path has, once. */
+/** Visits the groups of each part that a path contains, once. */
 function visitParts(path: string, parts: ReadonlyMap<string, readonly Group[]>, visitor: (group: Group) => void): void {
   let visited: Set<readonly Group[]> | undefined
   const last = path.length - PART_LENGTH
@@ -196,7 +196,7 @@ function visitParts(path: string, parts: ReadonlyMap<string, readonly Group[]>, 
   }
 }
 
-function* groupsOf({ parts, rest }: Bucket): Generator<Group> {
+function* groupsFor({ parts, rest }: Bucket): Generator<Group> {
   for (const ofPart of parts.values()) yield* ofPart
   yield* rest
 }

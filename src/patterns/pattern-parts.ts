@@ -1,12 +1,12 @@
 import type { PlacedPattern } from './pattern-group.js'
 import { requiredTexts } from './required-text.js'
 
-/** How many characters a part has. */
+/** The length of a part, in characters. */
 export const PART_LENGTH = 4
 
-/** By which part of a path each of many patterns is found: a few characters that the path must have for it to match. */
+/** The part by which each of many patterns is found: a few characters that a path must contain for it to match. */
 export class PatternParts {
-  /** Null for a pattern that has no such part. */
+  /** The chosen parts by pattern; null for a pattern that has none. */
   readonly #chosen = new Map<string, string | null>()
 
   of(pattern: string): string | null {
@@ -14,9 +14,9 @@ export class PatternParts {
   }
 
   /**
-   * Chooses for patterns that are searched together, so that few have the same part. A step for each.
+   * Chooses parts for patterns that are searched together, so that few share a part. One step per pattern.
    *
-   * @param previous whose choices stand: they are costly, and what goes together stays together, and compiled
+   * @param previous its choices are kept: they are costly, and compiled groups stay the same
    */
   *choose(
     patterns: readonly PlacedPattern[],
@@ -37,13 +37,13 @@ export class PatternParts {
     }
     for (const { pattern } of patterns) {
       if (this.#chosen.has(pattern)) continue
-      choose(pattern, leastUsed(requiredTexts(pattern, caseSensitive).flatMap(partsOf), uses))
+      choose(pattern, leastUsed(requiredTexts(pattern, caseSensitive).flatMap(toParts), uses))
       yield
     }
   }
 }
 
-function partsOf(text: string): string[] {
+function toParts(text: string): string[] {
   return Array.from({ length: Math.max(0, text.length - PART_LENGTH + 1) }, (_, start) =>
     text.slice(start, start + PART_LENGTH),
   )

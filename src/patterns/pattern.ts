@@ -1,25 +1,24 @@
 import { RE2JS, RE2Set } from 're2js'
 import { messageOf } from '../errors.js'
 
-/** The most instructions a pattern may compile to: more than this is a counted repetition that should be a star. */
+/** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
 /**
- * Patterns are searched for in any path up to this length, whatever that takes: a few milliseconds at worst for one of
- * the largest, or for dozens of small ones.
+ * The length up to which a path is always searched: that takes a few milliseconds at worst for one of the largest
+ * patterns, or for dozens of small ones.
  */
 export const SHORT_PATH_LENGTH = 256
 /**
- * In a longer path they are searched for only where its characters times their instructions are at most so many, which
- * take about 5 ms at worst. A single pattern is searched for in 1,000 characters or more, one of the usual size in any
- * path that Node.js takes.
+ * The most characters times instructions for which a longer path is searched: they take about 5 ms at worst. This
+ * covers a single pattern in 1,000 characters or more, and one of the usual size in any path that Node.js accepts.
  */
 export const MAX_SEARCH_WORK = 300_000
-/** Patterns that were checked before are not checked again; forgotten together when there are too many. */
+/** How many valid patterns are remembered; all are forgotten together beyond that. */
 const REMEMBERED_AS_VALID = 20_000
-/** The same for compiled ones, of some 10 kB each: what follows a rule's literal beginning is often the same. */
+/** The same for compiled ones, of some 10 kB each: many rules share what follows their literal beginning. */
 const REMEMBERED_COMPILED = 1_000
 
-/** What other engines have and RE2 has not: how the error's fragment begins, what that is, and what to write instead. */
+/** Features of other engines that RE2 lacks: how the error's fragment begins, its name, and what to write instead. */
 const UNSUPPORTED: readonly (readonly [fragment: string, name: string, remedy: string])[] = [
   ['(?=', 'look-ahead', 'write what has to follow as part of the pattern: ^/api/.*admin for ^/api/(?=.*admin)'],
   [
@@ -64,7 +63,7 @@ const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 const valid = new Map<string, number>()
 const compiled = new Map<string, CompiledPattern>()
 
-/** @throws Error for what RE2 does not understand, or would match slowly on a long path */
+/** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
 export function checkPatternSyntax(pattern: string): void {
   if (valid.has(pattern)) return
   const size = compile(pattern).programSize()
@@ -77,17 +76,17 @@ export function checkPatternSyntax(pattern: string): void {
   valid.set(pattern, size)
 }
 
-/** How many instructions a valid pattern compiles to. */
+/** Returns the number of instructions that a valid pattern compiles to. */
 export function patternSize(pattern: string): number {
   return valid.get(pattern) ?? compile(pattern).programSize()
 }
 
 /**
- * Compiles valid patterns into one automaton, which answers the places of those that match.
+ * Compiles valid patterns into one automaton, which returns the indices of those that match.
  *
- * @param memory for the states of a DFA, in bytes; 8 MB unless given. Without any the engine simulates an NFA, which
- * takes at most some 15 ns for each instruction and character. A DFA is much faster where states come again; where every
- * character leads to a new one it takes ten times as long as the NFA
+ * @param memory for the states of a DFA, in bytes; 8 MB by default. With 0 the engine simulates an NFA, which takes at
+ * most some 15 ns for each instruction and character. A DFA is much faster where states repeat; where every character
+ * leads to a new one it takes ten times as long as the NFA
  */
 export function createAutomaton(patterns: readonly string[], caseSensitive: boolean, memory?: number): RE2Set {
   const automaton = new RE2Set(RE2Set.UNANCHORED, caseSensitive ? 0 : RE2JS.CASE_INSENSITIVE, memory)
@@ -115,15 +114,15 @@ export class CompiledPattern {
 }
 
 /**
- * A pattern as it is compiled for a router that ignores case, and so compares paths in lower case. RE2 folds every letter
- * as that does, but for `İ`: in lower case it is two characters, which a class cannot hold.
+ * Returns a pattern as it is compiled for a router that ignores case and compares paths in lower case. RE2 folds every
+ * letter as the router does except `İ`: in lower case it is two characters, which a class cannot hold.
  */
 export function lowerCasedPattern(pattern: string): string {
   if (!pattern.includes(DOTTED_I)) return pattern
   return pattern.replace(ESCAPE_CLASS_OR_DOTTED_I, (text) => (text === DOTTED_I ? DOTTED_I.toLowerCase() : text))
 }
 
-/** A valid pattern, compiled once for all rules that have it. */
+/** Compiles a valid pattern, once for all rules that have it. */
 export function compiledPattern(pattern: string, caseSensitive = true): CompiledPattern {
   const spelled = caseSensitive ? pattern : `(?i)${pattern}`
   const known = compiled.get(spelled)
@@ -138,11 +137,11 @@ function compile(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern)
   } catch (error) {
-    throw new Error(explanationOf(messageOf(error).replace(/^error parsing regexp: /, '')))
+    throw new Error(explanationFor(messageOf(error).replace(/^error parsing regexp: /, '')))
   }
 }
 
-function explanationOf(message: string): string {
+function explanationFor(message: string): string {
   const fragment = /`(.*)`$/s.exec(message)?.[1] ?? ''
   const known = UNSUPPORTED.find(([beginning]) => fragment.startsWith(beginning))
   if (known !== undefined) return unsupported(...known)

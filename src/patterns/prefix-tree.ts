@@ -1,16 +1,17 @@
-/** Values by the text that something has to begin with: a radix tree. */
+/** A node of a radix tree. */
 interface Node<Value> {
-  /** The text between the parent and here. */
+  /** The text between the parent and this node. */
   text: string
   value: Value | undefined
-  /** By the first character of their text. */
+  /** Nodes by the first character of their text. */
   children: Map<number, Node<Value>>
 }
 
+/** Values by prefix, in a radix tree. */
 export class PrefixTree<Value> {
   readonly #root: Node<Value> = { text: '', value: undefined, children: new Map() }
 
-  /** What belongs to a prefix, made where there is nothing yet. */
+  /** Returns the value of a prefix, which is made where there is none yet. */
   at(prefix: string, make: () => Value): Value {
     let node = this.#root
     let rest = prefix
@@ -30,7 +31,7 @@ export class PrefixTree<Value> {
     return node.value
   }
 
-  /** Visits what belongs to each of the prefixes that a text begins with, the shortest first. */
+  /** Visits the values of all prefixes of a text, the shortest first. */
   visit(text: string, visitor: (value: Value) => void): void {
     let node: Node<Value> | undefined = this.#root
     let place = 0
@@ -43,7 +44,7 @@ export class PrefixTree<Value> {
   }
 }
 
-/** Puts a node where `child` is, at `length` characters of its text, with `child` below it. */
+/** Replaces `child` by a node for the first `length` characters of its text, with `child` below it. */
 function split<Value>(parent: Node<Value>, child: Node<Value>, length: number): Node<Value> {
   const between: Node<Value> = { text: child.text.slice(0, length), value: undefined, children: new Map() }
   child.text = child.text.slice(length)

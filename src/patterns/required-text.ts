@@ -1,46 +1,46 @@
-/** What a path has to begin with for a pattern to match, as far as that can be told for certain. */
+/** The text that a path has to begin with for a pattern to match, as far as it is certain. */
 export interface RequiredPrefix {
   readonly prefix: string
-  /** In lower case, since the pattern does not tell cases apart. */
+  /** Whether the prefix is in lower case, since the pattern ignores case. */
   readonly folded: boolean
-  /** `prefix`: the pattern says nothing else; `whole`: nothing else but that the path ends there. */
+  /** `prefix`: the pattern requires nothing else; `whole`: it also requires the path to end there. */
   readonly exactly: 'prefix' | 'whole' | null
-  /** A pattern for what comes after the prefix, where that can be matched alone: many rules have the same one. */
+  /** A pattern for the part after the prefix, where that can be matched alone: many rules have the same one. */
   readonly rest: string | null
 }
 
 const BEGINNING = /^(?<flag>\(\?i\))?\^(?<literal>(?:[\w/ !"#%&',:;<=>@`~-]|\\[/._~-])+)(?<rest>.*)$/s
-/** Places that depend on the character before, where they can be told from a class; else what looks like them. */
-const LOOKS_BACK = /\\[bBA[]|(?<!\[)\^/
-/** Quoting and POSIX classes, which the search for alternatives does not read. */
+/** Assertions about the character before, and text that may be one, since classes are not parsed here. */
+const DEPENDS_ON_BEFORE = /\\[bBA[]|(?<!\[)\^/
+/** Quoting and POSIX classes, which the search for alternatives does not parse. */
 const UNREAD = /\\Q|\[:/
 
 /**
- * What a path has to begin with, for patterns of the form `^/literal…`. Everything doubtful answers undefined: such a
- * pattern is tried on every path.
+ * Returns the text that a path has to begin with, for patterns of the form `^/literal…`; undefined where that is
+ * uncertain: such a pattern is tried on every path.
  *
- * @param caseSensitive what the router says; a pattern may still say `(?i)`
+ * @param caseSensitive the router's option; a pattern may still contain `(?i)`
  */
 export function requiredPrefix(pattern: string, caseSensitive: boolean): RequiredPrefix | undefined {
   const { flag, literal = '', rest = '' } = BEGINNING.exec(pattern)?.groups ?? {}
   if (literal === '' || UNREAD.test(pattern) || hasAlternatives(rest)) return undefined
   const folded = flag !== undefined || !caseSensitive
-  // After a flag, too, a quantifier is one of the last character: `^/a(?i)?`.
+  // A quantifier after a flag applies to the last character, too: `^/a(?i)?`.
   const quantified = /^(?:[*?{+]|\(\?[a-zA-Z-]*\))/.test(rest)
   const certain = quantified ? literal.replace(/\\?.$/, '') : literal
   const text = certain.replaceAll('\\', '')
   if (text === '') return undefined
   const exactly = folded || quantified ? null : rest === '' ? 'prefix' : rest === '$' ? 'whole' : null
-  const isApart = !folded && !quantified && !LOOKS_BACK.test(rest)
+  const isApart = !folded && !quantified && !DEPENDS_ON_BEFORE.test(rest)
   return { prefix: folded ? text.toLowerCase() : text, folded, exactly, rest: isApart ? `^(?:${rest})` : null }
 }
 
-/** A path in the spelling that folded prefixes are compared in: RE2 folds the long s and the Kelvin sign too. */
+/** Returns a path in the spelling of folded prefixes: RE2 folds the long s and the Kelvin sign too. */
 export function foldedPath(path: string): string {
   return path.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k')
 }
 
-/** Whether there is a `|` that belongs to no group, so that the pattern's beginning belongs to one alternative only. */
+/** Returns whether a `|` is outside all groups, so that the pattern's beginning belongs to one alternative only. */
 function hasAlternatives(rest: string): boolean {
   let depth = 0
   for (let place = 0; place < rest.length; place++) {
@@ -57,7 +57,7 @@ function hasAlternatives(rest: string): boolean {
 function endOfClass(text: string, start: number): number {
   let place = start + 1
   if (text[place] === '^') place++
-  // A bracket that comes first is one of the class.
+  // A bracket in first place is a member of the class.
   if (text[place] === ']') place++
   while (place < text.length && text[place] !== ']') place += text[place] === '\\' ? 2 : 1
   return place
@@ -65,14 +65,14 @@ function endOfClass(text: string, start: number): number {
 
 const LITERAL = /[\w/ !"#%&',:;<=>@`~-]/
 const ESCAPED_LITERAL = /[/._~-]/
-/** Escapes of one letter that stand for one character of a class, or for a place. */
+/** Escapes of one letter that match one character of a class, or a position. */
 const SIMPLE_ESCAPE = /[dDwWsSbBAz]/
 const PLAIN_GROUP = /\((?!\?)|\(\?(?::|P?<)/y
 
 /**
- * Texts that a path has to contain for a pattern to match, as far as that can be told for certain.
+ * Returns texts that a path has to contain for a pattern to match, as far as they are certain.
  *
- * @param caseSensitive what the router says
+ * @param caseSensitive the router's option
  */
 export function requiredTexts(pattern: string, caseSensitive: boolean): string[] {
   if (!caseSensitive || UNREAD.test(pattern) || hasAlternatives(pattern)) return []
@@ -94,7 +94,7 @@ export function requiredTexts(pattern: string, caseSensitive: boolean): string[]
     } else if (character === '*' || character === '?') {
       end(text.slice(0, -1))
     } else if (character === '{') {
-      // The rest of the pattern may be a count, or not.
+      // It is uncertain whether a count or a literal follows.
       end(text.slice(0, -1))
       return texts
     } else if (character === '[') {

@@ -5,8 +5,8 @@ import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from
 const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
 
 /**
- * Checks a candidate as a write to the rule table would be checked, and more strictly: a misspelt field would silently
- * preview another rule.
+ * Validates a candidate as a write to the rule table is validated, and refuses unknown fields, since a misspelt field
+ * would silently preview another rule.
  *
  * @throws RuleValidationError with a message for every wrong field
  */

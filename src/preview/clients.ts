@@ -2,7 +2,7 @@ import { MAX_KEY_LENGTH } from '../db/storable.js'
 import type { ClientKind } from '../rules/rule.js'
 import type { LoggedRequest } from './events.js'
 
-/** Why a request cannot be replayed, and how that is said to operators. */
+/** The reasons why a request cannot be replayed, as operators read them. */
 export const UNCOVERED = {
   address_not_logged: 'were counted by something else than their address, which the log then leaves out',
   user_not_logged: 'have no user in the log',
@@ -16,18 +16,18 @@ export const UNCOVERED = {
 
 export type UncoveredReason = keyof typeof UNCOVERED
 
-/** How the client of a recorded request is called, or why it cannot be told. */
+/** The client of a recorded request, or why it is not known. */
 export type Recovered = Recognised | { readonly reason: UncoveredReason }
 
 export interface Recognised {
   readonly client: string
-  /** Taken for an anonymous client since the log names no user. */
+  /** Whether the client is taken for an anonymous one, since the log names no user. */
   readonly assumed?: true
 }
 
-/** What reading clients from a log found out besides. */
+/** Further findings of reading clients from a log. */
 export interface Findings {
-  /** Whether the log has users whose ids are no integers: such users leave no trace where addresses are counted. */
+  /** Whether the log has users whose ids are not integers: such users leave no trace where addresses are counted. */
   hasTextualUsers: boolean
 }
 
@@ -36,14 +36,14 @@ const USER = 'user:'
 const HEADER = 'header:'
 
 /**
- * Who a candidate would have counted a request for, spelled as counters do: the bare address, `user:7`,
- * `header:<value>`. Only what the log says is used; where it does not say, the answer is why.
+ * Creates a function that returns the client that a candidate would have counted a request for, spelled as in
+ * counters: the bare address, `user:7`, `header:<value>`. Where the log does not contain it, the function returns why.
  *
- * @param noIdIsNobody whether a request without an integer id is taken for one without a user
+ * @param noIdIsAnonymous whether a request without an integer id is taken for one without a user
  */
 export function createClientReader(
   kind: ClientKind,
-  noIdIsNobody: boolean,
+  noIdIsAnonymous: boolean,
   findings: Findings,
 ): (event: LoggedRequest) => Recovered {
   if (kind.kind === 'ip') {
@@ -67,22 +67,22 @@ export function createClientReader(
       return isCut(event) ? { reason: 'key_cut' } : { client: USER + user }
     }
     const address = loggedAddress(event)
-    return address === null || !noIdIsNobody ? { reason: 'user_not_logged' } : { client: address, assumed: true }
+    return address === null || !noIdIsAnonymous ? { reason: 'user_not_logged' } : { client: address, assumed: true }
   }
 }
 
-/** The user's id; null where the log names none. */
+/** Returns the user's id; null where the log names none. */
 export function loggedUser({ userId, client }: LoggedRequest): string | null {
   if (userId !== null) return String(userId)
   return client.startsWith(USER) ? client.slice(USER.length) : null
 }
 
-/** The address as it was counted: an IPv6 one by its network, as the server was told then; null where it is not known. */
+/** Returns the address as it was counted, for IPv6 the network by the setting of then; null where it is not known. */
 export function loggedAddress({ client }: LoggedRequest): string | null {
   return client.startsWith(ADDRESS) ? client.slice(ADDRESS.length) : null
 }
 
-/** How a rule's key would show a client. */
+/** Returns a client as a rule's key shows it. */
 export function shownInKey(client: string): string {
   return client.startsWith(HEADER) ? client.slice(HEADER.length) : client
 }

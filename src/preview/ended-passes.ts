@@ -2,13 +2,13 @@ import type { Dialect, Query } from '../db/dialect.js'
 import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from '../overrides/override.js'
 import { enforcedColumns } from '../rules/description.js'
 
-/** For so long after a change, processes may still have obeyed what was before. */
+/** The time for which processes may still have obeyed the previous state after a change. */
 const SPREAD_MS = 2_000
 
 /**
- * Counts the overrides that let a client through for a part of the time, and do not any more. What they let through is
- * not in the log, though a rule would decide it today. Where the same client and path have an override in force now
- * this does no harm: that one decides their requests, whatever its effect.
+ * Counts the overrides that let a client through for a part of the time, and no longer do. The requests that they let
+ * through are not in the log, though a rule would decide them today. An override that is followed by one in force for
+ * the same client and path is not counted: that one decides their requests, whatever its effect.
  *
  * @param inForce the overrides in force now
  */
@@ -37,16 +37,16 @@ export async function countEndedPasses(
   }
 
   function add(row: OverrideRow): void {
-    const override = understood(row)
-    if (override !== undefined) ended.add(identityOf(override))
+    const override = parseIfValid(row)
+    if (override !== undefined) ended.add(identityFor(override))
   }
 
-  if (ended.size > 0) for (const override of inForce()) ended.delete(identityOf(override))
+  if (ended.size > 0) for (const override of inForce()) ended.delete(identityFor(override))
   return ended.size
 }
 
-/** Undefined for a row that raw SQL made wrong: no server obeyed it. */
-function understood(row: OverrideRow): Override | undefined {
+/** Parses a row; returns undefined for one that raw SQL made invalid, which no server obeyed. */
+function parseIfValid(row: OverrideRow): Override | undefined {
   try {
     return parseOverride(row)
   } catch {
@@ -54,6 +54,6 @@ function understood(row: OverrideRow): Override | undefined {
   }
 }
 
-function identityOf({ client, pathPattern }: Override): string {
+function identityFor({ client, pathPattern }: Override): string {
   return `${clientText(client)} ${pathPattern}`
 }

@@ -10,7 +10,7 @@ export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly id: number
 }
 
-/** The same in the order of `COLUMNS`. SQLite knows no truth values. */
+/** The same in the order of `COLUMNS`. SQLite has no booleans. */
 type Row = readonly [
   id: number,
   timestampMs: number,
@@ -25,19 +25,19 @@ type Row = readonly [
 const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome'
 
 /**
- * One statement's worth. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds;
- * with smaller ones PostgreSQL would spend its time on statements rather than on rows.
+ * Events per statement. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds; with
+ * smaller pages PostgreSQL would spend its time on statements rather than on rows.
  */
 const PAGE_SIZE = 1_000
 
-/** Reads the log in the order of time, page by page; between two pages others have their turn. */
+/** Reads the log in the order of time, page by page, and yields to the event loop between two pages. */
 export async function* eventPages(
   query: Query,
   dialect: Dialect,
   fromMs: number,
   untilMs: number,
 ): AsyncGenerator<readonly LoggedRequest[]> {
-  // Not a comparison of pairs, for which PostgreSQL would not use the index on the timestamp alone.
+  // For a comparison of pairs PostgreSQL would not use the index on the timestamp alone.
   const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
     SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome
     FROM ${dialect.table('rate_limit_event')}
@@ -48,14 +48,14 @@ export async function* eventPages(
   async function read(afterMs: number, afterId: number): Promise<LoggedRequest[]> {
     const [answer] = await query<{ page: string | null }>(sql, [afterMs, afterId, untilMs])
     const rows: readonly Row[] = JSON.parse(answer?.page ?? '[]')
-    return rows.map(requestOf)
+    return rows.map(toRequest)
   }
 
   for (let page = await read(fromMs, -1); ; ) {
     const last = page.at(-1)
     if (last === undefined) return
     if (page.length < PAGE_SIZE) return yield page
-    // A server reads the next page while this one is replayed.
+    // The database server reads the next page while this one is replayed.
     const next = read(last.timestampMs, last.id)
     next.catch(() => undefined)
     yield page
@@ -64,11 +64,11 @@ export async function* eventPages(
   }
 }
 
-function requestOf([id, timestampMs, path, method, allowed, userId, client, outcome]: Row): LoggedRequest {
+function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome]: Row): LoggedRequest {
   return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome }
 }
 
-/** When the oldest event there is was recorded; null in an empty log. */
+/** Returns when the oldest event was recorded; null for an empty log. */
 export async function oldestEventMs(query: Query, dialect: Dialect): Promise<number | null> {
   const [row] = await query<{ oldest: number | null }>(
     `SELECT MIN("timestamp") AS oldest FROM ${dialect.table('rate_limit_event')}`,

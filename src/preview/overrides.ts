@@ -10,12 +10,12 @@ import { loggedAddress, loggedUser } from './clients.js'
 import type { LoggedRequest } from './events.js'
 
 /**
- * What overrides mean for a recorded request: that one decides it instead of any rule; that none does; the same, as far
- * as the log says who it was; or that only a part of the network that it came from has one.
+ * What overrides mean for a recorded request: one decides it instead of any rule; none does; none does as far as the
+ * log names the client; or only a part of the client's network has one.
  */
 export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
 
-/** The overrides in force at one moment, for requests of any other. */
+/** The overrides in force at one moment, applied to requests of other moments. */
 export interface PreviewOverrides {
   readonly rejected: readonly RejectedRow[]
   all(): Iterable<ActiveOverride>
@@ -23,7 +23,7 @@ export interface PreviewOverrides {
   verdict(event: LoggedRequest, path: string): OverrideVerdict
 }
 
-/** Reads the table in a snapshot, whatever this process has in force. */
+/** Reads the table in a snapshot, independently of what this process has in force. */
 export async function readOverrides(
   query: Query,
   dialect: Dialect,
@@ -60,10 +60,10 @@ export async function readOverrides(
   }
 }
 
-/** Finds out whether a part of an IPv6 network has an override: the log has networks only, as servers count them. */
+/** Finds whether a part of an IPv6 network has an override: the log has networks only, as servers count them. */
 class NetworkParts {
   readonly #overrides: OverrideSet
-  /** By how many bits the network has; servers rarely differ in that. */
+  /** Tables by the number of a network's bits, which servers rarely differ in. */
   readonly #tables = new Map<number, NetworkTable<true>>()
 
   constructor(overrides: OverrideSet) {
@@ -73,13 +73,13 @@ class NetworkParts {
   within(address: string, bits: number): boolean {
     let table = this.#tables.get(bits)
     if (table === undefined) {
-      table = this.#tableOf(bits)
+      table = this.#createTable(bits)
       this.#tables.set(bits, table)
     }
     return table.at(address).length > 0
   }
 
-  #tableOf(bits: number): NetworkTable<true> {
+  #createTable(bits: number): NetworkTable<true> {
     const table = new NetworkTable<true>()
     for (const { client } of this.#overrides.all()) {
       if (isPartOf(bits, client)) table.add({ address: client.address, bits }, true)

@@ -18,9 +18,9 @@ import { Replay, type ReplayCounter } from './replay.js'
 import { describePreview, type RulePreview } from './report.js'
 
 export interface PreviewOptions {
-  /** How far back to look: a number of hours, 1 to 720; 24 unless given. */
+  /** How far back the preview reaches: a number of hours, 1 to 720; 24 by default. */
   readonly hours?: number | undefined
-  /** Told after every page how many events were read so far; where they have to be read twice, from the start again. */
+  /** Called after every page with the number of events read so far; a second pass counts from 0 again. */
   readonly onProgress?: ((events: number) => void) | undefined
 }
 
@@ -28,26 +28,26 @@ export interface PreviewParts {
   readonly database: Database
   readonly clock: Clock
   readonly router: PathOptions
-  /** The path that rules see, from the one that was received. */
+  /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
-  /** Why the log may lack requests, as far as this process knows. */
+  /** Returns why the log may lack requests, as far as this process knows. */
   readonly gaps: () => readonly string[]
-  /** What else this process knows that the log does not. */
+  /** Returns what else this process knows and the log does not contain. */
   readonly notes: () => readonly string[]
 }
 
 const MAX_HOURS = 720
 
 /**
- * Replays the event log through a rule that is not in force, and tells what it would have done.
+ * Replays the event log through a rule that is not in force, and reports what it would have done.
  *
- * The candidate takes the place of the stored rule of its name, is active, and stands among the rules that are active
- * now: it decides the requests for which it is the first, unless an override that is in force now does. Every client's requests run through its algorithm in the
- * order of time. Nothing is guessed: where the log does not say whose a request was it is counted as uncovered.
+ * The candidate replaces the stored rule of its name, is active, and stands among the rules that are active now: it
+ * decides the requests for which it is the first, unless an override that is in force now does. Every client's requests
+ * run through its algorithm in the order of time. A request whose client is not in the log is counted as uncovered.
  *
- * Exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as servers agree
- * about the time. The database holds still meanwhile: one snapshot, read in pages, among other work.
+ * The result is exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as the
+ * clocks of servers agree. All pages are read from one snapshot of the database, among other work.
  *
  * @throws RuleValidationError with a message for every wrong field, InvalidSettingError for other hours than 1 to 720
  */
@@ -68,8 +68,8 @@ export function createPreview(parts: PreviewParts): Preview {
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
-      const run = (noIdIsNobody: boolean) =>
-        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsNobody, onProgress })
+      const run = (noIdIsAnonymous: boolean) =>
+        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsAnonymous, onProgress })
       const first = await run(true)
       const { replayed } = first.hasTextualUsers ? await run(false) : first
       return describePreview({
@@ -101,7 +101,7 @@ interface Run {
   readonly sinceMs: number
   readonly untilMs: number
   readonly fromMs: number
-  readonly noIdIsNobody: boolean
+  readonly noIdIsAnonymous: boolean
   readonly onProgress: PreviewOptions['onProgress']
 }
 
@@ -109,7 +109,7 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const clientOf = createClientReader(run.rule.client, run.noIdIsNobody, findings)
+  const clientOf = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
@@ -130,9 +130,9 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
 }
 
-/** Whether the rule is the first of the active ones, itself put in, for a request. */
+/** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
 async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Run['decides']> {
-  // What comes after the candidate cannot keep a request from it, and need not be compiled.
+  // Rules after the candidate cannot take a request from it, and need not be compiled.
   const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
   const before = await RuleSet.compile(others, router)
   const own = new RuleSet([rule], router)
@@ -142,16 +142,16 @@ async function createDecides(router: PathOptions, rule: Rule, active: readonly R
   }
 }
 
-/** The order of a rule set. */
+/** Returns whether `a` comes before `b` in a rule set. */
 function precedes(a: Rule, b: Rule): boolean {
   return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
 }
 
 /**
- * From when on events are replayed, so that the counters are warm when the window begins. A fixed window needs its own
- * beginning, and is exact. The others remember longer: two periods are replayed, and an hour where periods are short.
- * They are exact for every client that has meanwhile been away for a period, for two with the sliding window; for
- * others all but exact.
+ * Returns the time from which events are replayed, so that the counters are warm when the window begins. A fixed window
+ * is exact when it is replayed from its own beginning. The others remember longer: two periods are replayed, at least
+ * an hour. They are exact for every client that was away for a period meanwhile (two with the sliding window), and
+ * almost exact for the others.
  */
 function warmUpStartMs({ policy: { algorithm, periodMs } }: Rule, sinceMs: number): number {
   const windowMs = windowStartMs(periodMs, sinceMs)

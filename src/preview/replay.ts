@@ -15,18 +15,18 @@ export interface ReplayCounter {
 export interface ReplayParts {
   readonly rule: Rule
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
-  /** The path that rules see, from the one that was received. */
+  /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
-  /** Whether the rule would have decided a request. */
+  /** Returns whether the rule would have decided a request. */
   readonly decides: (path: string, method: string) => boolean
-  /** What overrides mean for a request that would be the rule's. */
+  /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
   readonly clientOf: (event: LoggedRequest) => Recovered
   readonly sinceMs: number
   readonly untilMs: number
 }
 
-/** What one client, or one hour, did. */
+/** The counts of one client or one hour. */
 export interface Tally {
   matched: number
   overLimit: number
@@ -37,28 +37,28 @@ interface Client extends Tally {
   readonly counter: ReplayCounter
 }
 
-/** The most clients kept: some 60 MB of them. What comes from others is not covered. */
+/** The most clients kept, which take some 60 MB. Requests of further clients are not covered. */
 const MAX_CLIENTS = 250_000
-/** The length to which the log cuts a method, and the only methods that it may have cut. */
+/** The length to which the log cuts a method; the methods below are the only ones that it may have cut. */
 const MAX_METHOD_LENGTH = 10
 const LONG_METHODS = METHODS.filter((method) => method.length > MAX_METHOD_LENGTH)
 
-/** Runs recorded requests through a rule, one after the other. Those from before the window only warm up its counters. */
+/** Runs recorded requests through a rule, in order. Those from before the window only warm up its counters. */
 export class Replay {
   events = 0
   firstMs: number | null = null
   lastMs: number | null = null
-  /** Events within their limit then: a full log has some. */
+  /** Events that were within their limit; a full log has some. */
   withinLimit = 0
   readonly total: Tally = { matched: 0, overLimit: 0, refusedThen: 0 }
   newlyRefused = 0
   newlyAllowed = 0
   assumedAnonymous = 0
-  /** What would be the rule's, were there no override. */
+  /** Requests that the rule would decide if no override did. */
   overridden = 0
   assumedFree = 0
   readonly uncovered = new Map<UncoveredReason, number>()
-  /** From the hour that the window begins in, to the one it ends in. */
+  /** Tallies from the hour in which the window begins to the one in which it ends. */
   readonly hours: readonly Tally[]
   readonly clients = new Map<string, Client>()
   readonly #parts: ReplayParts

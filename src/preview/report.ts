@@ -3,7 +3,7 @@ import { HOUR_MS } from '../time/clock.js'
 import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
 import type { Replay, Tally } from './replay.js'
 
-/** What a rule would have done to the recorded requests. */
+/** The report on what a rule would have done to the recorded requests. */
 export interface RulePreview {
   /** The candidate's name. */
   readonly rule: string
@@ -20,33 +20,33 @@ export interface RulePreview {
    * override does.
    */
   readonly matched: number
-  /** Those of them over its limit, whether it blocks or not. */
+  /** Matched requests over the rule's limit, whether it blocks or not. */
   readonly over_limit: number
-  /** Those it would have refused: `over_limit`, or 0 for a rule that does not block. */
+  /** Matched requests that it would have refused: `over_limit`, or 0 for a rule that does not block. */
   readonly would_refuse: number
-  /** Those of the matched ones that really were refused, by whatever limit held then. */
+  /** Matched requests that were refused when they were recorded, by any limit. */
   readonly refused_then: number
-  /** Let through then, refused by the rule. Uncovered requests are in neither of these two. */
+  /** Requests let through then and refused by the rule. Uncovered requests are in neither of these two. */
   readonly newly_refused: number
-  /** Refused then, let through by the rule. */
+  /** Requests refused then and let through by the rule. */
   readonly newly_allowed: number
   /** Requests that could not be replayed. They are part of `matched`, unless their path was cut. */
   readonly uncovered: {
     readonly count: number
-    /** Of the requests that are the rule's, or may be: 0 to 1, unrounded. */
+    /** The share of the requests that the rule decides, or may decide: 0 to 1, unrounded. */
     readonly share: number
-    /** How many for which reason; one that never occurred is absent. */
+    /** The number of requests per reason; a reason that never occurred is absent. */
     readonly reasons: Readonly<Partial<Record<UncoveredReason, number>>>
   }
-  /** Every hour of the window, by the clock in UTC. The first and the last one are only partly in it. */
+  /** Every hour of the window, by the clock in UTC. The first and the last hour are only partly in it. */
   readonly by_hour: readonly PreviewHour[]
-  /** The keys hit most, spelled as the rule's events would be: by `over_limit`, then `matched`; 20 at most. */
+  /** The most affected keys, spelled as in the rule's events: by `over_limit`, then `matched`; at most 20. */
   readonly top_keys: readonly PreviewKey[]
   /** Whether the log has every request of the window and of the warm-up before it, as far as can be known. */
   readonly complete: boolean
-  /** Why it is not complete. */
+  /** The reasons why it is not complete. */
   readonly gaps: readonly string[]
-  /** What else to know before trusting the numbers. */
+  /** Further limitations of the numbers. */
   readonly notes: readonly string[]
 }
 
@@ -58,7 +58,7 @@ export interface PreviewCounts {
 }
 
 export interface PreviewHour extends PreviewCounts {
-  /** When it began: ISO 8601, UTC. */
+  /** The start of the hour: ISO 8601, UTC. */
   readonly hour: string
 }
 
@@ -71,12 +71,12 @@ interface Findings {
   readonly hours: number
   readonly sinceMs: number
   readonly untilMs: number
-  /** Where the replay began, to warm up. */
+  /** The time from which events were replayed, to warm up. */
   readonly fromMs: number
-  /** When the oldest event in the log was recorded. */
+  /** The time of the oldest event in the log. */
   readonly oldestMs: number | null
   readonly replayed: Replay
-  /** Overrides that let clients through for a part of that time, and do not any more. */
+  /** The number of overrides that let clients through for a part of that time, and no longer do. */
   readonly endedPasses: number
   readonly gaps: readonly string[]
   readonly notes: readonly string[]
@@ -128,7 +128,7 @@ function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
   for (const [client, tally] of clients) {
     if (tally.matched === 0) continue
     top.push({ key: `rule:${rule.name}:${shownInKey(client)}`, ...counts(tally, rule) })
-    // Sorted now and then, so that a copy of all clients is never made.
+    // Sorted now and then, so that no copy of all clients is made.
     if (top.length >= 50 * MAX_KEYS) top = top.sort(byHits).slice(0, MAX_KEYS)
   }
   return top.sort(byHits).slice(0, MAX_KEYS)
@@ -138,7 +138,7 @@ function byHits(a: PreviewKey, b: PreviewKey): number {
   return b.over_limit - a.over_limit || b.matched - a.matched || (a.key < b.key ? -1 : 1)
 }
 
-/** What the log itself tells about requests that it lacks. */
+/** Returns what the log itself reveals about requests that it lacks. */
 function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings): string[] {
   if (oldestMs === null) return ['The log is empty.']
   const gaps: string[] = []

@@ -2,28 +2,28 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
-/** How long a report waits for the rollups where it would have to read many events; then it reads those that are left. */
+/** The time that a report with many events to read waits for the rollups; then it reads the events that are left. */
 const MAX_WAIT_MS = 1_000
 
-/** Folds whole steps before a report. Where that fails the report reads the events: as one that may only read does. */
+/** Folds whole steps before a report. Where that fails, as for a read-only user, the report reads the events. */
 export async function foldForReport(database: Database, nowMs: number): Promise<void> {
   const untilMs = performance.now() + MAX_WAIT_MS
   try {
     while ((await foldStep(database, nowMs)) && performance.now() < untilMs) await yieldToEventLoop()
   } catch {
-    // What is wrong with the database, the report says.
+    // The report itself fails where the database does.
   }
 }
 
 export interface FoldOptions {
-  /** Called after every hour with how many were counted so far. */
+  /** Called after every hour with the number of hours counted so far. */
   readonly onProgress?: ((hours: number) => void) | undefined
-  /** Stops it after the step that is under way. */
+  /** Stops after the current step. */
   readonly signal?: AbortSignal | undefined
 }
 
 /**
- * Folds all events that there are, and counts all hours again that have a mark.
+ * Folds all events, and counts all marked hours again.
  *
  * @returns how many hours were counted
  */

@@ -1,4 +1,4 @@
-/** The rule of counting: the same statements count events the first time and again, and hours into days. */
+/** The rule of counting: the same statements count events the first time, count them again, and add hours to days. */
 import type { Dialect } from '../db/dialect.js'
 import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../events/readings.js'
 
@@ -7,13 +7,13 @@ export type Span = 1 | 60 | 1440
 export const HOUR_SPAN = 60
 export const DAY_SPAN = 1440
 export const SPANS: readonly Span[] = [1, HOUR_SPAN, DAY_SPAN]
-/** Minutes are kept for so long, in minutes. */
+/** How long buckets of one minute are kept, in minutes. */
 export const KEPT_MINUTES = 120
 
 /** A table of counts per bucket. */
 export interface Rollup {
   readonly table: string
-  /** What a row is about, and what it counts. */
+  /** The columns that identify a row within its bucket; `counts` are the ones that are summed. */
   readonly keys: readonly string[]
   readonly counts: readonly string[]
 }
@@ -33,10 +33,10 @@ export const ROLLUPS: readonly Rollup[] = [
   },
 ]
 
-/** How many combinations of path, rule and method a bucket keeps apart. */
+/** The most combinations of path, rule and method that have rows of their own in a bucket. */
 const MAX_COMBINATIONS = 256
 
-/** Events, as rows to count. */
+/** Returns a SELECT of events as rows to count. */
 export function eventSource(dialect: Dialect, condition: string): string {
   return `SELECT ${dialect.minuteOf('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
       ${POLICY} AS policy, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
@@ -44,16 +44,16 @@ export function eventSource(dialect: Dialect, condition: string): string {
     FROM ${dialect.table('rate_limit_event')} WHERE ${condition}`
 }
 
-/** The rows of hours, to be counted into days. */
+/** Returns a SELECT of the rows of hours, to be counted into days. */
 export function hourSource(dialect: Dialect, { table, keys, counts }: Rollup, condition: string): string {
   return `SELECT bucket * ${HOUR_SPAN} AS minute, ${[...keys, ...counts].join(', ')}
     FROM ${dialect.table(table)} WHERE span = ${HOUR_SPAN} AND ${condition}`
 }
 
 /**
- * Adds the rows of a source to a rollup.
+ * Returns the statement that adds the rows of a source to a rollup.
  *
- * @param firstMinute the placeholder of the first minute that is counted by itself
+ * @param firstMinute the placeholder of the first minute that gets a bucket of its own
  */
 export function countSql(
   dialect: Dialect,
@@ -75,7 +75,7 @@ export function countSql(
     ON CONFLICT (${names}) DO UPDATE SET ${counts.map((count) => `${count} = rollup.${count} + excluded.${count}`).join(', ')}`
 }
 
-/** The busiest of the new combinations take the room that is left in their bucket; the paths of others are left out. */
+/** Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. */
 function withRoom(table: string, counted: string, sums: string): string {
   return `WITH counted AS (${counted}), present AS (
       SELECT span, bucket, COUNT(*) AS combinations FROM ${table}
@@ -96,7 +96,7 @@ function withRoom(table: string, counted: string, sums: string): string {
     ) AS kept WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 
-/** Adds events to the trend, which has what was logged in each hour, also when it is deleted. */
+/** Returns the statement that adds events to the trend, which keeps the sums of each hour after events are deleted. */
 export function trendSql(dialect: Dialect, source: string): string {
   const { counts } = TRAFFIC
   return `INSERT INTO ${dialect.table('rate_limit_trend')} AS trend (hour, ${counts.join(', ')})

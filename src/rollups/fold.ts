@@ -1,4 +1,4 @@
-/** Moves the watermark on, and counts hours again that have a mark. Each step is one transaction. */
+/** Moves the watermark on and counts marked hours again. Each step is one transaction. */
 
 import type { Database } from '../db/database.js'
 import { LAST_MINUTE, type Step } from '../db/dialect.js'
@@ -22,8 +22,8 @@ const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
 /**
  * Folds the next events into the rollups, as many as one step takes.
  *
- * @param least with fewer than these there is nothing to do: reports read them from the log; a whole step unless given
- * @returns whether there were as many, so that there may be more
+ * @param least with fewer events it does nothing, and reports read them from the log; a whole step by default
+ * @returns whether a whole step was folded, so that there may be more
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {
   const { dialect, query } = database
@@ -44,7 +44,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
 
   const parameters = [settled.last, firstMinute(nowMs)]
   const isNew = `id > ${watermark} AND id <= $1`
-  // What an hour that is counted again does not have yet, it will find in the log.
+  // An hour that is being counted again reads its remaining events from the log.
   const source = eventSource(
     dialect,
     `${isNew} AND NOT EXISTS (
@@ -68,7 +68,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   return settled.found === size
 }
 
-/** The hours whose sums are wrong, in order. */
+/** Returns the hours whose sums are wrong, in order. */
 export async function markedHours({ dialect, query }: Database): Promise<number[]> {
   const rows = await query<{ hour: number }>(
     `SELECT DISTINCT hour FROM ${dialect.table('rate_limit_rollup_mark')} ORDER BY hour`,
@@ -77,8 +77,8 @@ export async function markedHours({ dialect, query }: Database): Promise<number[
 }
 
 /**
- * Counts an hour again from its events, in steps of as many as are folded at once; and its day from the hours, unless
- * another hour of it has a mark still.
+ * Counts an hour again from its events, in steps of as many as are folded at once; then its day from the hours, unless
+ * another hour of the day is still marked.
  *
  * @param step runs each of the steps
  */
@@ -91,13 +91,13 @@ export async function recountHour(
   const endMs = hour === LAST_HOUR ? Number.POSITIVE_INFINITY : (hour + 1) * HOUR_MS
   for (let countedMs = Number.NEGATIVE_INFINITY; ; ) {
     const nextMs = await step(() => recountStep(database, hour, endMs, nowMs))
-    // It begins anew where an event was changed meanwhile: that is for another time, lest it never ends.
+    // An event that changes meanwhile makes the hour begin anew: that is left to a later call, so that this one ends.
     if (nextMs >= endMs || nextMs <= countedMs) return
     countedMs = nextMs
   }
 }
 
-/** Counts the next events of an hour, and answers up to which moment they are counted. */
+/** Counts the next events of an hour, and returns the moment up to which they are counted. */
 async function recountStep(database: Database, hour: number, endMs: number, nowMs: number): Promise<number> {
   const { dialect, query } = database
   const marks = dialect.table('rate_limit_rollup_mark')
@@ -131,7 +131,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
     }))
   await database.transaction([
     ...toSteps(dialect.lockRollups),
-    // Before the events are read: a mark that is added meanwhile stays, and the hour begins anew.
+    // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew.
     { sql: `DELETE FROM ${marks} WHERE hour = $1 AND since = $2`, parameters: [hour, since] },
     ...(since === hour * HOUR_MS
       ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)]

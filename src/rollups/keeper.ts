@@ -6,23 +6,23 @@ import { foldStep, markedHours, recountHour } from './fold.js'
 
 export interface RollupKeeperOptions {
   readonly database: Database
-  /** Says which minutes are recent. When to look is real time. */
+  /** Decides which minutes are recent. Rounds are scheduled by real time. */
   readonly clock: Clock
   readonly log: { warn(details: object, message: string): void }
 }
 
-/** Short, so that a report finds few events that are not folded; to look costs an index read. */
+/** Short, so that a report finds few events that are not folded; a round without work costs an index read. */
 const INTERVAL_MS = SECOND_MS
-/** A rest between two steps is at most so long, in milliseconds. */
+/** The longest rest between two steps, in milliseconds. */
 const MAX_REST_MS = 100
-/** PostgreSQL's code where a transaction that inserted events lasts longer than the wait for it. */
+/** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** Keeps the rollups in the background of a server: folds new events, and counts hours again that have a mark. */
+/** Keeps the rollups in the background of a server: folds new events and counts marked hours again. */
 export class RollupKeeper {
   readonly #options: RollupKeeperOptions
   readonly #stop = new AbortController()
-  /** The hours that had a mark in the last round. */
+  /** The hours that were marked in the last round. */
   #marked: ReadonlySet<number> = new Set()
   #running: Promise<void> | undefined
   #isFailing = false
@@ -35,19 +35,19 @@ export class RollupKeeper {
     this.#running = this.#run()
   }
 
-  /** Resolves when the step that is under way is done. */
+  /** Resolves when the current step is done. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await this.#running
   }
 
-  /** Never rejects: what fails is tried again in the next round. */
+  /** Runs one round. Never rejects: failed work is tried again in the next round. */
   async round(): Promise<void> {
     const { database, clock } = this.#options
     try {
       while (await this.#rested(() => foldStep(database, clock.now())));
       const marked = await markedHours(database)
-      // What is just being deleted has a new mark in a moment: an hour is counted once it had one for a while.
+      // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
         await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
       }
@@ -61,13 +61,13 @@ export class RollupKeeper {
   async #run(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Half the interval to one and a half, so that processes that started together drift apart.
+      // 0.5 to 1.5 intervals, so that processes that started together drift apart.
       await delay(INTERVAL_MS * (0.5 + Math.random()), undefined, { ref: false, signal }).catch(() => undefined)
       if (!signal.aborted) await this.round()
     }
   }
 
-  /** Rests for as long as a step took, so that half of the database is left to others. */
+  /** Rests for as long as a step took, so that half of the database's time is left to others. */
   async #rested<T>(step: () => Promise<T>): Promise<T> {
     const { signal } = this.#stop
     signal.throwIfAborted()

@@ -1,20 +1,20 @@
 import type { Dialect, Query } from '../db/dialect.js'
 
-/** Whole hours since the epoch, the end not among them. */
+/** Whole hours since the epoch, without the end. */
 export interface HourRange {
   readonly from: number
   readonly to: number
 }
 
-/** How far the rollups can be trusted, at the moment of a snapshot. */
+/** The part of the log that the rollups cover, at the moment of a snapshot. */
 export interface Sums {
   /** Events up to this id are in the rollups. */
   readonly watermark: number
-  /** But for those of these hours: they have to be read from the log. */
+  /** Hours whose events have to be read from the log even so. */
   readonly dirty: readonly HourRange[]
 }
 
-/** More ranges than this are read as one: each is a part of every query. */
+/** Further ranges are merged into one, since each is a part of every query. */
 const MAX_RANGES = 20
 
 export async function readSums(query: Query, dialect: Dialect): Promise<Sums> {

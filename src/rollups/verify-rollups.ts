@@ -4,8 +4,8 @@ import { type FoldOptions, foldAll } from './catch-up.js'
 import { HOUR_SPAN, ROLLUPS } from './counting.js'
 
 /**
- * Counts everything again: marks every hour that has events or rollups, so that reports read it from the log until it is
- * counted.
+ * Counts everything again: marks every hour that has events or rollups, so that reports read it from the log until it
+ * is counted.
  *
  * @returns how many hours were counted
  */

@@ -1,48 +1,48 @@
-/** How a table of rules or overrides is described, once, and what follows from its description. */
+/** Describes a table of rules or overrides, once, and derives what follows from the description. */
 import { selectedColumns } from '../db/columns.js'
 import { type FieldErrors, messageOf, RuleValidationError } from '../errors.js'
 import { checkStoredMoment, parseMoment } from './field-checks.js'
 
-/** How a field is stored. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
+/** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
 export type Kind = 'text' | 'boolean' | 'integer' | 'moment'
 
-/** All that is known about one field of a row. */
+/** The description of one field of a row. */
 export interface Field {
   readonly kind: Kind
-  /** What a row has where nothing is given. A field without a default is required. */
+  /** The value where none is given. A field without a default is required. */
   readonly default?: string | number | boolean | null
   /**
-   * Reads a value: the only validation there is, whichever door a row comes through.
+   * Parses a value: the only validation, for every way in which a row is written.
    *
-   * @returns what the value means to servers
-   * @throws Error whose message goes beside the field
+   * @returns the value as servers use it
+   * @throws Error whose message is shown beside the field
    */
   readonly parse: (value: unknown) => unknown
-  /** The one spelling in which a right value is stored; unless given, as it is. */
+  /** Returns the spelling in which a valid value is stored; without it the value is stored as given. */
   readonly spell?: (value: unknown) => string
-  /** `false` for what servers do not read of the rows in force. */
+  /** `false` for a field that servers do not read of the rows in force. */
   readonly enforced?: false
-  /** What its JSON Schema says besides the kind and the default. */
+  /** Its JSON Schema besides the type and the default. */
   readonly schema?: Readonly<Record<string, unknown>>
-  /** What it means, in the JSON Schema, and in the panel where there is no help for that. */
+  /** Its meaning, for the JSON Schema, and for the panel where `help` is absent. */
   readonly about: string
   readonly help?: string
   readonly panel: FieldInPanel
 }
 
-/** How a field is shown and edited in the panel. */
+/** The presentation of a field in the panel. */
 export interface FieldInPanel {
   readonly title: string
   readonly input: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment'
   readonly example?: string
-  /** Beside a box to tick. */
+  /** The text beside a check box. */
   readonly label?: string
   readonly options?: readonly Choice[]
-  /** The heading of the form that the field stands under. */
+  /** The heading above the field in the form. */
   readonly group?: string
-  /** Whether the list has a column for it, and can be sorted by that. */
+  /** Whether the list has a column for it, and whether it can be sorted by that. */
   readonly column?: 'shown' | 'sorted'
-  /** Whether the list's search looks into it. */
+  /** Whether the list's search covers it. */
   readonly searched?: true
 }
 
@@ -51,10 +51,10 @@ export interface Choice {
   readonly label: string
 }
 
-/** The fields of a table that are given, in the order of documents. */
+/** The fields of a table that can be given, in the order of documents. */
 export type FieldTable = Readonly<Record<string, Field>>
 
-/** What a value is in a document, and in a row that a statement reads. SQLite has numbers for booleans. */
+/** The types of a value in a document, and in a row that a statement reads. SQLite has numbers for booleans. */
 interface KindValues {
   readonly text: { document: string; column: string }
   readonly boolean: { document: boolean; column: boolean | number }
@@ -66,7 +66,7 @@ type Enforced<Table extends FieldTable> = {
   [Name in keyof Table]: Table[Name] extends { readonly enforced: false } ? never : Name
 }[keyof Table]
 
-/** A row of a document, complete. */
+/** A complete row of a document. */
 export type Entry<Table extends FieldTable> = {
   readonly [Name in keyof Table]: Table[Name] extends { readonly schema: { readonly enum: readonly (infer Value)[] } }
     ? Value
@@ -78,26 +78,28 @@ export type Row<Table extends FieldTable> = {
   readonly [Name in Enforced<Table>]: KindValues[Table[Name]['kind']]['column']
 }
 
-/** What the fields of a row mean to servers. */
+/** The parsed fields of a row, as servers use them. */
 export type Parsed<Table extends FieldTable> = {
   readonly [Name in Enforced<Table>]: ReturnType<Table[Name]['parse']>
 }
 
-/** A table of which documents have a list. */
+/** The description of a table whose rows documents list. */
 export interface Description<
   Table extends FieldTable = FieldTable,
   Identity extends keyof Table & string = keyof Table & string,
 > {
   readonly entity: 'rule' | 'override'
-  /** The list of a document. */
+  /** The name of the list in a document. */
   readonly place: 'rules' | 'overrides'
   readonly table: string
   readonly fields: Table
-  /** The fields by which a row is found again; texts. The first of them is what messages call it. */
+  /** The fields that identify a row; texts. Messages name a row by the first of them. */
   readonly identity: readonly Identity[]
   identify(entry: Entry<Table>): Readonly<Pick<Entry<Table>, Identity>>
   /**
-   * @param nowMs what expires has expired by then
+   * Validates the fields of a row.
+   *
+   * @param nowMs the time by which a row may have expired
    * @returns one message for every wrong field
    */
   errors(values: Values, extent: Extent, nowMs: number): FieldErrors
@@ -106,17 +108,19 @@ export interface Description<
   order(a: Entry<Table>, b: Entry<Table>): number
 }
 
-/** The values of a row's fields, as somebody gives them: nothing is known about them. */
+/** The unvalidated values of a row's fields. */
 export type Values = Readonly<Record<string, unknown>>
 
 /**
- * How much of a row there is to check: a new one; a stored one as an update leaves it; or only the fields that an
- * update writes.
+ * The part of a row to validate: a new row; a stored row as an update leaves it; or only the fields that an update
+ * writes.
  */
 export type Extent = 'new' | 'stored' | 'part'
 
 /**
- * @param values one that is undefined stays as it is, or takes its default
+ * Validates fields.
+ *
+ * @param values an undefined value stays as it is, or takes its default
  * @returns one message for every wrong field
  */
 export function fieldErrors(fields: FieldTable, values: Values, extent: Extent): FieldErrors {
@@ -136,7 +140,7 @@ export function fieldErrors(fields: FieldTable, values: Values, extent: Extent):
   return errors
 }
 
-/** What has to be written otherwise than given, of fields that are right. */
+/** Returns the values of valid fields that are stored in another spelling than given. */
 export function spelled(fields: FieldTable, values: Values): Record<string, string | null> {
   const given = Object.entries(fields).filter(([name]) => values[name] !== undefined)
   return Object.fromEntries(
@@ -151,7 +155,7 @@ function momentText(milliseconds: number | null): string | null {
   return milliseconds === null ? null : new Date(milliseconds).toISOString()
 }
 
-/** The values of the fields that may be left out. */
+/** Returns the values of the fields that have a default. */
 export function defaultsOf(fields: FieldTable): Values {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, field]) => ('default' in field ? [[name, field.default]] : [])),
@@ -159,9 +163,9 @@ export function defaultsOf(fields: FieldTable): Values {
 }
 
 /**
- * Makes a function that reads a row as far as servers obey it, each field once: there may be a hundred thousand rows.
+ * Creates a function that parses the enforced fields of a row, each once: there may be a hundred thousand rows.
  *
- * @param source a statement, or what was given in another way
+ * @param source a statement (`stored`), or any other source (`given`)
  * @returns a function that throws a RuleValidationError with a message for every wrong field
  */
 export function createParser<Table extends FieldTable>(
@@ -184,27 +188,27 @@ export function createParser<Table extends FieldTable>(
       }
     }
     if (errors !== undefined) throw new RuleValidationError(errors, [], entity)
-    // A loop over the table gave each of its fields what its own `parse` answers, which no type can follow.
+    // Each field has the result of its own `parse`; the compiler cannot follow a loop over the table.
     return parsed as Parsed<Table>
   }
 }
 
-/** What statements read otherwise than it is given. */
+/** Parsers for the kinds whose stored form differs from the given one. */
 const STORED: Partial<Record<Kind, (value: unknown) => unknown>> = { boolean: Boolean, moment: checkStoredMoment }
 
-/** The fields that servers obey. */
+/** Returns the names of the fields that servers read. */
 export function enforcedFields<Table extends FieldTable>(fields: Table): Extract<Enforced<Table>, string>[] {
   return fieldNames(fields).filter((name): name is Extract<Enforced<Table>, string> => {
     return fields[name]?.enforced !== false
   })
 }
 
-/** The columns of what servers obey, as statements read them; see `selectedColumns`. */
+/** Returns the columns of the enforced fields, as statements read them; see `selectedColumns`. */
 export function enforcedColumns(fields: FieldTable, row?: string): string {
   return selectedColumns(enforcedFields(fields), row)
 }
 
-/** The fields with their names, of which `Object.entries` knows only that they are texts. */
+/** Returns the fields with their names, which `Object.entries` would type as any text. */
 export function fieldEntries<Table extends FieldTable>(fields: Table): [Extract<keyof Table, string>, Field][] {
   return fieldNames(fields).flatMap((name) => {
     const field = fields[name]
@@ -218,7 +222,7 @@ export function fieldNames<Table extends object>(fields: Table): Extract<keyof T
   return names
 }
 
-/** The fields of the identity as one text. */
+/** Returns the fields of the identity as one text. */
 export function identityOf<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   entry: Entry<Table>,
@@ -226,7 +230,7 @@ export function identityOf<Table extends FieldTable, Identity extends keyof Tabl
   return JSON.stringify(description.identify(entry))
 }
 
-/** The same order everywhere, whatever the language of the machine. */
+/** Compares texts by code units, independently of the machine's language. */
 export function compareTexts(a: string, b: string): number {
   return a < b ? -1 : Number(a > b)
 }

@@ -1,4 +1,4 @@
-/** Reads the values of single fields. An error's message goes beside the field. */
+/** Parses the values of single fields. An error's message is shown beside the field. */
 import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { checkPatternSyntax } from '../patterns/pattern.js'
@@ -11,7 +11,7 @@ export function asText(value: unknown): string {
   return value
 }
 
-/** A text of any length that databases take. */
+/** Returns a text of any length that databases accept. */
 export function checkStorable(value: unknown): string {
   const text = asText(value)
   if (text.includes('\0')) throw new Error('must not contain NUL')
@@ -19,7 +19,7 @@ export function checkStorable(value: unknown): string {
   return text
 }
 
-/** Makes a check of what another one takes, up to a length. */
+/** Creates a parser that limits the length of what another one accepts. */
 export function upTo<Parsed>(maxLength: number, parse: (text: string) => Parsed): (value: unknown) => Parsed {
   return function parseUpTo(value) {
     const parsed = parse(asText(value))
@@ -33,7 +33,7 @@ export function checkBoolean(value: unknown): boolean {
   return value
 }
 
-/** Makes a check of integers. */
+/** Creates a check of integers. */
 export function integerWithin(minimum: number, maximum: number): (value: unknown) => number {
   return function checkInteger(value) {
     if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value
@@ -59,8 +59,8 @@ export function checkAlgorithm(value: unknown): Algorithm {
 }
 
 /**
- * Reads a moment as it is given, in milliseconds. Not every text that JavaScript reads: it makes March of the 31st of
- * February, and this machine's time of no zone.
+ * Parses a given moment and returns milliseconds. It accepts fewer texts than JavaScript, which turns the 31st of
+ * February into March, and takes a text without a zone for local time.
  */
 export function parseMoment(value: unknown): number | null {
   if (value === null) return null
@@ -73,7 +73,7 @@ export function parseMoment(value: unknown): number | null {
   )
 }
 
-/** Reads a moment of a row. SQLite keeps whatever raw SQL gives it, in a column of moments too. */
+/** Parses a moment of a row. SQLite stores any value that raw SQL writes, in a column of moments too. */
 export function checkStoredMoment(value: unknown): number | null {
   if (value === null || (typeof value === 'number' && !Number.isNaN(new Date(value).getTime()))) return value
   throw new Error('is no moment: give milliseconds since the epoch, or null for never')
@@ -86,7 +86,7 @@ const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: s
   { value: 'leaky_bucket', label: 'Leaky bucket: a burst, then evenly' },
 ]
 
-/** The field that rules and overrides have in common. */
+/** The field that rules and overrides share. */
 export const ALGORITHM = {
   kind: 'text',
   default: 'fixed_window',

@@ -1,7 +1,7 @@
-/** Of thousands of rows that are wrong the log need not have every one. */
+/** The most invalid rows that are logged. */
 const MAX_COMPLAINTS = 100
 
-/** A row that raw SQL wrote past the validation, and what is wrong with it. */
+/** A row that raw SQL wrote past the validation, and why it is invalid. */
 export interface RejectedRow {
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
@@ -17,7 +17,7 @@ export interface LoadReportsOptions {
   }
 }
 
-/** Logs how the reading of rules and overrides goes: an outage once, its end, and each wrong row once. */
+/** Logs the reading of rules and overrides: an outage once, its end, and each invalid row once. */
 export class LoadReports {
   readonly #log: LoadReportsOptions['log']
   #isFailing = false
@@ -27,7 +27,7 @@ export class LoadReports {
     this.#log = log
   }
 
-  /** Whether the tables could not be read the last time. */
+  /** Whether the last attempt to read the tables failed. */
   get isFailing(): boolean {
     return this.#isFailing
   }

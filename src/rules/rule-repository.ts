@@ -6,14 +6,14 @@ import { enforcedColumns } from './description.js'
 import type { RejectedRow } from './load-reports.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
 
-/** Rows read at once: so few that a synchronous driver holds no request up. */
+/** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER
 const COLUMNS = enforcedColumns(RULES.fields)
 
 export type StoredRule = RuleRow & { readonly id: number }
 
-/** Where rules are read from. */
+/** The source of rules. */
 export interface RuleSource {
   readonly query: Query
   readonly dialect: Dialect
@@ -22,20 +22,20 @@ export interface RuleSource {
 export interface LoadedRules {
   readonly rules: readonly Rule[]
   readonly rejected: readonly RejectedRow[]
-  /** What became of each row, by its text. */
+  /** The result of each row, by its text. */
   readonly rows: ReadonlyMap<string, Rule | RejectedRow>
 }
 
-/** Reads and understands the active rules. */
+/** Reads and parses the active rules. */
 export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> {
   return parseRules(await readRuleRows(source))
 }
 
 /**
- * Reads the active rules, a page at a time: of one moment where the source is a snapshot, or where nothing is written
- * meanwhile.
+ * Reads the active rules, a page at a time. They are of one moment where the source is a snapshot, or where nothing is
+ * written meanwhile.
  *
- * @param onRows called when the first of many rows are there
+ * @param onRows called when the first of many rows have arrived
  */
 export async function readRuleRows(
   { query, dialect }: RuleSource,
@@ -52,9 +52,9 @@ export async function readRuleRows(
 }
 
 /**
- * Understands rows, in slices. One that is wrong is left out and reported, and takes no other rule down.
+ * Parses rows, in slices. An invalid row is left out and reported, and does not affect other rules.
  *
- * @param previous returned again where the rows are the same; its rules are used again for rows that did not change
+ * @param previous returned again where the rows are the same; its rules are used again for unchanged rows
  */
 export async function parseRules(stored: readonly StoredRule[], previous?: LoadedRules): Promise<LoadedRules> {
   const slices = new Slices()

@@ -3,34 +3,34 @@ import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
 import type { Rule } from './rule.js'
 
-/** Short paths that repeat are not matched again; forgotten together when there are too many. */
+/** How many short paths keep their result; all are forgotten together beyond that. */
 const REMEMBERED = 4_096
 
-/** The active rules at one moment. Immutable: an edit makes a new set. */
+/** The active rules at one moment. Immutable: an edit creates a new set. */
 export class RuleSet {
-  /** By priority, highest first, then by name: the order in which they are tried. */
+  /** The rules in the order in which they are tried: by priority, highest first, then by name. */
   readonly rules: readonly Rule[]
   readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
   readonly #remembered = new Map<string, Rule | null | undefined>()
 
-  /** @param patterns the compiled patterns of these rules, which are in order then; made here where they are left out */
+  /** @param patterns the compiled patterns of these rules, which must be in order then; compiled here by default */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
     this.rules = patterns === undefined ? inOrder(rules) : rules
-    this.#patterns = patterns ?? PatternIndex.of(patternsOf(this.rules, caseSensitive), caseSensitive)
+    this.#patterns = patterns ?? PatternIndex.of(patternsFor(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
   }
 
   /**
-   * A set that is compiled, without keeping the event loop from other work.
+   * Creates a compiled set without blocking the event loop.
    *
-   * @param previous what it has compiled is used again
+   * @param previous a set whose compiled patterns are used again
    */
   static async compile(rules: Iterable<Rule>, options: PathOptions, previous?: RuleSet): Promise<RuleSet> {
     const ordered = inOrder(rules)
     const compiled = previous === undefined ? undefined : previous.#patterns
     const { caseSensitive } = options
-    const patterns = await PatternIndex.compile(patternsOf(ordered, caseSensitive), caseSensitive, compiled)
+    const patterns = await PatternIndex.compile(patternsFor(ordered, caseSensitive), caseSensitive, compiled)
     return new RuleSet(ordered, options, patterns)
   }
 
@@ -69,7 +69,7 @@ function inOrder(rules: Iterable<Rule>): Rule[] {
   return [...rules].sort((a, b) => b.priority - a.priority || (a.name < b.name ? -1 : 1))
 }
 
-function patternsOf(rules: readonly Rule[], caseSensitive: boolean): string[] {
+function patternsFor(rules: readonly Rule[], caseSensitive: boolean): string[] {
   return rules.map(({ pathPattern }) => (caseSensitive ? pathPattern : lowerCasedPattern(pathPattern)))
 }
 

@@ -24,12 +24,12 @@ import {
   upTo,
 } from './field-checks.js'
 
-/** How the client of a rule is told apart. */
+/** How a rule identifies the client. */
 export type ClientKind = { readonly kind: 'ip' } | { readonly kind: 'user' } | { readonly kind: 'header'; name: string }
 
 const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
 const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
-/** Set on the object that has the headers, a text does nothing. */
+/** The header that Node.js loses: setting `__proto__` to a text has no effect on the object of headers. */
 const UNREAD_HEADER = '__proto__'
 const MAX_METHOD_LENGTH = 255
 const MAX_RATE_LENGTH = 50
@@ -40,7 +40,7 @@ const KEY_OPTIONS = [
   { value: 'header:', label: 'Header' },
 ]
 
-/** One rule of a document, complete. */
+/** A complete rule of a document. */
 export interface RuleEntry {
   readonly name: string
   readonly description: string
@@ -54,18 +54,18 @@ export interface RuleEntry {
   readonly priority: number
 }
 
-/** A rule as it would be written, or a row of the rule table. What is absent takes the default of its column. */
+/** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */
 export type RuleCandidate = Pick<RuleEntry, 'name' | 'pathPattern' | 'rate'> & {
   readonly [Name in Exclude<keyof RuleEntry, 'algorithm'>]?: RuleEntry[Name] | undefined
 } & {
   readonly algorithm?: string | undefined
-  /** A row's own columns: not looked at. */
+  /** A row's own columns, which are ignored. */
   readonly id?: unknown
   readonly createdAt?: unknown
   readonly updatedAt?: unknown
 }
 
-/** A row that was understood. */
+/** A parsed row. */
 export interface Rule {
   readonly name: string
   readonly pathPattern: string
@@ -77,7 +77,7 @@ export interface Rule {
   readonly methods: readonly string[]
 }
 
-/** The fields of a rule, in the order of documents: what one more needs is here, in the schemas and in a migration. */
+/** The fields of a rule, in the order of documents. A new field is added here, in the schemas and in a migration. */
 const RULE_FIELDS = {
   name: {
     kind: 'text',
@@ -164,7 +164,7 @@ const RULE_FIELDS = {
   },
 } as const satisfies Readonly<Record<keyof RuleEntry, Field>>
 
-/** A row of the rule table, as the matching needs it. */
+/** A row of the rule table, as far as matching needs it. */
 export type RuleRow = Row<typeof RULE_FIELDS>
 
 export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
@@ -179,7 +179,11 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   order: (a, b) => b.priority - a.priority || compareTexts(a.name, b.name),
 }
 
-/** @returns one message for every wrong field */
+/**
+ * Validates the fields of a rule.
+ *
+ * @returns one message for every wrong field
+ */
 export function ruleErrors(values: Values, extent: Extent): FieldErrors {
   return fieldErrors(RULE_FIELDS, values, extent)
 }
@@ -188,21 +192,21 @@ const parseRow = createParser(RULE_FIELDS, 'rule', 'stored')
 const parseGiven = createParser(RULE_FIELDS, 'rule', 'given')
 
 /**
- * Reads a stored row.
+ * Parses a stored row.
  *
- * @throws RuleValidationError for a row that reached the table past the validation
+ * @throws RuleValidationError for a row that was written past the validation
  */
 export function parseRule(row: RuleRow): Rule {
-  return ruleOf(parseRow(row))
+  return toRule(parseRow(row))
 }
 
-/** Reads a rule that is right, and has all its fields. */
+/** Parses a valid rule that has all its fields. */
 export function parseGivenRule(values: Values): Rule {
-  return ruleOf(parseGiven(values))
+  return toRule(parseGiven(values))
 }
 
-/** Spelled out, since requests read rules fastest where all have the same shape. */
-function ruleOf({
+/** Creates a rule with every field spelled out, since requests read rules fastest where all have the same shape. */
+function toRule({
   name,
   pathPattern,
   method,
@@ -216,7 +220,7 @@ function ruleOf({
   return { name, pathPattern, policy, client: key, block, priority, methods: method }
 }
 
-/** The methods of a rule, in upper case: `get, post` is `['GET', 'POST']`. */
+/** Parses the methods of a rule into upper case: `get, post` is `['GET', 'POST']`. */
 export function parseMethods(value: unknown): string[] {
   const text = asText(value).toUpperCase()
   const methods = [...new Set(text.split(',').map((name) => name.trim()))]
@@ -229,7 +233,7 @@ export function parseMethods(value: unknown): string[] {
   return methods
 }
 
-/** Reads a key kind: `ip`, `user` or `header:<Header-Name>`. */
+/** Parses a key kind: `ip`, `user` or `header:<Header-Name>`. */
 export function parseClientKind(value: unknown): ClientKind {
   const text = asText(value)
   if (text === 'ip' || text === 'user') return { kind: text }

@@ -2,30 +2,31 @@ import { randomUUID } from 'node:crypto'
 import type { Database } from '../db/database.js'
 import { MINUTE_MS } from '../time/clock.js'
 
-/** How long a process that died keeps others from a job. Longer than clocks of servers differ. */
+/** How long a lease of a process that died excludes others. Longer than clocks of servers differ. */
 const LEASE_MS = 2 * MINUTE_MS
-/** Nothing that a right clock wrote lies further ahead: a lease of a process whose clock is as far ahead as they differ. */
+/** A moment further ahead was written by a wrong clock: clocks differ by less than a lease. */
 const MAX_AHEAD_MS = 2 * LEASE_MS
-/** How often a process that is at work says so: it may fail to, twice. */
+/** The interval at which a working process renews its lease; two renewals may fail. */
 export const RENEWAL_MS = 30_000
 
-/** What is known about a job, whichever process ran it. Moments in milliseconds since the epoch. */
+/** The stored record of a job, whichever process ran it. Moments in milliseconds since the epoch. */
 export interface JobRecord {
   readonly name: string
-  /** The moment of the schedule that it ran for last. */
+  /** The scheduled moment of the last run. */
   readonly dueMs: number
   readonly startedMs: number
-  /** Null while it runs, and where the process that ran it died. */
+  /** The end of the last run; null while it runs, and where its process died. */
   readonly finishedMs: number | null
-  /** Until when it is known to be at work. */
+  /** The end of the lease. */
   readonly leaseUntilMs: number
-  /** Why the last run failed; null when it did not. */
+  /** The reason why the last run failed; null when it did not. */
   readonly error: string | null
 }
 
 /**
- * Of many processes with the same schedule one runs a job: whoever takes its lease first, by one statement. A moment of
- * the schedule is taken once, also by processes whose clocks differ; a lease that is not renewed ends by itself.
+ * Leases that let one of many processes with the same schedule run a job: the process that takes the lease first, by
+ * one statement. A scheduled moment is taken once, also by processes whose clocks differ; a lease that is not renewed
+ * ends by itself.
  */
 export class JobLeases {
   readonly #database: Database
@@ -36,7 +37,7 @@ export class JobLeases {
     this.#table = database.dialect.table('rate_limit_job')
   }
 
-  /** Answers the name of the holder; undefined when another process has, or had, this moment of the schedule. */
+  /** Returns the id of the holder; undefined when another process has, or had, this scheduled moment. */
   async take(name: string, dueMs: number, nowMs: number): Promise<string | undefined> {
     const { fromMs } = this.#database.dialect
     const holder = randomUUID()
@@ -47,13 +48,13 @@ export class JobLeases {
          lease_until = excluded.lease_until, started_at = excluded.started_at, finished_at = NULL, error = NULL
        WHERE (known.lease_until <= ${fromMs('$5')} OR known.lease_until > ${fromMs('$6')})
          AND (known.due_at < excluded.due_at OR known.due_at > ${fromMs('$6')})`,
-      // What lies far ahead was written by a clock that was wrong, or was set back since.
+      // A moment far ahead was written by a clock that was wrong, or was set back since.
       [name, holder, dueMs, nowMs + LEASE_MS, nowMs, nowMs + MAX_AHEAD_MS],
     )
     return taken === 1 ? holder : undefined
   }
 
-  /** Answers whether the lease is still held. */
+  /** Renews the lease and returns whether it is still held. */
   async renew(name: string, holder: string, nowMs: number): Promise<boolean> {
     const renewed = await this.#database.execute(
       `UPDATE ${this.#table} SET lease_until = ${this.#database.dialect.fromMs('$3')} WHERE name = $1 AND holder = $2`,

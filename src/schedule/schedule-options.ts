@@ -1,15 +1,15 @@
 import { Cron } from 'croner'
 import { messageOf } from '../errors.js'
 
-/** When this process does what is otherwise left to cron: patterns of five fields, in the time zone of the process. */
+/** When this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the process. */
 export interface ScheduleOptions {
   /** When alerts are sent: `sendOffenderAlerts()` with the settings, over the last day. */
   alerts?: string | undefined
-  /** When counters are deleted that expired a week ago. */
+  /** When counters that expired a week ago are deleted. */
   cleanup?: string | undefined
   /** When old events are deleted. */
   pruneEvents?: string | undefined
-  /** How old an event gets before it is deleted, in days; 30 unless given. */
+  /** The age at which an event is deleted, in days; 30 by default. */
   olderThanDays?: number | undefined
 }
 
@@ -17,25 +17,27 @@ export const JOB_NAMES = ['alerts', 'cleanup', 'pruneEvents'] as const
 
 export type JobName = (typeof JOB_NAMES)[number]
 
-/** Answers the first moment of a schedule after another one; milliseconds since the epoch. */
+/** Returns the first moment of a schedule after another one; milliseconds since the epoch. */
 export type NextRun = (afterMs: number) => number
 
 const FIVE_FIELDS = /^(?:@\w+|\S+(?:\s+\S+){4})$/
 
 /**
+ * Parses a schedule.
+ *
  * @param pattern `minute hour day-of-month month day-of-week`, as in a crontab, or `@hourly` and the like
- * @throws Error for what is no pattern, or never comes
+ * @throws Error for an invalid pattern, or one that never occurs
  */
 export function parseSchedule(pattern: string): NextRun {
-  // A single moment would be read as well: it has one word.
+  // Cron also accepts a single moment, which is one word.
   if (!FIVE_FIELDS.test(pattern.trim())) throw new Error('give five fields as in a crontab, such as "*/5 * * * *"')
-  const cron = cronOf(pattern)
+  const cron = createCron(pattern)
   const nextRun = (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY
   if (nextRun(Date.UTC(2000, 0)) === Number.POSITIVE_INFINITY) throw new Error('there is no such day')
   return nextRun
 }
 
-function cronOf(pattern: string): Cron {
+function createCron(pattern: string): Cron {
   try {
     return new Cron(pattern, { paused: true, mode: '5-part' })
   } catch (error) {

@@ -5,13 +5,13 @@ import { type JobLeases, RENEWAL_MS } from './job-leases.js'
 import type { NextRun } from './schedule-options.js'
 
 export interface Job {
-  /** The same in all processes that share it. */
+  /** The name, which is the same in all processes that share the job. */
   readonly name: string
   readonly nextRun: NextRun
   /**
    * Does the work, and stops soon after `signal` is aborted.
    *
-   * @returns what failed though somebody was told about it already, else null
+   * @returns the error of a failure that was already reported, else null
    */
   run(signal: AbortSignal): Promise<string | null>
 }
@@ -19,18 +19,18 @@ export interface Job {
 export interface SchedulerOptions {
   readonly jobs: readonly Job[]
   readonly leases: JobLeases
-  /** Tells what is due. When to look is real time. */
+  /** Decides which jobs are due. The scheduler wakes by real time. */
   readonly clock: Clock
   readonly log: { error(details: object, message: string): void }
 }
 
-/** A clock that is set, or a night in which it is, is noticed after so long. */
+/** The longest sleep, after which a clock that was set is noticed. */
 const MAX_WAIT_MS = MINUTE_MS
 
 /**
- * Runs jobs at the moments of their schedules, each in one process of all that have it. A moment at which no process
- * was up is not made up for; one that comes while the job still runs is passed over. One at which the database was away
- * is tried again every minute, until the next one comes.
+ * Runs jobs at their scheduled moments, each in one of the processes that have it. A moment at which no process ran is
+ * not made up for; one that comes while the job still runs is skipped. One at which the database failed is tried again
+ * every minute, until the next one comes.
  */
 export class Scheduler {
   readonly #options: SchedulerOptions
@@ -38,7 +38,7 @@ export class Scheduler {
   readonly #running = new Map<Job, Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #failing = new Set<Job>()
-  /** The moments that came while the leases could not be asked for. */
+  /** The moments whose leases could not be requested. */
   readonly #missedMs = new Map<Job, number>()
   #timer: NodeJS.Timeout | undefined
 
@@ -60,12 +60,12 @@ export class Scheduler {
     this.#timer.unref()
   }
 
-  /** Starts what is due, and resolves when it is done. Never rejects. */
+  /** Starts due jobs and resolves when they are done. Never rejects. */
   async tick(): Promise<void> {
     const nowMs = this.#options.clock.now()
     const started: Promise<void>[] = []
     for (const [job, dueMs] of this.#dueMs) {
-      // Also what is not due yet: by a clock that was set back it may be due earlier.
+      // Jobs that are not due are planned again, too: after the clock was set back they may be due earlier.
       this.#plan(job, nowMs)
       const momentMs = dueMs <= nowMs ? dueMs : this.#missedMs.get(job)
       if (momentMs === undefined || this.#running.has(job)) continue
@@ -77,7 +77,7 @@ export class Scheduler {
     await Promise.all(started)
   }
 
-  /** Resolves when no job runs any more. */
+  /** Stops the scheduler and resolves when no job runs. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     this.#stopping.abort()
@@ -100,13 +100,13 @@ export class Scheduler {
       await leases.finish(job.name, holder, clock.now(), error)
       this.#failing.delete(job)
     } catch (error) {
-      // A database that is away would be told about every time.
+      // A failing database would be logged every time.
       if (!this.#failing.has(job)) this.#logFailure(job, error)
       this.#failing.add(job)
     }
   }
 
-  /** Answers why it failed, else null. */
+  /** Runs a job and returns why it failed, else null. */
   async #runAs(holder: string, job: Job): Promise<string | null> {
     const { leases, clock } = this.#options
     const lost = new AbortController()
@@ -115,7 +115,7 @@ export class Scheduler {
         (isHeld) => {
           if (!isHeld) lost.abort()
         },
-        // The lease has more time than this.
+        // The lease outlasts a failed renewal.
         () => undefined,
       )
     }, RENEWAL_MS)
@@ -131,7 +131,7 @@ export class Scheduler {
   }
 
   #logFailure({ name }: Job, error: unknown): void {
-    // A database that is being closed is no failure.
+    // An error while the database is being closed is no failure.
     if (this.#stopping.signal.aborted) return
     this.#options.log.error({ err: error }, `Rate limit schedule: ${name} failed: ${messageOf(error)}`)
   }

@@ -21,9 +21,9 @@ const TARGETS = {
 } as const satisfies SettingTable<MetricsOptions>
 
 /**
- * Checks where metrics go.
+ * Validates the targets of metrics.
  *
- * @throws InvalidSettingError for what is wrong, unknown, or names nothing
+ * @throws InvalidSettingError for an invalid or unknown option, or where none is given
  */
 export function resolveMetrics(options: MetricsOptions): MetricsOptions {
   const called = (name: string) => `metrics.${name}`

@@ -68,7 +68,7 @@ export const MIDDLEWARE = {
   denyList: ADDRESSES,
 } as const satisfies SettingTable<MiddlewareOptions>
 
-/** What an option is called as a key of `RATELIMIT_MIDDLEWARE`. */
+/** The options by their keys in `RATELIMIT_MIDDLEWARE`. */
 const KEYS: ReadonlyMap<string, string> = new Map(
   Object.keys(MIDDLEWARE).map((name) => [name.replace(/[A-Z]/g, '_$&').toUpperCase(), name]),
 )
@@ -87,7 +87,7 @@ function variableFor(option: string): string {
   return key === undefined ? `middleware.${option}` : `RATELIMIT_MIDDLEWARE.${key}`
 }
 
-/** Reads `RATELIMIT_MIDDLEWARE`. */
+/** Parses `RATELIMIT_MIDDLEWARE`. */
 export function readMiddleware(json: string): unknown {
   let given: unknown
   try {

@@ -13,34 +13,34 @@ import type { Clock } from '../time/clock.js'
 
 /** The limit of requests that no rule matches. */
 export interface MiddlewareOptions {
-  /** Where the counters live; `database` unless given. */
+  /** The store of the counters; `database` by default. */
   backend?: 'database' | 'memory' | 'redis' | Store | undefined
-  /** A rate string, or what makes one for a request (an empty answer means the default); `100/m` unless given. */
+  /** A rate string, or a function that returns one for a request (empty: the default); `100/m` by default. */
   defaultRate?: string | RateFunction | undefined
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
   rateLimits?: Record<string, string> | undefined
   algorithm?: Algorithm | undefined
-  /** How clients are told apart: `ip` (the default), `user`, `header:<Name>`, or a function; nobody known: the IP. */
+  /** How clients are identified: `ip` (the default), `user`, `header:<Name>`, or a function; the IP as a fallback. */
   key?: string | KeyFunction | undefined
-  /** `false` counts without refusing; `true` unless given. */
+  /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
   skipPaths?: string[] | undefined
   /** Addresses and CIDR networks that are not limited. */
   allowList?: string[] | undefined
-  /** Addresses and CIDR networks that are always refused; it goes before the allow list. */
+  /** Addresses and CIDR networks that are always refused, even where the allow list has them. */
   denyList?: string[] | undefined
 }
 
-/** What `rateLimitPlugin` takes. An option that is absent is read from its environment variable. */
+/** The options of `rateLimitPlugin`. An absent option is read from its environment variable. */
 export interface RateLimitOptions extends AlertSettingOptions {
   /** `false` turns the plugin off: nothing is checked, counted or logged. */
   enabled?: boolean | undefined
-  /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` unless given. */
+  /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. */
   logEvents?: boolean | 'blocked' | undefined
   /** Whether the rules and overrides of the database apply; without it their tables are never read. */
   useDynamicRules?: boolean | undefined
-  /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 unless given. */
+  /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */
   ruleCacheTimeout?: number | undefined
   middleware?: MiddlewareOptions | undefined
   /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
@@ -52,34 +52,34 @@ export interface RateLimitOptions extends AlertSettingOptions {
    * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
    */
   redis?: string | RedisClient | undefined
-  /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` unless given. */
+  /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` by default. */
   schema?: string | undefined
-  /** Keeps the counters of apps that share a database or a Redis apart. */
+  /** Separates the counters of apps that share a database or a Redis. */
   namespace?: string | undefined
   /** With `hashHeaderKeys`: the secret of the HMAC that replaces header values, at least 16 characters. */
   hashSecret?: string | undefined
-  /** Whether clients told apart by a header are logged and counted by an HMAC of it, for headers that are secrets. */
+  /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
   hashHeaderKeys?: boolean | undefined
-  /** Who made a request; `request.user` unless given. */
+  /** Returns the user of a request; `request.user` by default. */
   user?: UserOf | undefined
-  /** `preHandler` is for hosts whose users are known only then: 400s and 401s raised before escape the limit. */
+  /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
   headers?: HeaderVariant | undefined
-  /** How many leading bits of an IPv6 address make one client, 1 to 128; 64 unless given. */
+  /** The number of leading bits of an IPv6 address that identify a client, 1 to 128; 64 by default. */
   ipv6Subnet?: number | undefined
-  /** How long a request waits for the store, in milliseconds; 500 unless given. */
+  /** How long a request waits for the store, in milliseconds; 500 by default. */
   storeTimeoutMs?: number | undefined
-  /** The most events held back while the database is busy; more are dropped and counted; 10000 unless given. */
+  /** The most events buffered while the database is busy; further ones are dropped and counted; 10000 by default. */
   eventBuffer?: number | undefined
   /**
-   * Counts decisions, measures how long they take, and tells about the store, the events and the rules:
-   * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off unless given.
+   * Counts decisions, measures how long they take, and reports on the store, the events and the rules:
+   * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off by default.
    */
   metrics?: MetricsOptions | undefined
   /**
-   * What this process does by itself, and when: `{ alerts: '0,30 * * * *', pruneEvents: '17 3 * * *' }`. Of several
-   * processes with the same schedule one does it.
+   * The jobs that this process runs, and when: `{ alerts: '0,30 * * * *', pruneEvents: '17 3 * * *' }`. One of several
+   * processes with the same schedule runs a job.
    */
   schedule?: ScheduleOptions | undefined
   clock?: Clock | undefined

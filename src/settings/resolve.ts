@@ -7,13 +7,14 @@ import { resolveSchedule } from './schedule.js'
 import { checkSettings, parseSettings, withoutUndefined } from './setting.js'
 import { OWN_SETTINGS, optionsFromEnvironment, SETTINGS, variableFor } from './table.js'
 
-/** Every setting, checked and with its default. */
+/** All settings, validated and with their defaults. */
 export type Settings = ReturnType<typeof resolveSettings>
 
 /**
- * Reads the settings: the option, else the environment variable, else the default.
+ * Resolves the settings: the option, else the environment variable, else the default.
  *
- * @throws InvalidSettingError for the first setting that is wrong or unknown, naming it, its value and what is allowed
+ * @throws InvalidSettingError for the first invalid or unknown setting; it names the setting, its value and the allowed
+ * values
  */
 export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
   checkSettings(SETTINGS, options, (name) => name)

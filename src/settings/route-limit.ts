@@ -28,9 +28,9 @@ const ROUTE_LIMIT = {
 } as const satisfies SettingTable<RouteLimitOptions>
 
 /**
- * Reads the options of a limit for single routes.
+ * Resolves the options of a limit for single routes.
  *
- * @throws InvalidSettingError for the first one that is wrong or unknown
+ * @throws InvalidSettingError for the first invalid or unknown option
  */
 export function resolveRouteLimit(options: RouteLimitOptions) {
   if (typeof options !== 'object' || options === null) {

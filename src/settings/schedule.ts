@@ -28,9 +28,9 @@ export interface Schedule {
 }
 
 /**
- * Reads what is to be done when.
+ * Resolves the schedule.
  *
- * @throws InvalidSettingError for what is wrong, unknown, names nothing, or could do nothing
+ * @throws InvalidSettingError for an option that is invalid, unknown or without effect, or where no job is given
  */
 export function resolveSchedule(options: ScheduleOptions | undefined, alerts: AlertSettings): Schedule | undefined {
   if (options === undefined) return undefined

@@ -1,32 +1,32 @@
-/** How a setting is described, once, and what follows from its description. */
+/** Describes a setting, once, and derives what follows from the description. */
 import { inspect } from 'node:util'
 import { InvalidSettingError, messageOf } from '../errors.js'
 import { Check, Type } from '../generated/typebox.js'
 
-/** All that is known about a setting. */
+/** The description of a setting. */
 export interface Setting<Given = unknown> {
-  /** What values there are, and how a message says that. */
+  /** The accepted values; `allowed` describes them in messages. */
   readonly schema: Type.TSchema
   readonly allowed: string
-  /** What is used where nothing is given. */
+  /** The value where none is given. */
   readonly default?: Given
-  /** The environment variable that is used where the option is absent, and what the help of commands says about it. */
+  /** The environment variable that is used where the option is absent; `help` describes it in the help of commands. */
   readonly variable?: string
   readonly help?: string
-  /** Makes a value of the variable's text. A text that cannot be read is left as it is, and refused by the schema. */
+  /** Converts the variable's text into a value. A text that it cannot convert stays as it is; the schema refuses it. */
   readonly read?: (text: string) => unknown
-  /** `true` for what no message shows: the URLs have passwords and tokens in them. */
+  /** `true` for a value that no message shows, such as a URL with a password or a token. */
   readonly isSecret?: true
   /**
-   * Reads what the schema lets through.
+   * Parses a value that the schema accepts.
    *
-   * @param called what the setting is called where it was given
+   * @param called the setting's name where it was given
    * @throws InvalidSettingError
    */
   parse?(value: Given, called: string): unknown
 }
 
-/** A setting for every option. */
+/** A description for every option. */
 export type SettingTable<Options> = {
   readonly [Name in keyof Options]-?: Setting<Exclude<Options[Name], undefined>>
 }
@@ -45,7 +45,7 @@ export const Reference = Type.Object({})
 
 export const FLAG = { schema: Type.Boolean(), allowed: 'true or false', read: readFlag } as const
 
-/** Makes a `parse` of what a schema cannot say. */
+/** Creates a `parse` from a condition that a schema cannot express. */
 export function ensure<Given>(holds: (value: Given) => boolean, complaint: string | ((value: Given) => string)) {
   return function ensured(value: Given, called: string): Given {
     if (holds(value)) return value
@@ -54,7 +54,7 @@ export function ensure<Given>(holds: (value: Given) => boolean, complaint: strin
   }
 }
 
-/** Makes a `parse` of a check that throws. */
+/** Creates a `parse` from a check that throws. */
 export function checkedBy<Given>(check: (value: Given, called: string) => unknown) {
   return function checked(value: Given, called: string): Given {
     check(value, called)
@@ -62,17 +62,17 @@ export function checkedBy<Given>(check: (value: Given, called: string) => unknow
   }
 }
 
-/** A setting of texts of which there are only these. */
+/** Describes a setting with a fixed list of texts. */
 export function oneOf(values: readonly string[]) {
   return { schema: Type.Enum([...values]), allowed: values.join(', ') }
 }
 
-/** A setting of an integer. */
+/** Describes an integer setting. */
 export function integerFrom(minimum: number, maximum: number, unit = 'an integer') {
   return { schema: Type.Integer({ minimum, maximum }), allowed: `${unit}, ${minimum} to ${maximum}` }
 }
 
-/** A setting of a number. */
+/** Describes a number setting. */
 export function numberFrom(minimum: number, maximum: number, unit: string) {
   return { schema: Type.Number({ minimum, maximum }), allowed: `${unit}, ${minimum} to ${maximum}`, read: readNumber }
 }
@@ -96,19 +96,21 @@ export function readNumber(text: string): unknown {
   return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
 }
 
-/** Empty places, as after a comma at the end, count for nothing. */
+/** Splits a list at its commas. Empty entries, as after a trailing comma, are left out. */
 export function readList(text: string): unknown {
   return text.split(',').flatMap((entry) => entry.trim() || [])
 }
 
-/** A setting of whatever values. */
+/** A setting with values of any type. */
 export type AnySetting = Omit<Setting<never>, 'default'> & { readonly default?: unknown }
 
 type AnyTable = Readonly<Record<string, AnySetting>>
 
 /**
- * @param called what a setting is called where it was given
- * @throws InvalidSettingError for the first one that is unknown, or that its schema refuses
+ * Validates settings by their schemas.
+ *
+ * @param called returns a setting's name where it was given
+ * @throws InvalidSettingError for the first setting that is unknown, or that its schema refuses
  */
 export function checkSettings(table: AnyTable, given: object, called: (name: string) => string): void {
   for (const [name, value] of Object.entries(given)) {
@@ -125,9 +127,9 @@ export function checkSettings(table: AnyTable, given: object, called: (name: str
 }
 
 /**
- * Reads what `checkSettings` lets through, and takes the defaults for the rest. Options of other tables are left out.
+ * Parses settings that `checkSettings` accepts, with defaults for absent ones. Options of other tables are left out.
  *
- * @throws InvalidSettingError for the first one that is wrong
+ * @throws InvalidSettingError for the first invalid setting
  */
 export function parseSettings<Options extends object, Table extends AnyTable>(
   table: Table,
@@ -137,10 +139,10 @@ export function parseSettings<Options extends object, Table extends AnyTable>(
   const resolved = Object.entries(table).map(([name, setting]) => {
     const value: unknown = Reflect.get(given, name) ?? setting.default
     const isParsed = value !== undefined && setting.parse !== undefined
-    // The schema let it through.
+    // The schema has proved the value's type.
     return [name, isParsed ? setting.parse?.(value as never, called(name)) : value]
   })
-  // A loop over the table gave each of its settings what its own `parse` answers, which no type can follow.
+  // Each setting has the result of its own `parse`; the compiler cannot follow a loop over the table.
   return Object.fromEntries(resolved) as Resolved<Options, Table>
 }
 
@@ -153,7 +155,7 @@ export function explain<Answer>(setting: string, value: unknown, read: () => Ans
   }
 }
 
-/** A value as a message quotes it. */
+/** Returns a value as a message quotes it. */
 export function shown(value: unknown): string {
   const text =
     typeof value === 'string'

@@ -28,7 +28,7 @@ import {
 
 const Text = Type.String({ minLength: 1, maxLength: 2000 })
 
-/** The settings but for those of alerts. */
+/** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   enabled: { ...FLAG, default: true, variable: 'RATELIMIT_ENABLE' },
   logEvents: {
@@ -75,7 +75,7 @@ export const OWN_SETTINGS = {
   hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
   headers: { ...oneOf(HEADER_VARIANTS), default: 'legacy' },
   ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
-  // Half a second: longer than a busy database takes, shorter than a client waits.
+  // 500 ms: longer than a busy database takes, shorter than a client waits.
   storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
   // Some seconds of heavy traffic; a few megabytes, at most 10.
   eventBuffer: { ...integerFrom(1, 1_000_000), default: 10_000 },
@@ -86,12 +86,12 @@ export const OWN_SETTINGS = {
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
 
-/** The variable that an option is read from. */
+/** Returns the variable of an option. */
 export function variableFor(option: string): string {
   return settingFor(option)?.variable ?? option
 }
 
-/** The variables that options are read from, and what they mean. */
+/** Returns the variables of options and their help. */
 export function environmentHelp(options: readonly (keyof RateLimitOptions)[]): [variable: string, help: string][] {
   return options.map((option) => [variableFor(option), settingFor(option)?.help ?? ''])
 }
@@ -100,7 +100,7 @@ function settingFor(option: string): AnySetting | undefined {
   return Object.entries<AnySetting>(SETTINGS).find(([name]) => name === option)?.[1]
 }
 
-/** The options that environment variables give. An empty variable counts as absent. */
+/** Reads options from environment variables. An empty variable counts as absent. */
 export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
   return Object.fromEntries(
     Object.entries<AnySetting>(SETTINGS).flatMap(([option, { variable, read }]) => {
@@ -110,7 +110,7 @@ export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimi
   )
 }
 
-/** Checks one reading: a wrong time fits no window and no row. */
+/** Validates one reading of the clock: a wrong time fits no window and no row. */
 function checkClock(clock: Clock): Clock {
   if (typeof clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')

@@ -12,7 +12,7 @@ const TITLES: Readonly<Record<number, string>> = {
   503: 'The database does not answer',
 }
 
-/** Turns every failure of a staff route into a page for people or JSON for programs, never a stack trace. */
+/** Creates the error handler of staff routes, which answers with a page or with JSON, never with a stack trace. */
 export function createErrorHandler(pages: Pages, canSignIn: boolean) {
   return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
     const { statusCode = 500 } = error
@@ -35,8 +35,8 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
 }
 
 /**
- * Whether the answer is the form to sign in. It is after too many refusals too, which may be those of strangers at the same
- * address, that of a proxy which is not trusted.
+ * Returns whether the answer is the sign-in form. It is also the answer after too many refusals, since they may come
+ * from strangers at the same address, such as that of a proxy which is not trusted.
  */
 export function asksToSignIn(error: FastifyError, request: FastifyRequest): boolean {
   return error instanceof StaffOnlyError || (error instanceof TooManyAttemptsError && routeName(request) !== 'sign-in')
@@ -46,7 +46,7 @@ export function titleFor(statusCode: number): string {
   return TITLES[statusCode] ?? 'Something went wrong'
 }
 
-/** What a failure of the code itself says is for the log. */
+/** Returns the message of an error for readers. Messages of internal failures go to the log only. */
 export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
   return meantForReaders ? error.message : "The page could not be made. The server's log tells why."

@@ -5,28 +5,32 @@ import { type Policy, retryAfterSeconds } from '../limiter/algorithm.js'
 import { MINUTE_MS } from '../time/clock.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
-// No rule applies to the staff pages, so that none can lock the staff out. What strangers may do there is fixed.
+// No rule applies to the staff pages, so that none can lock the staff out. Their limits for strangers are fixed.
 
-/** Refusals are cheap; the limit only keeps a stranger from making them a load. */
+/** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
 const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
-/** Enough for mistyping, nothing for guessing. */
+/** Enough for typing errors, too few for guessing. */
 const SIGN_INS: Policy = { algorithm: 'fixed_window', limit: 10, periodMs: 5 * MINUTE_MS }
-/** For one account, over all addresses: more than ten of them guess no faster. */
+/** The limit of an account over all addresses: more than ten addresses guess no faster. */
 const SIGN_INS_OF_ACCOUNT: Policy = { ...SIGN_INS, limit: 100 }
-/** Verifying a password takes a fifth of a second of a core, and 32 MiB: the last of so many waits for two seconds. */
+/** Verifying a password takes a core 0.2 s, and 32 MiB: the last in the queue waits for two seconds. */
 const MOST_QUEUED = 8
 
-/** @throws TooManyAttemptsError when the client was refused too often already */
+/**
+ * Counts a refusal.
+ *
+ * @throws TooManyAttemptsError when the client was refused too often already
+ */
 export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const key = `staff-refusal:${internals.clientAddress(request)}`
   return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
 }
 
 /**
- * Counts an attempt to sign in. A browser that signed in to the account before has a limit of its own, so that strangers
- * cannot lock it out, not even from the same address; the others are counted by their address and by the account.
+ * Counts an attempt to sign in. A browser that signed in to the account before has a limit of its own, so that
+ * strangers cannot lock it out, even from the same address; the others are counted by their address and by the account.
  *
- * @throws TooManyAttemptsError when there were too many already
+ * @throws TooManyAttemptsError when there were too many attempts already
  */
 export async function countSignIn(
   internals: Internals,
@@ -38,15 +42,19 @@ export async function countSignIn(
   const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
   if (knownBrowser !== undefined) return count(`staff-sign-in-browser:${knownBrowser}`, SIGN_INS)
   await count(`staff-sign-in:${internals.clientAddress(request)}`, SIGN_INS)
-  // Names that do not exist are counted too: the answer does not tell them apart.
+  // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
   await count(`staff-sign-in-account:${name}`, SIGN_INS_OF_ACCOUNT)
 }
 
-/** A process verifies one password after the other, and those from known browsers apart from the others. */
+/** A process verifies one password at a time per queue, with one queue for known browsers and one for others. */
 const queues = { known: createQueue(MOST_QUEUED), unknown: createQueue(MOST_QUEUED) }
 
-/** @throws TooManyAttemptsError when too many wait already */
+/**
+ * Verifies a password when its turn comes.
+ *
+ * @throws TooManyAttemptsError when too many wait already
+ */
 export function verifyInTurn(reply: FastifyReply, isKnown: boolean, verify: () => Promise<boolean>): Promise<boolean> {
   const turn = queues[isKnown ? 'known' : 'unknown'](verify)
   if (turn !== undefined) return turn
@@ -54,7 +62,7 @@ export function verifyInTurn(reply: FastifyReply, isKnown: boolean, verify: () =
   throw new TooManyAttemptsError('Too many attempts to sign in at once: try again in a moment.')
 }
 
-/** Does one work after the other. The queue answers undefined, and does not take the work, when it holds `most` already. */
+/** Creates a queue that does one work at a time. It refuses the work and returns undefined when it holds `most`. */
 function createQueue(most: number) {
   let length = 0
   let last: Promise<unknown> = Promise.resolve()

@@ -8,7 +8,7 @@ import Handlebars from 'handlebars'
 import { InvalidSettingError } from '../errors.js'
 import { packagePath } from '../package-root.js'
 
-/** Parts of pages, by the names of their templates. */
+/** The partials of pages, by the names of their templates. */
 const PARTIALS = [
   'chart',
   'event-log',
@@ -31,7 +31,7 @@ export interface Pages {
   readonly contentSecurityPolicy: string
 }
 
-// Under a name of its own, since the host may have a @fastify/view as well.
+// A name of its own, since the host may have registered @fastify/view as well.
 const DECORATOR = 'rateLimitView'
 
 type RenderPage = (template: string, context: object) => Promise<string>
@@ -51,7 +51,7 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     root: ownTemplates,
     layout: file('layout.hbs'),
     propertyName: DECORATOR,
-    // Compiled once, whatever NODE_ENV says: compiling them takes longer than reading the report.
+    // Compiled once, whatever NODE_ENV is: compiling takes longer than reading the report.
     production: true,
     options: {
       partials: Object.fromEntries(PARTIALS.map((name) => [name, file(`${name}.hbs`)])),
@@ -76,7 +76,7 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
   return pages
 }
 
-/** Answers paths relative to the package's templates, as the view plugin takes them. */
+/** Creates a function that returns paths relative to the package's templates, as the view plugin takes them. */
 function templateFinder(ownTemplates: string, folder: string | undefined): (name: string) => string {
   if (folder === undefined) return (name) => name
   const replacements = resolve(folder)

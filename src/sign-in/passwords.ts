@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { InvalidSettingError } from '../errors.js'
 
-/** A password as it is stored, parsed. `blockSize` and `parallelization` are scrypt's r and p. */
+/** A parsed password hash. `blockSize` and `parallelization` are scrypt's r and p. */
 export interface PasswordHash {
   /** The logarithm, to base 2, of scrypt's N. */
   readonly costLog: number
@@ -21,7 +21,7 @@ const PARALLELIZATION = 3
 const SALT_BYTES = 16
 const KEY_BYTES = 32
 
-/** Less is no protection; more would let a sign-in take gigabytes. */
+/** A lower cost does not protect; a higher one would let a sign-in take gigabytes. */
 const COST_LOGS = { least: 12, most: 20 }
 const MAX_BLOCK_SIZE = 32
 const MAX_PARALLELIZATION = 16
@@ -44,16 +44,16 @@ export async function hashPassword(password: string): Promise<string> {
   return `$scrypt$ln=${COST_LOG},r=${BLOCK_SIZE},p=${PARALLELIZATION}$${base64(hash.salt)}$${base64(key)}`
 }
 
-/** Takes as long for a wrong password as for the right one, and never blocks the event loop. */
+/** Verifies a password. A wrong one takes as long as the right one; the event loop is never blocked. */
 export async function verifyPassword(password: string, hash: PasswordHash): Promise<boolean> {
   return timingSafeEqual(await deriveKey(password, hash), hash.key)
 }
 
 /**
- * Answers a hash that no password has, for the name of an account that does not exist. It takes as long to verify as one
- * of `hashes`, always the same for a name, so that the time tells no more than for an account that does.
+ * Creates a function that returns a hash without a password for the name of an account that does not exist. It takes as
+ * long to verify as one of `hashes`, always the same for a name, so that the time does not reveal which names exist.
  *
- * @param hashes one or more
+ * @param hashes at least one
  */
 export function createDecoys(
   hashes: readonly PasswordHash[],
@@ -70,7 +70,7 @@ export function createDecoys(
   }
 }
 
-/** Reads what `hashPassword` made; undefined for anything else, a plain password above all. */
+/** Parses a result of `hashPassword`; returns undefined for anything else, such as a plain password. */
 export function parsePasswordHash(text: string): PasswordHash | undefined {
   const [, ln, r, p, salt = '', key = ''] = PHC.exec(text) ?? []
   const costLog = Number(ln)
@@ -95,11 +95,11 @@ function deriveKey(
     N: 2 ** costLog,
     r: blockSize,
     p: parallelization,
-    // What scrypt needs by its definition, and some room for the library's own.
+    // The memory that scrypt needs by its definition, and some room for the library.
     maxmem: 128 * blockSize * (2 ** costLog + parallelization) + 1024 * 1024,
   }
   return new Promise((resolve, reject) => {
-    // The same characters may reach a keyboard's user as different code points.
+    // Keyboards may send the same characters as different code points.
     scrypt(password.normalize('NFKC'), salt, key.length, options, (error, derived) => {
       if (error) reject(error)
       else resolve(derived)

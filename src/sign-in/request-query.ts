@@ -8,8 +8,8 @@ const DEFAULT_DAYS = 7
 const MAX_DAYS = 365
 
 /**
- * The window a page is asked for: an optional sign and digits, blanks around them trimmed; anything else is 7. What
- * is out of range becomes the nearest of 1 to 365.
+ * Returns the requested window in days: an optional sign and digits, trimmed; anything else is 7. A number out of range
+ * becomes the nearest of 1 to 365.
  */
 export function requestedDays(request: FastifyRequest): number {
   const text = lastParameter(request, 'days').trim()
@@ -17,22 +17,22 @@ export function requestedDays(request: FastifyRequest): number {
   return Math.min(Math.max(days, 1), MAX_DAYS)
 }
 
-/** The key a page is asked about, empty when it is missing. */
+/** Returns the requested key, empty when it is missing. */
 export function requestedKey(request: FastifyRequest): string {
   return lastParameter(request, 'key')
 }
 
-/** What the dashboard is filtered by: each parameter as the log holds it, those that are missing or blank left out. */
+/** Returns the filter of the dashboard: each parameter as the log stores it, without missing or blank ones. */
 export function requestedFilter(request: FastifyRequest): ReportFilter {
-  return filterOf(new URLSearchParams(requestedSearch(request)))
+  return toFilter(new URLSearchParams(requestedSearch(request)))
 }
 
-/** The filter of the dashboard that somebody came from, as `offenderHref` wrote it. */
+/** Returns the filter of the dashboard that linked to the page, as `offenderHref` wrote it. */
 export function requestedFilterBack(request: FastifyRequest): ReportFilter {
-  return filterOf(new URLSearchParams(lastParameter(request, 'back')))
+  return toFilter(new URLSearchParams(lastParameter(request, 'back')))
 }
 
-function filterOf(parameters: URLSearchParams): ReportFilter {
+function toFilter(parameters: URLSearchParams): ReportFilter {
   const last = (name: string) => (parameters.getAll(name).at(-1) ?? '').trim()
   const stored = (text: string, maxLength: number) => storable(text, maxLength) || undefined
   return {
@@ -43,17 +43,17 @@ function filterOf(parameters: URLSearchParams): ReportFilter {
   }
 }
 
-/** The path of a request, as the browser spells it. */
+/** Returns the path of a request, as the browser spells it. */
 export function requestedPath(request: FastifyRequest): string {
   return splitUrl(request)[0]
 }
 
-/** `?` and the query, or nothing. */
+/** Returns `?` and the query, or an empty text. */
 export function requestedSearch(request: FastifyRequest): string {
   return splitUrl(request)[1]
 }
 
-// From the URL itself: what `request.query` looks like is the host's choice (`querystringParser`).
+// Reads the URL itself, since the shape of `request.query` is the host's choice (`querystringParser`).
 function lastParameter(request: FastifyRequest, name: string): string {
   return new URLSearchParams(requestedSearch(request)).getAll(name).at(-1) ?? ''
 }

@@ -4,24 +4,25 @@ import { countRefusal } from './own-limits.js'
 import { CrossSiteError } from './staff-errors.js'
 
 /**
- * The header by which the script of a page says that it sent a request. No image, link, frame or form can send it,
- * wherever it is, and a script of another origin only where CORS lets it.
+ * The header that the script of a page sends with its requests. No image, link, frame or form can send it, and a script
+ * of another origin only where CORS allows it.
  */
 const SCRIPT_HEADER = 'x-rate-limit-panel'
 
-/** The hook that refuses a form which another site sent. */
+/** Creates the hook that refuses forms sent by another site. */
 export function createCrossSiteGuard(internals: Internals) {
   return createGuard(internals, (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request))
 }
 
-/** The hook that refuses everything but what a script of this origin sent. */
+/** Creates the hook that refuses every request not sent by a script of this origin. */
 export function createScriptGuard(internals: Internals) {
   return createGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
 }
 
 /**
- * Browsers say where a request comes from in `Sec-Fetch-Site`. Over plain http they do not, but send `Origin` with every form
- * that is posted and with what a script sends to another origin. It has to be the one that was asked, its scheme included.
+ * Returns whether a request comes from this origin. Browsers send `Sec-Fetch-Site`; over plain http they do not, but
+ * send `Origin` with every posted form and with a script's request to another origin. It has to equal the requested
+ * origin, including the scheme.
  */
 function isSameOrigin({ headers, protocol, host }: FastifyRequest): boolean {
   const { origin, 'sec-fetch-site': site } = headers
@@ -45,7 +46,7 @@ function createGuard(internals: Internals, isFromHere: (request: FastifyRequest)
   }
 }
 
-/** Scheme, host and port, the default port left out as browsers do; undefined for what is no address. */
+/** Returns scheme, host and port, without a default port, as browsers send them; undefined for an invalid address. */
 function originFrom(address: string): string | undefined {
   return URL.canParse(address) ? new URL(address).origin : undefined
 }

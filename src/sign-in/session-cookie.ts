@@ -10,7 +10,7 @@ const COOKIE = createStaffCookie({
   lifeMs: SESSION_MS,
 })
 
-/** What the session cookies of a request hold that were signed here. */
+/** Returns the values of a request's session cookies with a valid signature. */
 export function readSessionCookies(request: FastifyRequest, secret: string): string[] {
   return COOKIE.read(request).flatMap((signed) => {
     const { valid, value } = fastifyCookie.unsign(signed, secret)
@@ -18,12 +18,12 @@ export function readSessionCookies(request: FastifyRequest, secret: string): str
   })
 }
 
-/** The `Set-Cookie` header that hands out a session. */
+/** Returns the `Set-Cookie` header that sets a session. */
 export function sessionCookie(request: FastifyRequest, path: string, held: string, secret: string): string {
   return COOKIE.set(request, path, fastifyCookie.sign(held, secret))
 }
 
-/** The `Set-Cookie` header that takes it back. */
+/** Returns the `Set-Cookie` header that deletes it. */
 export function endedSessionCookie(request: FastifyRequest, path: string): string {
   return COOKIE.end(request, path)
 }

@@ -2,15 +2,15 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Database } from '../db/database.js'
 import { HOUR_MS } from '../time/clock.js'
 
-/** How long somebody stays signed in: a working day. */
+/** The length of a session: a working day. */
 export const SESSION_MS = 12 * HOUR_MS
 
 const ID_BYTES = 32
 
 /**
- * Starts a session and forgets the expired ones. The table keeps the id's hash only: a copy of it opens no session.
+ * Starts a session and deletes the expired ones. The table stores only the id's hash: a copy of it opens no session.
  *
- * @returns the session's id, which nobody else knows
+ * @returns the session's id, which is stored nowhere else
  */
 export async function startSession(database: Database, account: string, nowMs: number): Promise<string> {
   const { dialect } = database
@@ -24,7 +24,7 @@ export async function startSession(database: Database, account: string, nowMs: n
   return id
 }
 
-/** Whose session it is; undefined when there is none, or no longer. */
+/** Returns the account of a session; undefined when there is none, or it has expired. */
 export async function findSession(database: Database, id: string, nowMs: number): Promise<string | undefined> {
   const { dialect } = database
   const [session] = await database.query<{ account: string }>(

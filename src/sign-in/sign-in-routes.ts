@@ -11,7 +11,7 @@ import { routeName, staffRoute } from './staff-routes.js'
 /** Room for a name and a password. */
 const BODY_LIMIT = 4096
 
-/** @param depth how many segments of the path of these routes are not the mount's: `/dashboard/sign-in` are two */
+/** @param depth how many segments of the path of these routes follow the mount's: `/dashboard/sign-in` has two */
 export function registerSignInRoutes(
   app: FastifyInstance,
   internals: Internals,
@@ -64,7 +64,7 @@ export function registerSignInRoutes(
   app.post('/sign-out', { ...staffRoute('sign-out'), onRequest: refuseCrossSite }, signOut)
 }
 
-/** What `sign-in.hbs` is given; it also is the answer to strangers on every page. */
+/** Returns the context of `sign-in.hbs`, which also is the answer to strangers on every page. */
 export function signInContext(
   request: FastifyRequest,
   { account = '', problem, refused = false }: { account?: string; problem?: string; refused?: boolean },
@@ -75,7 +75,7 @@ export function signInContext(
   }
 }
 
-/** Where the host mounted the pages, as the browser spells it: the path without so many segments at its end. */
+/** Returns where the host mounted the pages, as the browser spells it: the path without its last `depth` segments. */
 function mountPath(request: FastifyRequest, depth: number): string {
   const segments = requestedPath(request).split('/').slice(0, -depth)
   // A semicolon would end the cookie's attribute.

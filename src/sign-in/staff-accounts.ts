@@ -13,33 +13,33 @@ export interface StaffAccountsOptions {
    * sessions of its account.
    */
   readonly accounts: Readonly<Record<string, string>>
-  /** Signs the session cookies: 32 characters or more, the same in all processes. Another one signs everybody out. */
+  /** Signs the session cookies: 32 characters or more, the same in all processes. Another one ends all sessions. */
   readonly sessionSecret: string
   /**
-   * The path below which browsers send the session along; where the pages are mounted unless given. Give it where a
-   * proxy rewrites paths, as the browser sees it.
+   * The path below which browsers send the session; by default where the pages are mounted. Give it, as the browser
+   * sees it, where a proxy rewrites paths.
    */
   readonly cookiePath?: string | undefined
 }
 
-/** Staff who sign in with a password. Sessions are kept in the database, so that all processes know them. */
+/** Staff who sign in with a password. Sessions are stored in the database, so that all processes know them. */
 export interface StaffAccounts {
-  /** Who is signed in, undefined for strangers. Rejects when the database cannot tell. */
+  /** Returns the signed-in account, undefined for strangers. Rejects when the database fails. */
   accountOf(request: FastifyRequest): Promise<string | undefined>
-  /** Whether a request comes from somebody who is signed in. Rejects when the database cannot tell. */
+  /** Returns whether a request comes from a signed-in account. Rejects when the database fails. */
   isStaff(request: FastifyRequest): Promise<boolean>
-  /** Whether the name and the password are right. */
+  /** Returns whether the name and the password are right. */
   verify(credentials: StaffCredentials): Promise<boolean>
-  /** An id of the browser that a request comes from, if the account was signed in from it before. */
+  /** Returns an id of the browser that sent a request, if the account signed in from it before. */
   knownBrowser(request: FastifyRequest, account: string): string | undefined
   /**
-   * Starts a session in place of those the request may carry.
+   * Starts a session in place of those that the request carries.
    *
    * @param mountPath where the pages are mounted
    * @returns the `Set-Cookie` headers
    */
   startSession(request: FastifyRequest, account: string, mountPath: string): Promise<string[]>
-  /** Ends the sessions that the request carries and answers the `Set-Cookie` header. */
+  /** Ends the sessions that the request carries and returns the `Set-Cookie` header. */
   signOut(request: FastifyRequest, mountPath: string): Promise<string>
 }
 
@@ -51,14 +51,14 @@ export interface StaffCredentials {
 const MAX_ACCOUNT_LENGTH = 100
 const MIN_SECRET_LENGTH = 32
 const MARK_LENGTH = 16
-/** What a cookie's `Path` can hold: no blank and no semicolon. */
+/** The characters of a cookie's `Path`: no blank and no semicolon. */
 const COOKIE_PATH = /^\/[!-:<-~]*$/
 
 /**
- * The built-in sign-in, for hosts that have none of their own; hand the result to `dashboardPlugin` and `adminPlugin`.
- * With a `cookiePath` above both, one sign-in is enough.
+ * Creates the built-in sign-in, for hosts without one; pass the result to `dashboardPlugin` and `adminPlugin`. With a
+ * `cookiePath` above both, one sign-in is enough.
  *
- * @throws InvalidSettingError for a plain or malformed password, no account at all, a short secret, or a path that is none
+ * @throws InvalidSettingError for a plain or malformed password, no account, a short secret, or an invalid path
  */
 export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAccountsOptions): StaffAccounts {
   const hashes = parseAccounts(accounts)
@@ -70,21 +70,21 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   async function accountOf(request: FastifyRequest): Promise<string | undefined> {
     for (const cookie of readSessionCookies(request, sessionSecret)) {
       const { database, clock } = internalsOf(request.server)
-      const account = await findSession(database, idOf(cookie), clock.now())
-      if (account !== undefined && cookie.endsWith(`.${markOf(account)}`)) return account
+      const account = await findSession(database, sessionIdFor(cookie), clock.now())
+      if (account !== undefined && cookie.endsWith(`.${markFor(account)}`)) return account
     }
     return undefined
   }
 
-  /** Tells the passwords of an account apart: another one ends its sessions. */
-  function markOf(account: string): string {
+  /** Returns a mark of the account's password: another password ends its sessions. */
+  function markFor(account: string): string {
     const key = hashes.get(account)?.key ?? ''
     return createHmac('sha256', sessionSecret).update(key).digest('base64url').slice(0, MARK_LENGTH)
   }
 
   async function endSessions(request: FastifyRequest): Promise<void> {
     const { database } = internalsOf(request.server)
-    for (const cookie of readSessionCookies(request, sessionSecret)) await endSession(database, idOf(cookie))
+    for (const cookie of readSessionCookies(request, sessionSecret)) await endSession(database, sessionIdFor(cookie))
   }
 
   return {
@@ -95,7 +95,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
     },
 
     async verify({ account, password }) {
-      // An unknown name takes as long as a wrong password: the answer's time does not tell which names exist.
+      // An unknown name takes as long as a wrong password, so that the time does not reveal which names exist.
       const hash = hashes.get(account) ?? decoyFor(account)
       return hash !== undefined && verifyPassword(password, hash)
     },
@@ -110,7 +110,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       const id = await startSession(database, account, clock.now())
       const path = cookiePath ?? mountPath
       return [
-        sessionCookie(request, path, `${id}.${markOf(account)}`, sessionSecret),
+        sessionCookie(request, path, `${id}.${markFor(account)}`, sessionSecret),
         knownBrowserCookie(request, path, account, sessionSecret),
       ]
     },
@@ -122,8 +122,8 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   }
 }
 
-/** What a cookie has before the mark of the password. */
-function idOf(cookie: string): string {
+/** Returns the part of a cookie before the mark of the password. */
+function sessionIdFor(cookie: string): string {
   return cookie.split('.', 1)[0] ?? ''
 }
 
@@ -136,7 +136,7 @@ function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, 
         )
       }
       const hash = parsePasswordHash(text)
-      // The value is not quoted: it may well be a password.
+      // The value is not quoted, since it may be a password.
       if (hash === undefined) {
         throw new InvalidSettingError(
           `Option "accounts" has no password hash for ${JSON.stringify(account)}: make one with "ratelimit hash-password"; it starts with $scrypt$`,

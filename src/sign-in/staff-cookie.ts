@@ -1,22 +1,22 @@
 import type { FastifyRequest } from 'fastify'
 import { SECOND_MS } from '../time/clock.js'
 
-// Read and written here, not by a registered @fastify/cookie: the host may have its own, with options of its own.
+// Cookies are read and written without registering @fastify/cookie, since the host may have it with other options.
 
-/** More cookies of one name than a browser has for the paths of a few mounts. Each takes a signature to check. */
+/** More cookies of one name than a browser has for the paths of a few mounts. Each takes a check of a signature. */
 const MOST_READ = 10
 
 /**
- * A cookie of the staff pages, whose value needs no encoding.
+ * Creates a cookie of the staff pages, whose value needs no encoding.
  *
- * @param value what a value looks like
+ * @param value the pattern of a value
  */
 export function createStaffCookie({ name, value, lifeMs }: { name: string; value: RegExp; lifeMs: number }) {
   const inHeader = new RegExp(`(?:^|;)\\s*${name}=(${value.source})(?=[;\\s]|$)`, 'g')
   return {
     /**
-     * The first ten values of a request that look like one. Of cookies for several paths, such as those of the dashboard
-     * and of a panel below it, a browser sends all.
+     * Returns the first ten values of a request that match the pattern. A browser sends the cookies of several paths,
+     * such as those of the dashboard and of a panel below it.
      */
     read({ headers }: FastifyRequest): string[] {
       const values: string[] = []
@@ -27,12 +27,12 @@ export function createStaffCookie({ name, value, lifeMs }: { name: string; value
       return values
     },
 
-    /** The `Set-Cookie` header that hands out a value. */
+    /** Returns the `Set-Cookie` header that sets a value. */
     set(request: FastifyRequest, path: string, held: string): string {
       return `${name}=${held}; Max-Age=${lifeMs / SECOND_MS}; ${attributes(request, path)}`
     },
 
-    /** The `Set-Cookie` header that takes it back. */
+    /** Returns the `Set-Cookie` header that deletes it. */
     end(request: FastifyRequest, path: string): string {
       return `${name}=; Max-Age=0; ${attributes(request, path)}`
     },
@@ -40,7 +40,7 @@ export function createStaffCookie({ name, value, lifeMs }: { name: string; value
 }
 
 function attributes(request: FastifyRequest, path: string): string {
-  // In production TLS often ends at a proxy, where the request looks like http from here.
+  // In production TLS often ends at a proxy, behind which the request arrives as http.
   const secure = request.protocol === 'https' || process.env.NODE_ENV === 'production'
   return `Path=${path}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 }

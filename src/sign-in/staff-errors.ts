@@ -1,23 +1,23 @@
 import createError from '@fastify/error'
 import { MissingTableError, messageOf } from '../errors.js'
 
-/** Asked for by somebody who is not known as staff. */
+/** A request from a client that is not staff. */
 export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
 
-/** Something that only a page of the staff may send, and that something else sent. */
+/** A request that only a staff page may send, from another sender. */
 export const CrossSiteError = createError(
   'FST_RATE_LIMIT_CROSS_SITE',
   'This was not sent by the page for it: go back to that page and try again.',
   403,
 )
 
-/** More refused requests, or more attempts to sign in, than one client may make. */
+/** More refused requests, or more attempts to sign in, than the limit. */
 export const TooManyAttemptsError = createError('FST_RATE_LIMIT_TOO_MANY_ATTEMPTS', '%s', 429)
 
 /** The database does not answer. */
 export const DatabaseUnavailableError = createError('FST_RATE_LIMIT_DATABASE_UNAVAILABLE', '%s', 503)
 
-/** Waits for the database, and says so when it is the database that fails. */
+/** Waits for the database and turns its failure into a DatabaseUnavailableError. */
 export async function fromDatabase<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading

@@ -5,10 +5,10 @@ import { countRefusal } from './own-limits.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase, StaffOnlyError } from './staff-errors.js'
 
-/** Whether a request comes from staff: nothing but `true` means that it does. */
+/** Returns whether a request comes from staff: only `true` means that it does. */
 export type IsStaff = (request: FastifyRequest) => boolean | Promise<boolean>
 
-/** The hook before every staff route: whoever is not known as staff is refused, whatever the request asks for. */
+/** Creates the hook before every staff route, which refuses every request that does not come from staff. */
 export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
   return async function staffGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if ((await isStaff(request)) === true) return
@@ -18,9 +18,9 @@ export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
 }
 
 /**
- * The check a host brings, with a failure meaning no.
+ * Wraps the host's check, so that a failure means no.
  *
- * @param plugin that was given it
+ * @param plugin the plugin that received the check
  */
 export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlugin'): IsStaff {
   let loggedAtMs = Number.NEGATIVE_INFINITY
@@ -28,7 +28,7 @@ export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlu
     try {
       return await isStaff(request)
     } catch (error) {
-      // Not for each request: strangers would decide how much is logged.
+      // Logged once a minute, so that strangers do not decide how much is logged.
       if (Math.abs(clock.now() - loggedAtMs) >= MINUTE_MS) {
         loggedAtMs = clock.now()
         request.log.error({ err: error }, `isStaff of ${plugin} failed: the request is refused`)
@@ -38,12 +38,12 @@ export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlu
   }
 }
 
-/** The built-in sign-in. When the database cannot tell, that is said instead of asking staff to sign in again. */
+/** Returns the check of the built-in sign-in. A failing database is an error, not a request to sign in again. */
 export function accountStaff(accounts: StaffAccounts): IsStaff {
   return (request) => fromDatabase(accounts.isStaff(request))
 }
 
-/** Without any check nobody is staff. */
+/** Refuses every request, where no check is given. */
 export function nobodyIsStaff(): boolean {
   return false
 }

@@ -2,23 +2,25 @@ import { InvalidSettingError } from '../errors.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import type { IsStaff } from './staff-guard.js'
 
-/** Who is staff, as `dashboardPlugin` and `adminPlugin` take it. */
+/** The options of `dashboardPlugin` and `adminPlugin` that decide who is staff. */
 export interface StaffOptions {
-  /** What `staffAccounts()` answered, for hosts without a sign-in. */
+  /** The result of `staffAccounts()`, for hosts without a sign-in. */
   readonly staff?: StaffAccounts | undefined
   /**
-   * Whether a request comes from staff, for hosts with a sign-in of their own. Only `true` lets it in; a throw is a
-   * refusal. It runs in an `onRequest` hook, after those the host registered before.
+   * Returns whether a request comes from staff, for hosts with a sign-in of their own. Only `true` lets it in; a throw
+   * is a refusal. It runs in an `onRequest` hook, after those that the host registered before.
    */
   readonly isStaff?: IsStaff | undefined
 }
 
-/** Those that Fastify takes for every plugin. */
+/** The options that Fastify takes for every plugin. */
 const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
 
 /**
- * @param known the options that the plugin has besides
- * @throws InvalidSettingError for an option that the plugin does not take, or one of these that is wrong
+ * Validates the options of a plugin.
+ *
+ * @param known the further options of the plugin
+ * @throws InvalidSettingError for an unknown option, or an invalid one of these
  */
 export function checkStaffOptions(plugin: string, options: StaffOptions, known: readonly string[]): void {
   const taken = ['staff', 'isStaff', ...known, ...FASTIFY_OPTIONS]

@@ -1,6 +1,6 @@
 import type { FastifyRequest, FastifySchema } from 'fastify'
 
-/** The staff routes by name. The first three are the ones that other programs may rely on. */
+/** The names of the staff routes. Other programs may rely on the first three. */
 export type StaffRouteName =
   | 'dashboard'
   | 'offenders-csv'
@@ -10,15 +10,15 @@ export type StaffRouteName =
   | 'sign-out'
   | 'not-found'
 
-/** What answers with a page, and lies where relative links to the other pages are right. */
+/** The routes that answer with a page, at addresses where relative links to the other pages are right. */
 const PAGE_ROUTES: readonly unknown[] = ['dashboard', 'offender-page', 'sign-in', 'sign-out'] satisfies StaffRouteName[]
 
-/** The options of a staff route: no rule applies to it, and HEAD works whatever the host's `exposeHeadRoutes` says. */
+/** Returns the options of a staff route: no rule applies, and HEAD works whatever the host's `exposeHeadRoutes` is. */
 export function staffRoute(name: StaffRouteName) {
   return { exposeHeadRoute: true, config: { smartRateLimit: false, name }, schema: hiddenSchema() } as const
 }
 
-/** Keeps a route out of the OpenAPI document that `@fastify/swagger` makes of the host. */
+/** Returns a schema that keeps a route out of the OpenAPI document of `@fastify/swagger`. */
 export function hiddenSchema(): FastifySchema & { readonly hide: true } {
   return { hide: true }
 }
@@ -27,13 +27,13 @@ export function isPageRoute(request: FastifyRequest): boolean {
   return PAGE_ROUTES.includes(routeName(request))
 }
 
-/** Whether an answer is read by a person: elsewhere than on the pages, JSON is the better answer. */
+/** Returns whether the answer is a page; programs receive JSON. */
 export function wantsPage(request: FastifyRequest): boolean {
   const name = routeName(request)
   return isPageRoute(request) || (name === 'not-found' && /\btext\/html\b/.test(request.headers.accept ?? ''))
 }
 
-/** The name a route was registered with; a host may name its own routes in a way of its own. */
+/** Returns the registered name of a route; the host's routes may have names of any type. */
 export function routeName({ routeOptions: { config } }: FastifyRequest): unknown {
   return 'name' in config ? config.name : undefined
 }

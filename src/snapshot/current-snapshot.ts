@@ -6,13 +6,13 @@ import { emptySnapshot, type Snapshot, SnapshotReader, type SnapshotReaderOption
 const RELOAD_TIMEOUT_MS = 60_000
 
 export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
-  /** How long a request waits for the tables, in milliseconds, before it goes on with the last good snapshot. */
+  /** How long a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
   readonly timeoutMs: number
 }
 
 /**
- * The rules and overrides in force in this process. The tables are looked at about once a second while there is traffic,
- * and a snapshot of what changed takes the place of the one before. Where they cannot be read, the last good one stays.
+ * The rules and overrides in force in this process. The tables are polled about once a second while there is traffic,
+ * and a new snapshot replaces the previous one after a change. Where they cannot be read, the last good one stays.
  */
 export class CurrentSnapshot {
   readonly #reader: SnapshotReader
@@ -33,39 +33,39 @@ export class CurrentSnapshot {
     })
   }
 
-  /** What is in force: at once, unless the tables were not looked at for too long. Never rejects. */
+  /** Returns what is in force: at once, unless the last poll is too long ago. Never rejects. */
   at(nowMs: number): Snapshot | Promise<Snapshot> {
     const pending = this.#poll.pending(nowMs)
     return pending === undefined ? this.#snapshot : pending.then(() => this.#snapshot)
   }
 
-  /** The last good snapshot, whatever its age. */
+  /** Returns the last good snapshot, whatever its age. */
   lastGood(): Snapshot {
     return this.#snapshot
   }
 
-  /** When the last good snapshot was last found to be up to date; undefined before the first one. */
+  /** The time at which the last good snapshot was last found up to date; undefined before the first one. */
   get seenAtMs(): number | undefined {
     return this.#poll.seenAtMs
   }
 
-  /** Whether the tables could not be read when that was last tried. */
+  /** Whether the last attempt to read the tables failed. */
   get isFailing(): boolean {
     return this.#poll.isFailing
   }
 
-  /** Resolves when what was written until now is in force, or cannot be read in time. */
+  /** Resolves when all earlier writes are in force, or cannot be read in time. */
   refresh(timeoutMs?: number): Promise<void> {
     return this.#poll.refresh(timeoutMs)
   }
 
-  /** The next request waits until all of the tables was read. */
+  /** Makes the next request wait until the whole tables have been read. */
   invalidate(): void {
     this.#reader.expire()
     this.#poll.expire()
   }
 
-  /** Reads all of the tables now. Requests go on with what is in force meanwhile. */
+  /** Reads the whole tables now. Requests use what is in force meanwhile. */
   reload(): Promise<void> {
     this.#reader.expire()
     return this.refresh(RELOAD_TIMEOUT_MS)

@@ -8,7 +8,7 @@ import type { RejectedRow } from '../rules/load-reports.js'
 import { type LoadedRules, parseRules, readRuleRows, type StoredRule } from '../rules/rule-repository.js'
 import { RuleSet } from '../rules/rule-set.js'
 
-/** The rules and overrides in force at one moment. Immutable: a change makes a new one. */
+/** The rules and overrides in force at one moment. Immutable: a change creates a new one. */
 export interface Snapshot {
   readonly rules: RuleSet
   readonly overrides: OverrideSet
@@ -19,12 +19,12 @@ export interface Snapshot {
 export interface SnapshotReaderOptions {
   readonly database: Database
   readonly router: PathOptions
-  /** How long only what changed is read before all is read again, in milliseconds. */
+  /** How long only changes are read before the whole tables are read again, in milliseconds. */
   readonly ttlMs: number
   readonly now: () => number
 }
 
-/** Where something is written during each of so many tries, all is read in one transaction. */
+/** After this many attempts with a write during each, all is read in one transaction. */
 const TRIES = 3
 
 interface RowsOfRevision {
@@ -32,23 +32,23 @@ interface RowsOfRevision {
   readonly revision: number | undefined
 }
 
-/** What is in force before the tables were read. */
+/** Returns the snapshot in force before the tables are read. */
 export function emptySnapshot(router: PathOptions): Snapshot {
   return { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
 }
 
 /**
- * Reads and compiles what the tables of rules and overrides have at one moment: what one transaction changes is in a
- * snapshot whole, or not at all.
+ * Reads and compiles the tables of rules and overrides as they are at one moment: a snapshot contains the changes of a
+ * transaction completely or not at all.
  */
 export class SnapshotReader {
   readonly #options: SnapshotReaderOptions
   readonly #overrides: OverrideReader
   #rules: LoadedRules | undefined
   #snapshot: Snapshot
-  /** The revision that the snapshot is of; undefined where there is none. */
+  /** The revision of the snapshot; undefined where there is none. */
   #revision: number | undefined
-  /** When all was last read. */
+  /** The time at which the whole tables were last read. */
   #readAtMs = Number.NaN
   #lastLoad: Promise<unknown> = Promise.resolve()
 
@@ -60,9 +60,9 @@ export class SnapshotReader {
   }
 
   /**
-   * Returns the snapshot of now, which is the one of before where nothing changed.
+   * Returns the current snapshot, which is the previous one where nothing changed.
    *
-   * @param answered called when the tables have answered, or the first of many rows are there: what is left is mostly
+   * @param answered called when the tables have answered, or the first of many rows have arrived: the rest is mostly
    * work for this process
    */
   load(answered: () => void = () => undefined): Promise<Snapshot> {
@@ -71,7 +71,7 @@ export class SnapshotReader {
     return load
   }
 
-  /** The next load reads the whole tables. */
+  /** Makes the next load read the whole tables. */
   expire(): void {
     this.#readAtMs = Number.NaN
   }
@@ -95,7 +95,7 @@ export class SnapshotReader {
     return this.#snapshot
   }
 
-  /** @returns the revision that the snapshot is of */
+  /** @returns the revision of the snapshot */
   async #replaceSnapshot(asked: number | undefined, answered: () => void): Promise<number | undefined> {
     const { router } = this.#options
     const { rows, revision } = await this.#read(asked, answered)
@@ -111,7 +111,7 @@ export class SnapshotReader {
     return revision
   }
 
-  /** Reads the rules, and what changed of the overrides, as they are at one moment. */
+  /** Reads the rules and the changes of overrides as they are at one moment. */
   async #read(asked: number | undefined, answered: () => void): Promise<RowsOfRevision> {
     const { database } = this.#options
     let revision = asked
@@ -129,12 +129,12 @@ export class SnapshotReader {
     })
   }
 
-  /** Undefined without the table of revisions, where only a transaction shows one moment. */
+  /** Returns undefined without the table of revisions, where only a transaction shows one moment. */
   #readRevision(): Promise<number | undefined> {
     return readRevision(this.#options.database, 'rules').catch(() => undefined)
   }
 
-  /** @returns undefined where not all changes could be followed */
+  /** @returns undefined where some changes could not be followed */
   async #readOnce(query: Query, answered: () => void): Promise<readonly StoredRule[] | undefined> {
     const { database, now } = this.#options
     await this.#overrides.readTable(query, now(), answered)

@@ -1,12 +1,12 @@
 /**
- * How the statements admit checks that cost nothing when they are refused: those of a group have one limit and one cost,
- * so that their number is all that has to be decided, from the row that the upsert has locked. The columns `asked`,
- * `cost` and `admitted` carry that in and out of the statement.
+ * Admission of checks that cost nothing when they are refused. The checks of a group have one limit and one cost, so
+ * that the statement only decides their number, from the row that the upsert has locked. The columns `asked`, `cost`
+ * and `admitted` carry that in and out of the statement.
  */
 import { type Check, type Checked, type Decision, neededFor } from '../limiter/algorithm.js'
 import type { Group } from './groups.js'
 
-/** Above every limit; a higher cost is refused alike, and this one is safe to calculate with. */
+/** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
 const MAX_COST = 2_147_483_648
 
 export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
@@ -18,8 +18,8 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
 }
 
 /**
- * What a statement has to know: how many are asked for, the cost of each, and how many a new counter admits. Checks
- * that only look ask for none.
+ * Returns the parameters of a statement: how many checks ask for admission, the cost of each, and how many a new
+ * counter admits. Checks of cost 0 ask for none.
  */
 export function admissionOf({ first, checks }: Group) {
   const asked = first.cost === 0 ? 0 : checks.length
@@ -27,7 +27,7 @@ export function admissionOf({ first, checks }: Group) {
   return { asked, cost, admitted: Math.min(asked, Math.floor(first.policy.limit / cost)) }
 }
 
-/** How many are admitted when `in_use` of `limit` is in use. */
+/** Returns SQL for the number of checks that are admitted when `in_use` of `limit` is in use. */
 export function admittedSql(limit: string): string {
   return `CASE WHEN in_use + excluded.cost > ${limit} THEN 0
       WHEN (${limit} - in_use) / excluded.cost < excluded.asked THEN (${limit} - in_use) / excluded.cost
@@ -35,8 +35,8 @@ export function admittedSql(limit: string): string {
 }
 
 /**
- * `a * b / c` in whole numbers as SQL, where the product may lie beyond 2^63: `a` is split at 2^16, so that no step
- * leaves 2^53. Takes columns below 2^31 (`a`), 2^35 (`b`, at most `c`) and 2^35 (`c`), from the table `rows`.
+ * Returns SQL for `a * b / c` in whole numbers, where the product may exceed 2^63: `a` is split at 2^16, so that no
+ * step exceeds 2^53. Takes columns below 2^31 (`a`), 2^35 (`b`, at most `c`) and 2^35 (`c`), from the table `rows`.
  *
  * @returns a subquery with all columns of `rows`, `quotient`, and `remainder`
  */
@@ -48,8 +48,8 @@ export function productSql(rows: string, a: string, b: string, c: string): strin
 }
 
 /**
- * Answers a group by the algorithm itself, from the counter as it was when the statement had locked it: the statement
- * and the algorithm decide alike.
+ * Decides a group by the pure algorithm, from the counter as the statement found it when it locked the row. The
+ * statement and the algorithm decide alike.
  */
 export function replay<Counter>(
   check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,

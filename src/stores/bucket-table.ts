@@ -36,7 +36,7 @@ function bucketTable(dialect: Dialect, name: string, checkBucket: typeof checkTo
   })
 }
 
-/** The same rules as `checkBucket`, for many counters at once. */
+/** Returns SQL with the rules of `checkBucket`, for many counters at once. */
 function advanceSql(dialect: Dialect, name: string): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
   const expires = (checked: string, period: string) => dialect.fromMs(`${checked} + ${period}`)

@@ -1,4 +1,4 @@
-/** What holds for every algorithm. */
+/** Conformance cases for every algorithm. */
 import assert from 'node:assert/strict'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'

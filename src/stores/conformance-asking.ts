@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Check, Decision, Policy } from '../limiter/algorithm.js'
 import type { Store } from './store.js'
 
-/** The policy of an algorithm; its period is a minute unless given. */
+/** Returns a policy of an algorithm; its period is a minute by default. */
 export type Ask = (limit: number, periodMs?: number) => Policy
 
 /** A moment 15 s into a minute. */

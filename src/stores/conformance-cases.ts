@@ -1,4 +1,4 @@
-/** What holds for keys, whatever the algorithm, and for fixed windows alone. */
+/** Conformance cases for keys, which hold for every algorithm, and for fixed windows. */
 import assert from 'node:assert/strict'
 import type { Policy } from '../limiter/algorithm.js'
 import { MINUTE_MS } from '../time/clock.js'

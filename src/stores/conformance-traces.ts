@@ -15,7 +15,7 @@ type PureCheck<Counter> = (
   nowMs: number,
 ) => { readonly counter: Counter; readonly decision: Decision }
 
-/** The pure functions, one after the other: what every store has to answer. */
+/** Creates a check by the pure functions, whose decisions every store has to return. */
 export function createReference(): (check: Check, nowMs: number) => Decision {
   const answers = {
     fixed_window: remembering(checkFixedWindow),
@@ -35,7 +35,7 @@ function remembering<Counter>(pureCheck: PureCheck<Counter>) {
   }
 }
 
-/** A trace of 300 batches on two keys, with rates that are edited and a clock that sometimes goes back. */
+/** Compares a trace of 300 batches on two keys, with rates that change and a clock that sometimes goes back. */
 export async function decidesAsThePureFunctions(store: Store): Promise<void> {
   const seed = Date.now() % 1_000_000
   const random = seededRandom(seed)
@@ -64,7 +64,7 @@ export async function decidesAsThePureFunctions(store: Store): Promise<void> {
   }
 }
 
-/** Lehmer's generator: good enough for traces, and repeatable. */
+/** Creates Lehmer's generator, which is good enough for traces, and repeatable. */
 function seededRandom(seed: number): () => number {
   let state = (seed % 2_147_483_646) + 1
   return () => {

@@ -1,5 +1,5 @@
 /**
- * Proves a store. Exported as `fastify-smart-ratelimit/testing`, for any test runner:
+ * The conformance suite of stores. Exported as `fastify-smart-ratelimit/testing`, for any test runner:
  *
  *     for (const { name, prove } of storeConformance) test(name, () => prove(() => new MyStore()))
  */
@@ -14,9 +14,9 @@ export interface ConformanceCase {
   /** A sentence about what a store does. */
   readonly name: string
   /**
-   * Rejects with an AssertionError when the store does otherwise.
+   * Rejects with an AssertionError when the store fails the case.
    *
-   * @param open makes a store; it may share its tables or its server with others, as keys are never used twice
+   * @param open creates a store; it may share its tables or its server with others, as keys are never used twice
    */
   prove(open: () => Store | Promise<Store>): Promise<void>
 }
@@ -35,7 +35,7 @@ function conformanceCase(name: string, proveWith: (store: Store) => Promise<void
   }
 }
 
-function casesOf(algorithm: Algorithm): ConformanceCase[] {
+function casesFor(algorithm: Algorithm): ConformanceCase[] {
   const policy: Ask = (limit, periodMs = 60_000) => ({ algorithm, limit, periodMs })
   return Object.entries(ALGORITHM_CASES).map(([name, proveWith]) =>
     conformanceCase(`${algorithm}: ${name}`, (store) => proveWith(store, policy)),
@@ -46,6 +46,6 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES }).map(([name, proveWith]) =>
     conformanceCase(name, proveWith),
   ),
-  ...ALGORITHMS.flatMap(casesOf),
+  ...ALGORITHMS.flatMap(casesFor),
   conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
 ]

@@ -2,7 +2,7 @@ import type { Query } from '../db/dialect.js'
 import type { Decision } from '../limiter/algorithm.js'
 import { type Group, type Joins, placeDecisions } from './groups.js'
 
-/** What one algorithm does in the database. */
+/** The table of one algorithm's counters. */
 export interface CounterTable {
   readonly name: string
   readonly joins: Joins
@@ -12,12 +12,12 @@ export interface CounterTable {
 
 interface Definition<Row> {
   readonly name: string
-  /** Takes the counters as JSON in `$1`, and now in `$2`. */
+  /** A statement that takes the counters as JSON in `$1`, and the time in `$2`. */
   readonly sql: string
   readonly joins: Joins
-  /** What the statement is told of one counter, after its key. */
+  /** Returns the statement's input for one counter, after its key. */
   readonly asked: (group: Group, nowMs: number) => readonly number[]
-  /** Answers the checks of a group from what the statement left in the table. */
+  /** Decides the checks of a group from the row that the statement stored. */
   readonly answer: (row: Row, group: Group, nowMs: number) => readonly Decision[]
 }
 
@@ -27,7 +27,7 @@ export function defineCounterTable<Row extends { readonly key: string }>(definit
     name,
     joins,
     async advance(query, groups, nowMs, decisions) {
-      // In the order of their keys, so that concurrent writers cannot deadlock.
+      // Sorted by key, so that concurrent writers cannot deadlock.
       const rows = [...groups].sort(byKey).map(([key, group]) => [key, ...asked(group, nowMs)])
       for (const row of await query<Row>(sql, [JSON.stringify(rows), nowMs])) {
         const group = groups.get(row.key)

@@ -14,7 +14,7 @@ export interface DatabaseStoreOptions {
   /** A URL, or a client made by `createRateLimitClient`, which stays open when the store is closed. */
   readonly database?: string | object | undefined
   readonly schema?: string | undefined
-  /** Keeps the counters of apps that share a database apart: 1 to 50 letters, digits, `_`, `.` or `-`. */
+  /** Separates the counters of apps that share a database: 1 to 50 letters, digits, `_`, `.` or `-`. */
   readonly namespace?: string | undefined
 }
 

@@ -11,10 +11,10 @@ interface FixedWindowRow {
 }
 
 const NAME = 'rate_limit_counter'
-/** A window that counted so much counts no further: a column of whole numbers has an end, and would fail the statement. */
+/** The count at which a window stops counting, since an overflow of the column would fail the statement. */
 const ENOUGH = Number.MAX_SAFE_INTEGER
 
-/** Fixed windows: refused checks count too, so a statement adds the sum of their costs, whatever the limits are. */
+/** Creates the table of fixed windows. Refused checks count too, so that a statement adds the sum of all costs. */
 export function fixedWindowTable(dialect: Dialect): CounterTable {
   return defineCounterTable<FixedWindowRow>({
     name: NAME,
@@ -35,7 +35,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   })
 }
 
-/** The same rules as `advanceFixedWindow`, for many counters at once. */
+/** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. */
 function advanceSql(dialect: Dialect): string {
   const now = dialect.fromMs('$2')
   const goesOn = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start

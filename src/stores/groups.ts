@@ -1,26 +1,26 @@
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 
-/** The checks on one counter that one statement or script can take together, in the order of their arrival. */
+/** The checks on one counter that one statement or script takes together, in the order of their arrival. */
 export interface Group {
   readonly first: Check
   readonly checks: Check[]
-  /** Where their decisions belong in the batch. */
+  /** The positions of their decisions in the batch. */
   readonly places: number[]
 }
 
-/** Whether a check can go into the group that `first`, on the same counter, has begun. */
+/** Returns whether a check can join the group of `first`, a check on the same counter. */
 export type Joins = (first: Check, next: Check) => boolean
 
 interface Grouping {
-  /** How the store names the counter of a key. */
+  /** Returns the store's name for the counter of a key. */
   readonly storedKey: (key: string) => string
   readonly counters: Readonly<Record<Algorithm, { readonly joins: Joins }>>
 }
 
 /**
  * Groups the checks at `places` by algorithm and counter, since one statement can change a counter only once. A check
- * that cannot join those before it (a rule was just edited, or costs differ) is left for later, and so is all that
- * follows it on its counter.
+ * that cannot join those before it (a rule was just edited, or costs differ) is left for later, as are all later checks
+ * on its counter.
  */
 export function groupChecks(checks: readonly Check[], places: readonly number[], { storedKey, counters }: Grouping) {
   const byAlgorithm = new Map<Algorithm, Map<string, Group>>()
@@ -50,7 +50,7 @@ export function groupChecks(checks: readonly Check[], places: readonly number[],
   return { byAlgorithm, left }
 }
 
-/** Puts the decisions on a group where they belong in the batch. */
+/** Puts the decisions on a group at their positions in the batch. */
 export function placeDecisions({ places }: Group, answered: readonly Decision[], decisions: Decision[]): void {
   for (const [index, decision] of answered.entries()) {
     const place = places[index]
@@ -58,7 +58,7 @@ export function placeDecisions({ places }: Group, answered: readonly Decision[],
   }
 }
 
-/** What a group uses where refused checks count too. */
+/** Returns the cost of a group where refused checks count too. */
 export function costOf({ checks }: Group): number {
   return checks.reduce((sum, { cost }) => sum + cost, 0)
 }

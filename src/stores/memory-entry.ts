@@ -5,23 +5,23 @@ import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 
-/** One algorithm's counter in process memory. It is changed in place, so that a check leaves nothing to collect. */
+/** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
 export interface Entry {
   readonly algorithm: Algorithm
-  /** When the client's usage is back to nothing. Kept by the store, as is the next one. */
+  /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
   resetAtMs: number
   /** Whether the client's last check was refused. */
   blocks: boolean
-  /** What another algorithm counts under the same key. */
+  /** The counter of another algorithm under the same key. */
   next: Entry | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
-  /** What it counts, as at most `COUNTER_NUMBERS` numbers. */
+  /** Returns the counter as at most `COUNTER_NUMBERS` numbers. */
   numbers(): readonly number[]
-  /** Counts on from what `numbers` answered. */
+  /** Restores the counter from the result of `numbers`. */
   restore(numbers: Iterable<number>): void
 }
 
-/** The most numbers that any algorithm's counter is. */
+/** The most numbers in any algorithm's counter. */
 export const COUNTER_NUMBERS = 5
 
 export function newEntry(algorithm: Algorithm): Entry {
@@ -29,7 +29,7 @@ export function newEntry(algorithm: Algorithm): Entry {
   return algorithm === 'sliding_window' ? new SlidingWindowEntry() : new BucketEntry(algorithm)
 }
 
-// The zeros of a new entry are a counter of no period: the first check starts it afresh.
+// A new entry is all zeros, a counter without a period: the first check replaces it by a new counter.
 
 class FixedWindowEntry implements Entry, FixedWindowCounter {
   resetAtMs = 0

@@ -6,24 +6,24 @@ import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
-  /** The most keys kept, 100000 unless given; about 250 bytes each. */
+  /** The most keys kept, 100000 by default; about 250 bytes each. */
   readonly maxKeys?: number
 }
 
-/** How many counters of refused clients are kept beside the others, for each of these; 56 bytes each, once there is one. */
+/** How many counters of refused clients are kept in addition, per key; 56 bytes each, allocated with the first one. */
 const REFUSED_PER_KEY = 5
-/** How many keys each new one makes the store look at for counters that have run out: more than one, so that it wins. */
-const EXPIRY_LOOKS = 2
+/** How many keys are inspected for expiry for each new key: more than one, so that the number shrinks. */
+const EXPIRY_INSPECTIONS = 2
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
-/** Fewer keys than this are not worth looking at. */
+/** Up to this many keys are not inspected. */
 const FEW_KEYS = 1_000
 
 /**
  * Counters in process memory: exact within one process, and forgotten when it ends.
  *
- * It is bounded: counters that have run out are forgotten when new ones come, and when that is not enough the oldest one
- * makes room, so that no client is refused for what others did. The counter of a refused client is kept in compact form
- * until it has run out; only where about five times `maxKeys` of these last longer is one forgotten early.
+ * It is bounded: new counters evict expired ones, and when that is not enough the oldest one, so that no client is
+ * refused for the requests of others. The counter of a refused client is kept in compact form until it has expired; it
+ * is forgotten early only where about five times `maxKeys` of these last longer.
  */
 export class MemoryStore implements Store {
   readonly concurrency = Number.POSITIVE_INFINITY
@@ -47,7 +47,7 @@ export class MemoryStore implements Store {
     return checks.map((check) => this.checkOne(check, nowMs))
   }
 
-  /** Answers one check without the detour of a batch. */
+  /** Decides one check without a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
     const { algorithm } = policy
     const entry = this.#counters.get(key) ?? this.#create(key, algorithm, nowMs)
@@ -78,7 +78,7 @@ export class MemoryStore implements Store {
     return entry
   }
 
-  /** The counter of another algorithm under the same key. */
+  /** Returns the counter of another algorithm under the same key. */
   #counterBeside(first: Entry, key: string, algorithm: Algorithm): Entry {
     let entry = first
     while (entry.algorithm !== algorithm) {
@@ -93,7 +93,7 @@ export class MemoryStore implements Store {
   }
 
   #expire(nowMs: number): void {
-    for (let looks = EXPIRY_LOOKS; looks > 0; looks--) {
+    for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
       const [key, entry] = this.#next.step() ?? []
       if (key !== undefined && entry !== undefined && isOver(entry, nowMs)) this.#counters.delete(key)
     }
@@ -112,7 +112,7 @@ export class MemoryStore implements Store {
   }
 }
 
-/** Whether nothing is left of what all algorithms counted, also for a clock that is set back a little. */
+/** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */
 function isOver(first: Entry, nowMs: number): boolean {
   for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
     if (entry.resetAtMs + EXPIRY_GRACE_MS > nowMs) return false

@@ -1,4 +1,4 @@
-/** What each algorithm tells the script, and how its checks are answered from what was stored before. */
+/** The script's input for each algorithm, and the decisions from the counter that was stored before. */
 import type { Algorithm, Checked, Decision, Policy } from '../limiter/algorithm.js'
 import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
 import { checkFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
@@ -8,11 +8,11 @@ import { costOf, type Group, type Joins } from './groups.js'
 import type { ScriptCall } from './redis-script.js'
 
 export interface RedisCounter {
-  /** Stands for the algorithm in keys, and in calls of the script. */
+  /** The algorithm's letter in keys and in calls of the script. */
   readonly letter: string
   readonly joins: Joins
   call(key: string, group: Group): ScriptCall
-  /** @param stored what the script answered */
+  /** @param stored the script's answer */
   answer(stored: unknown, group: Group, nowMs: number): readonly Decision[]
 }
 
@@ -27,14 +27,14 @@ function defineRedisCounter<Counter>({
   joins,
   check,
   read,
-  asked: askedOf,
+  asked: askedFor,
 }: Definition<Counter>): RedisCounter {
   return {
     letter,
     joins,
     call(key, group) {
       const { periodMs, limit } = group.first.policy
-      const { cost, asked } = askedOf(group)
+      const { cost, asked } = askedFor(group)
       return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
     },
     answer(stored, group, nowMs) {
@@ -73,7 +73,7 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     joins: samePeriod,
     check: checkFixedWindow,
     read: readFixedWindow,
-    // Refused checks count too, so that the sum of their costs is all that matters.
+    // Refused checks count too, so that only the sum of their costs matters.
     asked: (group) => ({ cost: costOf(group), asked: 1 }),
   }),
   sliding_window: defineRedisCounter({

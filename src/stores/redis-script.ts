@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto'
 import type { RedisClient } from '../db/redis.js'
 
 /**
- * Advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`, and answers what was
- * stored of each before (nothing for a new counter): from that the group is answered by the algorithm itself.
+ * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns
+ * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group.
  *
- * `KEYS`: the counters. `ARGV`: now; then of each counter the algorithm's letter, the period, the limit, the cost, and
- * how many checks are asked for, as one text: it is mostly the same as of the counter before, and then not read again.
+ * `KEYS`: the counters. `ARGV`: now; then for each counter one text with the algorithm's letter, the period, the limit,
+ * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again.
  *
- * Stored are whole numbers, the period first: `f` has the window's start and its count; `s` the cell's start, the time of
- * the last check, and what was used in the cell before and in this one; `t` and `l` the time of the last check, the limit
- * at which time gives back, what is in use, and its fraction over the period.
+ * The stored numbers are integers, the period first: `f` has the window's start and its count; `s` the cell's start,
+ * the time of the last check, and the use of the previous cell and of this one; `t` and `l` the time of the last check,
+ * the limit at which the bucket drains, what is in use, and its fraction over the period.
  *
- * Numbers of Lua are doubles. No step leaves 2^53: products are split at 2^16, as in `productSql`, and their remainder,
- * which `math.fmod` gives without rounding, is taken away before they are divided.
+ * Lua's numbers are doubles. No step exceeds 2^53: products are split at 2^16, as in `productSql`, and their remainder,
+ * which `math.fmod` returns without rounding, is subtracted before they are divided.
  *
- * A counter expires some time after it means nothing any more, so that a process whose clock is behind still meets it.
+ * A counter expires some time after its usage is 0, so that a process whose clock is behind still finds it.
  */
 const SCRIPT = `
 local GRACE_MS = 10000
@@ -54,7 +54,7 @@ local function admitted(in_use, limit, cost, asked)
   return math.min(asked, (room - fmod(room, cost)) / cost)
 end
 
--- What is stored of this period: four numbers, or nothing.
+-- Returns the four numbers stored for this period, or nothing.
 local function numbers_of(stored, period)
   if not stored then return end
   local was_period, a, b, c, d = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -98,11 +98,11 @@ end
 
 local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
 local answers = {}
-local told, letter, period, limit, cost, asked
+local parsed, letter, period, limit, cost, asked
 for place, key in ipairs(KEYS) do
-  if told ~= ARGV[place + 1] then
-    told = ARGV[place + 1]
-    letter, period, limit, cost, asked = match(told, '^(%l) (%S+) (%S+) (%S+) (%S+)$')
+  if parsed ~= ARGV[place + 1] then
+    parsed = ARGV[place + 1]
+    letter, period, limit, cost, asked = match(parsed, '^(%l) (%S+) (%S+) (%S+) (%S+)$')
     period, limit, cost, asked = tonumber(period), tonumber(limit), tonumber(cost), tonumber(asked)
   end
   local stored = call('GET', key)
@@ -113,20 +113,20 @@ return answers
 `
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')
 
-/** What the script is told of one counter. */
+/** The script's input for one counter. */
 export interface ScriptCall {
   readonly key: string
-  /** The algorithm's letter, period, limit, cost, and how many are asked for, with spaces between. */
+  /** The algorithm's letter, period, limit, cost, and number of checks, separated by spaces. */
   readonly asks: string
 }
 
 /**
- * Advances the counters, and answers what was stored of each before.
+ * Advances the counters, and returns what was stored for each before.
  *
- * One run takes all counters, but for a cluster: its nodes are sent the counters one by one, so that each finds its way
- * also when slots are moving.
+ * One run takes all counters, except in a cluster, where each counter has a run of its own, which reaches its node even
+ * while slots are moving.
  *
- * @throws the error of any run; other counters may have been advanced nevertheless
+ * @throws the error of any run; other counters may have been advanced even so
  */
 export async function runScript(
   client: RedisClient,
@@ -160,12 +160,12 @@ async function runOnce(client: RedisClient, calls: readonly ScriptCall[], nowMs:
   return answers
 }
 
-/** The server was started anew, or told to forget its scripts. */
+/** Returns whether the server does not know the script: it was restarted, or its scripts were flushed. */
 function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT')
 }
 
-/** What looks like one server is a proxy before a cluster. */
+/** Returns whether the server is a proxy before a cluster. */
 function isAcrossSlots(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('CROSSSLOT')
 }

@@ -9,25 +9,25 @@ import type { Store } from './store.js'
 
 export interface RedisStoreOptions {
   /**
-   * `redis://…` or `rediss://…`; for a cluster several of them with commas between, or one with `?cluster=true`. Or an
+   * `redis://…` or `rediss://…`; for a cluster several of them separated by commas, or one with `?cluster=true`. Or an
    * ioredis client or cluster, which stays open when the store is closed.
    */
   readonly redis: string | RedisClient
-  /** Keeps the counters of apps that share a Redis apart: 1 to 50 letters, digits, `_`, `.` or `-`. */
+  /** Separates the counters of apps that share a Redis: 1 to 50 letters, digits, `_`, `.` or `-`. */
   readonly namespace?: string | undefined
 }
 
 /**
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
- * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`, where what is too long or no proper text
- * ends with its hash; `fsr:<namespace>:resets` counts how often one was reset. In a cluster every run of the script
- * names one key; and every counter expires.
+ * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`; a check's key that is too long or not
+ * well-formed ends with its hash. `fsr:<namespace>:resets` counts resets. In a cluster every run of the script names
+ * one key. Every counter expires.
  */
 export class RedisStore implements Store {
   /**
-   * Enough that a check seldom waits for batches that are on their way to a Redis elsewhere; with more the batches only
-   * become smaller. On one machine 1 to 8 are alike.
+   * Enough that a check seldom waits for batches on their way to a remote Redis; more would only make the batches
+   * smaller. On one machine 1 to 8 make no difference.
    */
   readonly concurrency = 2
   readonly #connection: RedisConnection
@@ -51,7 +51,7 @@ export class RedisStore implements Store {
       for (const [algorithm, groups] of byAlgorithm) {
         for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
       }
-      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyOf(counter, key), group))
+      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group))
       const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
       for (const [index, [counter, , group]] of asked.entries()) {
         placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
@@ -64,7 +64,7 @@ export class RedisStore implements Store {
   async reset(keys: readonly string[]): Promise<void> {
     const client = await this.#connection.client()
     const stored = keys.flatMap((key) =>
-      Object.values(REDIS_COUNTERS).map((counter) => this.#keyOf(counter, counterKey(key))),
+      Object.values(REDIS_COUNTERS).map((counter) => this.#keyFor(counter, counterKey(key))),
     )
     await this.#connection.explained(() => Promise.all(stored.map((key) => client.del(key))))
     await this.#connection.explained(() => client.incr(this.#resetsKey))
@@ -89,7 +89,7 @@ export class RedisStore implements Store {
     return this.#connection.close()
   }
 
-  #keyOf({ letter }: RedisCounter, storedKey: string): string {
+  #keyFor({ letter }: RedisCounter, storedKey: string): string {
     return `${this.#prefix}${letter}:{${storedKey}}`
   }
 }

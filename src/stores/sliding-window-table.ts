@@ -29,7 +29,7 @@ export function slidingWindowTable(dialect: Dialect): CounterTable {
   })
 }
 
-/** The same rules as `checkSlidingWindow`, for many counters at once. */
+/** Returns SQL with the rules of `checkSlidingWindow`, for many counters at once. */
 function advanceSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
   const expires = (cellStart: string, period: string) => dialect.fromMs(`${cellStart} + 2 * ${period}`)

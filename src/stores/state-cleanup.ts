@@ -5,25 +5,25 @@ import { type Clock, DAY_MS } from '../time/clock.js'
 export interface StateCleanupOptions {
   /** Days of grace after a row's own expiry: a number >= 0. */
   readonly staleDays?: number
-  /** How many rows one statement deletes: an integer >= 1. */
+  /** The number of rows per statement: an integer >= 1. */
   readonly batchSize?: number
-  /** Counts first, which reads every expired row; else what was deleted counts as found. */
+  /** Whether to count first, which reads every expired row; otherwise the deleted rows count as found. */
   readonly count?: boolean
-  /** Only counts. */
+  /** Whether to count without deleting. */
   readonly dryRun?: boolean
-  /** Told after every batch how many rows were deleted so far. */
+  /** Called after every batch with the number of rows deleted so far. */
   readonly onProgress?: (deleted: number) => void
-  /** Stops it after the batch that is under way. */
+  /** Stops after the current batch. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** What was found expired in one table, and deleted. */
+/** The numbers of expired and deleted rows of one table. */
 export interface Cleaned {
   readonly found: number
   readonly deleted: number
 }
 
-/** The tables of the algorithms, and the moment after which a row means nothing any more. */
+/** The tables of the algorithms, with the columns of a row's expiry. */
 const STATE_TABLES = {
   counters: { table: 'rate_limit_counter', expiry: 'window_end' },
   entries: { table: 'rate_limit_sliding_window', expiry: 'expires_at' },
@@ -36,7 +36,7 @@ export type StateCleanup = Readonly<Record<StateKind, Cleaned>>
 
 export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets']
 
-/** Deletes what the limiter keeps per key and what expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
+/** Deletes counters that expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
 export async function cleanupState(
   database: Database,
   clock: Clock,
@@ -62,7 +62,7 @@ export async function cleanupState(
   }
 }
 
-/** Deletes up to `batchSize` rows that expired before `cutoffMs`, those that expired first, and answers how many. */
+/** Deletes up to `batchSize` rows that expired before `cutoffMs`, the oldest first, and returns their number. */
 export function deleteExpiredBatch(
   database: Database,
   kind: StateKind,
@@ -71,9 +71,9 @@ export function deleteExpiredBatch(
 ): Promise<number> {
   const { table, expired } = expiredRows(database, kind)
   return database.execute(
-    // By the index on the expiry: without an order PostgreSQL may read the table from its start, past all that the
-    // batches before have deleted. Never waits for the limiter, which may be about to use the same rows again: so the
-    // two cannot deadlock.
+    // The order makes PostgreSQL use the index on the expiry: otherwise it may read the table from its start, past all
+    // rows that earlier batches deleted. Locked rows are skipped, so that this cannot deadlock with the limiter, which
+    // may be about to use them again.
     `DELETE FROM ${table} WHERE ${expired} AND key IN (SELECT key FROM ${table} WHERE ${expired}
       ORDER BY ${STATE_TABLES[kind].expiry} LIMIT $2 ${database.dialect.skipLocked})`,
     [cutoffMs, batchSize],
@@ -83,7 +83,7 @@ export function deleteExpiredBatch(
 async function countExpired(database: Database, kind: StateKind, cutoffMs: number): Promise<number> {
   const { table, expired } = expiredRows(database, kind)
   const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${expired}`
-  // As a report, which may take long: so may this, of millions of clients.
+  // Runs as a report, since a count of millions of clients may take long.
   const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
   return counted?.found ?? 0
 }

@@ -1,10 +1,10 @@
-/** Where the time comes from. Passed in everywhere, so that tests own it. */
+/** The source of time. Passed in everywhere, so that tests control it. */
 export interface Clock {
-  /** Milliseconds since the epoch. */
+  /** Returns milliseconds since the epoch. */
   now(): number
 }
 
-// Looked up at each call: fake timers replace `Date.now` after this module is loaded.
+// `Date.now` is looked up at each call, since fake timers replace it after this module is loaded.
 export const systemClock: Clock = { now: () => Date.now() }
 
 export const SECOND_MS = 1_000

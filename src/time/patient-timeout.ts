@@ -1,6 +1,6 @@
 /**
- * `setTimeout` for somebody who waits for an answer. It runs in two halves, with a look at what has arrived between them:
- * an event loop that was blocked is no outage.
+ * Starts a timer for an answer. It runs in two halves, between which the event loop handles what has arrived: a blocked
+ * event loop is no outage.
  */
 export function patientTimeout(run: () => void, ms: number): NodeJS.Timeout {
   let halves = 2

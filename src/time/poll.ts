@@ -1,43 +1,43 @@
 import { patientTimeout } from './patient-timeout.js'
 
-/** How often is looked while there is traffic: about once a second, not by all processes at once. */
+/** The interval while there is traffic: about once a second, with jitter, so that processes do not poll together. */
 const INTERVAL_MS = 1_000
 const JITTER = 0.2
-/** How old what a request is answered by may be: less than the two seconds in which a change reaches all processes. */
+/** The greatest age of what a request uses: less than the two seconds in which a change reaches all processes. */
 const FRESH_MS = 1_900
-/** How long a source that failed is left alone by requests. */
+/** How long requests do not wait for a failed source. */
 const RETRY_MS = 1_000
 
 export interface PollOptions {
   /**
-   * Looks at the source, and makes known what is new there. A rejection is a failure of the source.
+   * Reads the source and publishes its changes. A rejection is a failure of the source.
    *
-   * @param answered to be called when the source has answered, where much work of this process follows: requests that
-   * come from then on do not wait for it
+   * @param answered to be called when the source has answered and much work of this process follows: later requests do
+   * not wait for that work
    */
   readonly look: (answered: () => void) => Promise<void>
-  /** Called with what was wrong when the source failed, or did not answer a request in time. */
+  /** Called with the error when the source failed, or did not answer a request in time. */
   readonly failed?: (error: unknown) => void
-  /** The clock that requests are timed by. */
+  /** The clock of requests. */
   readonly now: () => number
-  /** How long a request waits, in milliseconds. */
+  /** The longest wait of a request, in milliseconds. */
   readonly timeoutMs: number
-  /** How old what a request is answered by may be, in milliseconds, where that is less than 1.9 seconds. */
+  /** The greatest age of what a request uses, in milliseconds, where that is less than 1.9 seconds. */
   readonly maxAgeMs?: number
 }
 
 /**
- * Keeps what a process knows of a source up to date: it looks about once a second, but only while there is traffic; the
- * first request after a quiet time waits for a look. While the source fails no request waits.
+ * Keeps a process up to date with a source: it polls about once a second, but only while there is traffic; the first
+ * request after a quiet time waits for a poll. While the source fails no request waits.
  */
 export class Poll {
   readonly #options: PollOptions
   readonly #freshMs: number
-  /** When the last look began that has ended well; what it saw is known from then on. */
+  /** The start of the last successful poll: its result is of that moment. */
   #seenAtMs: number | undefined
-  /** Until when a source that failed is left alone. */
+  /** The time at which a failed source is polled again. */
   #retryAtMs: number | undefined
-  /** What is known was called old: a look has to begin after that. */
+  /** Whether the state was expired: a poll has to begin after that. */
   #isExpired = false
   #looking: Promise<void> | undefined
   #hasAnswered = false
@@ -51,24 +51,24 @@ export class Poll {
     this.#freshMs = Math.min(options.maxAgeMs ?? FRESH_MS, FRESH_MS)
   }
 
-  /** Whether the source failed when it was last looked at. */
+  /** Whether the last poll failed. */
   get isFailing(): boolean {
     return this.#retryAtMs !== undefined
   }
 
-  /** When the last look began that has ended well; undefined before the first. */
+  /** The start of the last successful poll; undefined before the first. */
   get seenAtMs(): number | undefined {
     return this.#seenAtMs
   }
 
-  /** Whether what is known is fresh enough, or the source fails. Otherwise it is being looked at. */
+  /** Returns whether the state is fresh enough, or the source fails. Otherwise a poll is under way. */
   isFresh(nowMs: number): boolean {
     if (this.#isKnown(nowMs)) return true
     void (this.#looking ?? this.#look())
     return this.isFailing
   }
 
-  /** Undefined, nearly always, when no request has to wait; otherwise resolves when it need not wait any longer. */
+  /** Returns undefined, nearly always, when the request need not wait; otherwise a promise of the end of its wait. */
   pending(nowMs: number): Promise<void> | undefined {
     if (this.#isKnown(nowMs)) return undefined
     const waitsForAll = this.#isExpired
@@ -76,12 +76,12 @@ export class Poll {
     return this.isFailing || (this.#hasAnswered && !waitsForAll) ? undefined : this.#untilTimeout(look)
   }
 
-  /** Resolves after a look that begins from now on, to whatever end, or when that takes too long. */
+  /** Resolves after a poll that begins from now on, successful or not, or when that takes too long. */
   refresh(timeoutMs = this.#options.timeoutMs): Promise<void> {
     return this.#untilTimeout(this.#lookAgain(), timeoutMs)
   }
 
-  /** The next request waits for a look that begins from now on. */
+  /** Makes the next request wait for a poll that begins from now on. */
   expire(): void {
     this.#isExpired = true
   }
@@ -92,7 +92,7 @@ export class Poll {
     this.#timer = undefined
   }
 
-  /** Never before the moment when it was seen: where the clock was set back, how old it is is not known. */
+  /** Returns whether no poll is needed. One is needed where the clock was set back, since the age is unknown then. */
   #isKnown(nowMs: number): boolean {
     this.#hasTraffic = true
     if (this.#isClosed) return true
@@ -101,7 +101,7 @@ export class Poll {
     return this.#seenAtMs !== undefined && nowMs >= this.#seenAtMs && nowMs < this.#seenAtMs + this.#freshMs
   }
 
-  /** Looks once more, after a look that is under way. */
+  /** Polls again, after a poll that is under way. */
   #lookAgain(): Promise<void> {
     if (this.#looking === undefined) return this.#look()
     this.#following ??= this.#looking.then(() => {
@@ -122,7 +122,7 @@ export class Poll {
   }
 
   async #lookOnce(): Promise<void> {
-    // As of when it was asked for: a change may come while it is read.
+    // The state counts as of the start, since a change may come while it is read.
     const startedMs = this.#options.now()
     this.#hasAnswered = false
     try {

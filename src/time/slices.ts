@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** Long enough that the pauses cost nothing, short enough that no request notices, in milliseconds. */
+/** Long enough that the pauses cost nothing, short enough that requests are not delayed, in milliseconds. */
 const SLICE_MS = 8
 
-/** Work of many small steps that lets the rest of the event loop run in between: `if (slices.over()) await slices.pause()`. */
+/** Slices work of many small steps, so that the event loop can run: `if (slices.over()) await slices.pause()`. */
 export class Slices {
   #endMs = performance.now() + SLICE_MS
 

@@ -6,20 +6,20 @@ import { Slices } from '../time/slices.js'
 import { clientBeside, interactiveTransaction } from './client-beside.js'
 import { fieldsOf, merge, plainFields, type StoredRow, whereOf } from './write-args.js'
 
-/** A model whose every write is checked. */
+/** A model whose writes are validated. */
 export interface CheckedModel {
   readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors'>
-  /** The model of a client. */
+  /** Returns the model of a client. */
   rows(client: GeneratedClient): ModelRows
 }
 
-/** The arguments of a model's own type say more than what is the same for all. */
+/** The methods that all models share; each model's own types say more about the arguments. */
 interface ModelRows {
   findUnique(query: { where: never }): PromiseLike<StoredRow | null>
   findMany(query: { where: never; select?: { id: true } }): PromiseLike<StoredRow[]>
 }
 
-/** A call of a query extension, as far as it is the same for all operations. */
+/** A call of a query extension, as far as all operations share it. */
 interface Write {
   readonly args: object
   query(args: never): Promise<unknown>
@@ -27,37 +27,37 @@ interface Write {
 
 export interface WriteOptions {
   /**
-   * Called after every write, which resolves when that does.
+   * Called after every write, which resolves when the returned promise does.
    *
-   * @param isCommitted false for a part of a transaction that goes on
+   * @param isCommitted false for a part of a transaction that is still open
    */
   readonly changed: (isCommitted: boolean) => Promise<void>
   /**
-   * Has what still follows a write. Nobody else may know of it: a failed `$transaction([...])` does not wait for its
-   * parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
+   * The queries that still follow a write. Closing has to wait for them: a failed `$transaction([...])` does not wait
+   * for its parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
    */
   readonly underWay: Set<Promise<unknown>>
-  /** The time, in milliseconds, by which expiries are past. */
+  /** Returns the time to which expiries are compared, in milliseconds. */
   readonly now: () => number
 }
 
-/** Deletions that one statement ascribes, at most: SQLite takes 999 parameters. */
+/** The most deletions that one statement ascribes: SQLite takes 999 parameters. */
 const ASCRIBED = 500
 
 /**
- * The query extension of a model: all that is wrong with a write is told at once, and nothing is written then; what is
- * written says who did it; and `changed` is called afterwards.
+ * Creates the query extension of a model. An invalid write is refused with all its errors; a valid one is stamped with
+ * its actor; `changed` is called afterwards.
  *
- * Raw SQL does not come this way: rows it writes are checked when they are read.
+ * Raw SQL bypasses the extension: rows that it writes are validated when they are read.
  */
 export function checkedWrites(
-  { description, rows: rowsOf }: CheckedModel,
+  { description, rows: rowsFor }: CheckedModel,
   client: GeneratedClient,
   { changed, underWay, now }: WriteOptions,
 ) {
   const { entity, fields, identity } = description
 
-  function errorsOf(values: Values, extent: Extent): FieldErrors {
+  function errorsFor(values: Values, extent: Extent): FieldErrors {
     return description.errors(values, extent, now())
   }
 
@@ -65,34 +65,34 @@ export function checkedWrites(
     return { ...data, ...spelled(fields, plainFields(data)), changedBy }
   }
 
-  /** What is wrong with an update, and with what it leaves as it was. */
+  /** Returns the errors of an update, and of the fields that it leaves as they are. */
   function updateErrors(data: Values, row: StoredRow | null): FieldErrors {
-    return row === null ? errorsOf(plainFields(data), 'part') : errorsOf(merge(row, data), 'stored')
+    return row === null ? errorsFor(plainFields(data), 'part') : errorsFor(merge(row, data), 'stored')
   }
 
   async function wrongRows(rows: readonly Values[], extent: Extent): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
     const slices = new Slices()
     for (const [index, values] of rows.entries()) {
-      const errors = errorsOf(values, extent)
+      const errors = errorsFor(values, extent)
       if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })
       if (slices.over()) await slices.pause()
     }
     return wrong
   }
 
-  /** @throws RuleValidationError when anything is wrong */
+  /** @throws RuleValidationError when there are errors */
   function refuse(errors: FieldErrors, rows: readonly WrongRow[] = []): void {
     if (hasAny(errors) || rows.length > 0) throw new RuleValidationError(errors, rows, entity)
   }
 
   function find(beside: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
-    return rowsOf(beside).findUnique({ where: whereOf(args) as never })
+    return rowsFor(beside).findUnique({ where: whereOf(args) as never })
   }
 
   async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
     try {
-      // What an extension is called with is what it may call on; the types cannot say so for all models at once.
+      // The arguments are those of the extension's own call; the types cannot express that for all models at once.
       const answer = await call.query(args as never)
       await follow()
       return answer
@@ -103,7 +103,7 @@ export function checkedWrites(
 
   function create(call: Write) {
     const data = fieldsOf(Reflect.get(call.args, 'data'))
-    refuse(errorsOf(plainFields(data), 'new'))
+    refuse(errorsFor(plainFields(data), 'new'))
     return written(call, { ...call.args, data: stamped(data) })
   }
 
@@ -126,11 +126,11 @@ export function checkedWrites(
 
   async function updateMany(call: Write) {
     const data = fieldsOf(Reflect.get(call.args, 'data'))
-    const rows = await rowsOf(clientBeside(client, call)).findMany({ where: whereOf(call.args) as never })
+    const rows = await rowsFor(clientBeside(client, call)).findMany({ where: whereOf(call.args) as never })
     const own = updateErrors(data, null)
     const merged = rows.map((row) => merge(row, data))
     const wrong = await wrongRows(merged, 'stored')
-    // What is wrong with the update itself is told once, not for every row.
+    // Errors of the update itself are reported once, not for every row.
     const others = wrong.map((row) => ({ ...row, errors: without(row.errors, own) }))
     refuse(
       own,
@@ -143,7 +143,7 @@ export function checkedWrites(
     const row = await find(clientBeside(client, call), call.args)
     const created = fieldsOf(Reflect.get(call.args, 'create'))
     const updated = fieldsOf(Reflect.get(call.args, 'update'))
-    refuse({ ...errorsOf(plainFields(created), 'new'), ...updateErrors(updated, row) })
+    refuse({ ...errorsFor(plainFields(created), 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     return written(call, {
       ...call.args,
@@ -162,12 +162,12 @@ export function checkedWrites(
 
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
-    // The ids alone: raw SQL may have filled rows with what Prisma cannot read.
-    const rows = await rowsOf(beside).findMany({ where: whereOf(call.args) as never, select: { id: true } })
+    // Selects only ids, since raw SQL may have written values that Prisma cannot read.
+    const rows = await rowsFor(beside).findMany({ where: whereOf(call.args) as never, select: { id: true } })
     return written(call, call.args, () => ascribe(beside, rows))
   }
 
-  /** A deleted row cannot carry who deleted it: that goes into the change which the trigger recorded. */
+  /** Records who deleted rows in the changes that the trigger recorded, since a deleted row cannot carry it. */
   async function ascribe(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
     const ascription = ascribeAll(beside, rows)
     underWay.add(ascription)

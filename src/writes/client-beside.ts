@@ -1,12 +1,13 @@
 import type { GeneratedClient } from '../db/client.js'
 
 /**
- * The client to ask beside a write: inside of an interactive transaction the transaction's own, since no other
- * sees what it has written. Prisma tells an extension about it only here, and the version of Prisma is the one that this package is built with.
+ * Returns the client for queries beside a write: inside an interactive transaction the transaction's own, since only
+ * that one sees what it has written. Prisma exposes it to an extension only in these internals, of the version that
+ * this package is built with.
  *
- * @param call what the query extension was called with
- * @throws Error where this version of Prisma does not tell: any other client could read something else, or wait for
- * ever for the transaction's locks
+ * @param call the argument of the query extension
+ * @throws Error where this version of Prisma has no such internals: another client could read something else, or wait
+ * for ever for the transaction's locks
  */
 export function clientBeside(client: GeneratedClient, call: object): GeneratedClient {
   const transaction = interactiveTransaction(call)
@@ -17,7 +18,7 @@ export function clientBeside(client: GeneratedClient, call: object): GeneratedCl
 }
 
 /**
- * The interactive transaction that a write is part of: until its end no other reads what it writes.
+ * Returns the interactive transaction of a write, which no other client can read before it ends.
  *
  * @throws Error as `clientBeside` does
  */

@@ -8,7 +8,7 @@ export interface ClientWriteOptions extends WriteOptions {
   readonly whenReady: <T>(query: () => Promise<T>) => Promise<T>
 }
 
-/** Checks every write to rules and overrides. The tables are made ready before anything reads them. */
+/** Extends a client to validate every write to rules and overrides. Queries wait until the tables are ready. */
 export function withCheckedWrites(client: GeneratedClient, { whenReady, ...options }: ClientWriteOptions) {
   const rules = { description: RULES, rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule }
   const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }

@@ -1,28 +1,28 @@
-/** What the arguments of a write say, whichever way Prisma lets them be written. */
+/** Reads the arguments of a write in all forms that Prisma accepts. */
 import type { Values } from '../rules/description.js'
 
-/** The columns that matter of a stored row. */
+/** The values of a stored row, with its id. */
 export interface StoredRow extends Values {
   readonly id: number | bigint
 }
 
-/** The fields of one row, in the long form or the short one. */
+/** Returns the fields of one row, in the long form or the short one. */
 export function fieldsOf(data: unknown): Values {
   return typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {}
 }
 
-/** The rows of a write; everything, where it does not say which. */
+/** Returns the condition of a write; all rows, where it has none. */
 export function whereOf(args: object): object {
   const where: unknown = Reflect.get(args, 'where')
   return typeof where === 'object' && where !== null ? where : {}
 }
 
-/** The fields without the long form; undefined where their value depends on the stored row. */
+/** Returns the fields without the long form; undefined where a value depends on the stored row. */
 export function plainFields(data: Values): Values {
   return Object.fromEntries(Object.entries(data).map(([field, value]) => [field, plainValue(value, undefined)]))
 }
 
-/** A stored row as an update leaves it. */
+/** Returns a stored row as an update leaves it. */
 export function merge(row: StoredRow, data: Values): Values {
   const merged: Record<string, unknown> = { ...row }
   for (const [field, value] of Object.entries(data)) {
@@ -32,10 +32,10 @@ export function merge(row: StoredRow, data: Values): Values {
   return merged
 }
 
-/** Prisma's long form of an update without the wrapping: `{ set: '5/m' }`, `{ increment: 1 }`. */
+/** Returns the value of Prisma's long form of an update: `{ set: '5/m' }`, `{ increment: 1 }`. */
 function plainValue(value: unknown, stored: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
-  // Like Prisma, which takes what is undefined for absent.
+  // Like Prisma, which takes an undefined value for absent.
   const [step, ...others] = Object.entries(value).filter(([, operand]) => operand !== undefined)
   const [operation, operand] = step ?? []
   if (others.length > 0) return value

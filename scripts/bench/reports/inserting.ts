@@ -2,7 +2,7 @@ import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql } from '../../../src/events/event.js'
 import { createEvents } from './synthetic-log.js'
 
-/** Takes the rollups' triggers from inserts, so that events are written as if there were no rollups. */
+/** Removes the rollups' triggers from inserts, so that events are written as if there were no rollups. */
 export async function dropRollups(database: Database): Promise<void> {
   const { dialect } = database
   const isSqlite = dialect.provider === 'sqlite'
@@ -15,7 +15,7 @@ export async function dropRollups(database: Database): Promise<void> {
 /**
  * Writes batches, as the event log does, to both databases in turn.
  *
- * @returns what a batch with rollups takes, as a multiple of one without: the ratio of the sums
+ * @returns the time of a batch with rollups as a multiple of one without: the ratio of the sums
  */
 export async function compareInserting(
   withRollups: Database,
@@ -32,7 +32,7 @@ export async function compareInserting(
         eventValues(makeEvent(nowMs + batch * 10 + place)),
       ),
     )
-    // Now the one first, now the other.
+    // The databases take turns in being first.
     const turn = batch % 2 === 0 ? [withRollups, without] : [without, withRollups]
     for (const database of turn) {
       const startedMs = performance.now()

@@ -4,7 +4,7 @@ import { DAY_MS } from '../../../src/time/clock.js'
 
 const DAYS = 7
 
-/** The reports without rollups: each is what one would write over the events first. */
+/** The reports without rollups: plain queries over the events. */
 export const PLAIN_REPORTS: Readonly<Record<string, Report<unknown>>> = {
   'Traffic summary': (snapshot) => countByAllowed(snapshot, DAYS, 0),
   'Top offenders': (snapshot) =>
@@ -21,7 +21,7 @@ export const PLAIN_REPORTS: Readonly<Record<string, Report<unknown>>> = {
   Dashboard: dashboard,
 }
 
-/** What the page needs: the three reports and their like, today and before, by path and method and over time. */
+/** Runs the reports of the page: the three above and similar ones, today and before, by path, by method, over time. */
 async function dashboard(snapshot: Snapshot): Promise<void> {
   for (const name of ['Traffic summary', 'Top offenders', 'Rule hits']) await PLAIN_REPORTS[name]?.(snapshot)
   await countByAllowed(snapshot, 1, 0)

@@ -99,11 +99,11 @@ export interface Measured {
   readonly database: string
   readonly events: number
   readonly distribution: Distribution
-  /** How long it takes to fold one, in microseconds. */
+  /** The time to fold one event, in microseconds. */
   readonly foldUs: number
   readonly reports: Readonly<Record<string, Timing>>
   readonly plain: Readonly<Record<string, Timing>>
-  /** The whole page, by filter. */
+  /** The times of the whole page, by filter. */
   readonly pages: Readonly<Record<string, Timing>>
 }
 
@@ -147,7 +147,7 @@ async function measure(
   }
 }
 
-/** What the database does by itself in a while, done now: nobody reads a log that was written in three minutes. */
+/** Runs the maintenance that the database would do later, since real logs are not written within three minutes. */
 async function settle(provider: string, client: ReturnType<typeof createRateLimitClient>): Promise<void> {
   if (provider === 'postgresql') await client.$executeRawUnsafe('VACUUM ANALYZE')
 }
@@ -184,7 +184,7 @@ async function timeAll<Work>(
   return timings
 }
 
-/** What an event costs with rollups, as a multiple of what it costs without, in logs that have so many already. */
+/** Measures the cost of an event with rollups as a multiple of the cost without, in logs of this many events. */
 async function measureInserting(provider: Provider, events: number): Promise<number> {
   const places = await Places.open()
   try {
@@ -217,7 +217,7 @@ async function bench({ sizes, databases, distributions, runs, plainRuns, json } 
     for (const distribution of distributions) {
       for (const size of sizes) measured.push(await measure(provider, size, distribution, { runs, plainRuns }))
     }
-    // At a size that takes a minute.
+    // A size that takes a minute.
     inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
   }
   if (json) printLine(JSON.stringify({ measured, inserting }))
@@ -230,7 +230,7 @@ async function reachable(providers: readonly Provider[]): Promise<readonly Provi
   return providers.filter((provider) => provider !== 'postgresql')
 }
 
-// Stops what is under way, which then cleans up; a second signal ends at once.
+// Stops the current work, which then cleans up; a second signal ends the process at once.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
 try {
   await bench()

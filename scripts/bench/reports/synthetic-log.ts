@@ -8,16 +8,16 @@ const RULES = 20
 const PATHS_PER_RULE = 3
 const METHODS = ['GET', 'GET', 'GET', 'POST'] as const
 const BLOCKED_SHARE = 0.1
-/** Of the even log: combinations of a path and a rule. */
+/** The combinations of a path and a rule in the even log. */
 const EVEN_COMBINATIONS = 1_000
-/** Events without a table in between are made faster than they are written: large batches keep the filling short. */
+/** Events are created faster than they are written: large batches keep the filling short. */
 const FILL_BATCH = 2_000
 
-/** Few clients and paths make most of the requests; or all make as many, and are refused as often. */
+/** `skewed`: few clients and paths have most of the requests; `even`: all have as many requests and refusals. */
 export const DISTRIBUTIONS = ['skewed', 'even'] as const
 export type Distribution = (typeof DISTRIBUTIONS)[number]
 
-/** The same events in every run: Mulberry32, a generator of 32 bits of state (public domain). */
+/** Creates Mulberry32, a generator of 32 bits of state (public domain), so that every run has the same events. */
 function createRandom(seed: number): () => number {
   let state = seed
   return function random() {
@@ -28,7 +28,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** Numbers below `count`, the n-th as often as 1/n of the first. */
+/** Creates a generator of numbers below `count`, the n-th 1/n as often as the first. */
 function createZipf(count: number, random: () => number): () => number {
   const cumulated = new Float64Array(count)
   let sum = 0
@@ -49,9 +49,9 @@ function createZipf(count: number, random: () => number): () => number {
 }
 
 /**
- * Makes events as an API with 20 rules would log them: a tenth is blocked, and few of 200,000 clients make most of the
- * requests, each under one rule. Or with 1,000 combinations of path and rule in every hour, and as many refusals of any
- * client.
+ * Creates events as an API with 20 rules would log them: a tenth is blocked, and few of 200,000 clients make most of
+ * the requests, each under one rule. The even ones have 1,000 combinations of path and rule in every hour, and as many
+ * refusals of every client.
  */
 export function createEvents(seed: number, distribution: Distribution): (timestampMs: number) => RateLimitEvent {
   const random = createRandom(seed)
@@ -83,7 +83,7 @@ export function createEvents(seed: number, distribution: Distribution): (timesta
   }
 }
 
-/** Writes so many events, evenly over the last 30 days. */
+/** Writes a number of events, evenly over the last 30 days. */
 export async function fillLog(
   database: Database,
   events: number,

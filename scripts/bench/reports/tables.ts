@@ -3,7 +3,7 @@ import type { Timing } from './timing.js'
 
 const TITLES: Readonly<Record<string, string>> = { sqlite: 'SQLite', postgresql: 'PostgreSQL' }
 
-/** The measurements as Markdown tables. */
+/** Returns the measurements as Markdown tables. */
 export function reportTables(measured: readonly Measured[], inserting: Readonly<Record<string, number>>): string[] {
   return [
     '| | Events | Traffic summary | Top offenders | Rule hits | Dashboard | … by plain queries | Times faster |',
@@ -61,7 +61,7 @@ function count(events: number): string {
   return events.toLocaleString('en-US')
 }
 
-/** p50 and p95 in milliseconds. */
+/** Returns p50 and p95 in milliseconds. */
 function cell(timing: Timing | undefined): string {
   return timing === undefined ? '' : `${milliseconds(timing.p50Ms)} / ${milliseconds(timing.p95Ms)}`
 }

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os'
 
-/** Who changes something by a command, for its history: the command, and the user of the system that runs it. */
+/** Returns the actor of a command's changes, for the history: the command, and the system user that runs it. */
 export function commandActor(command: string): string {
   try {
     return `ratelimit ${command} (${userInfo().username})`

@@ -3,16 +3,16 @@ import { parseEnv } from 'node:util'
 import { codeOf, messageOf } from '../../../src/errors.js'
 
 /**
- * Adds the variables of `.env` in the working directory, where there is one. What the environment already holds wins.
+ * Adds the variables of `.env` in the working directory, if it exists. The environment's own variables win.
  *
- * @throws Error for one that cannot be read: without its settings a command would do nothing, and find nothing wrong
+ * @throws Error for a file that cannot be read: without its settings a command would silently do nothing
  */
 export function withEnvironmentFile(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   // Editors of some systems begin a file with a byte order mark.
   return { ...parseEnv((readEnvironmentFile() ?? '').replace(/^\uFEFF/, '')), ...environment }
 }
 
-/** By hand, since Node says of a file that may not be read that there is none. */
+/** Reads the file without Node's loader, which reports an unreadable file as missing. */
 function readEnvironmentFile(): string | undefined {
   try {
     return readFileSync('.env', 'utf8')

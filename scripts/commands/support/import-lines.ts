@@ -3,10 +3,10 @@ import type { ImportResult } from '../../../src/exchange/exchange.js'
 import type { OverrideEntry } from '../../../src/overrides/override.js'
 import type { RuleEntry } from '../../../src/rules/rule.js'
 
-/** How much of a long text is shown, in characters. */
+/** The most characters shown of a text. */
 const SHOWN_LENGTH = 60
 
-/** What an import changes, line by line, and then how much of it was done. */
+/** Returns the changes of an import, line by line, and a summary. */
 export function importLines({ rules, overrides, expired, applied }: ImportResult): string[] {
   const ruleLines = differenceLines(rules, ruleLine, ({ name }) => `rule ${shown(name)}`)
   const overrideLines = differenceLines(overrides, overrideLine, overrideName)
@@ -56,7 +56,7 @@ function changesText<Entry>(changes: FieldChanges<Entry>): string {
     .join(', ')
 }
 
-/** A value; in quotes where it is a text that would otherwise blur into the line. */
+/** Returns a value for a line; in quotes where a text would otherwise be ambiguous. */
 function shown(value: unknown): string {
   if (typeof value !== 'string') return value === null ? 'never' : String(value)
   const text = value.length > SHOWN_LENGTH ? `${value.slice(0, SHOWN_LENGTH)}…` : value

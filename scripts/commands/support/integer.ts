@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from '@commander-js/extra-typings'
 
 /**
- * Makes the reader of an option that takes a whole number.
+ * Creates the parser of an option that takes an integer.
  *
  * @param counted what is counted, in the plural: `days`
  */

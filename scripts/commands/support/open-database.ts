@@ -9,15 +9,15 @@ import { type CommandContext, UsageError } from './command.js'
 import { withEnvironmentFile } from './environment.js'
 import { warnLine } from './terminal.js'
 
-/** What every command takes that works on the database. */
+/** The options of every command that works on the database. */
 export interface DatabaseOptions {
   readonly schema?: string | undefined
 }
 
 /**
- * The settings of a command: those of the server, as far as they come from the environment.
+ * Returns the settings of a command: those of the server that come from the environment.
  *
- * @throws InvalidSettingError for a wrong variable, UsageError for a wrong option
+ * @throws InvalidSettingError for an invalid variable, UsageError for an invalid option
  */
 export function commandSettings({ schema }: DatabaseOptions, { env }: CommandContext): Settings {
   const environment = withEnvironmentFile(env)
@@ -30,7 +30,7 @@ export function commandSettings({ schema }: DatabaseOptions, { env }: CommandCon
   }
 }
 
-/** Gives `work` the database that the settings name, and closes it afterwards. */
+/** Passes the database that the settings name to `work`, and closes it afterwards. */
 export async function withDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   try {
@@ -41,8 +41,8 @@ export async function withDatabase<T>(settings: Settings, work: (opened: OpenDat
 }
 
 /**
- * The same for work on what should be there already. A scheduled command that runs in the wrong folder would find
- * nothing wrong, for ever: so a new file is mentioned.
+ * Does the same for a database that should exist. It reports a new file, since a scheduled command in the wrong folder
+ * would otherwise go unnoticed.
  */
 export function withExistingDatabase<T>(
   settings: Settings,
@@ -58,7 +58,7 @@ export function withExistingDatabase<T>(
   })
 }
 
-/** Where a SQLite file would be that is not there: opening it would create it. */
+/** Returns the path of a SQLite file that does not exist yet, and that opening would create. */
 export function missingFile({ url }: Database): string | undefined {
   if (!url.startsWith('file:')) return undefined
   const path = resolve(sqlitePath(url))

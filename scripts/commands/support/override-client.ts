@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-/** Whom an override is for, as it was typed: a bare address or network is one too, since nothing else looks like it. */
+/** Returns the client of an override as typed; a bare address or network gets its `ip:`, since it is unambiguous. */
 export function overrideClient(text: string): string {
   const trimmed = text.trim()
   return isIP(trimmed.split('/')[0] ?? '') === 0 ? trimmed : `ip:${trimmed}`

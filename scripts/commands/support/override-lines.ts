@@ -12,10 +12,10 @@ export interface OverrideRow extends Omit<OverrideEntry, 'algorithm' | 'expiresA
   readonly updatedAt: Date
 }
 
-/** What of a row is shown. */
+/** The shown fields of a row. */
 export const OVERRIDE_ROW = ['id', ...fieldNames(OVERRIDES.fields), 'createdAt', 'updatedAt'] as const
 
-/** Whether an override holds, and if not, why. */
+/** Returns whether an override holds, and if not, why. */
 function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 'not valid' {
   if (invalidity(row) !== undefined) return 'not valid'
   return row.expiresAt !== null && row.expiresAt.getTime() <= nowMs ? 'expired' : 'active'
@@ -40,7 +40,7 @@ export function overrideLine(row: OverrideRow, nowMs: number): string {
   ].join('  ')
 }
 
-/** What is wrong with a row that raw SQL wrote. */
+/** Returns why a row that raw SQL wrote is invalid. */
 function invalidity(row: OverrideRow): string | undefined {
   if (Number.isNaN(row.expiresAt?.getTime())) return 'Invalid override: expiresAt: is no moment'
   try {

@@ -4,7 +4,7 @@ import type { PreviewHour, PreviewKey, RulePreview } from '../../../src/preview/
 const BAR_WIDTH = 30
 const COUNTS = ['matched', 'over limit', 'refused then']
 
-/** What an operator reads. */
+/** Returns the lines that operators read. */
 export function previewLines(preview: RulePreview): string[] {
   return [
     `Rule ${JSON.stringify(preview.rule)}, ${minute(preview.since)} to ${minute(preview.until)} UTC, ${formatCount(preview.events)} request(s) in the log.`,
@@ -39,7 +39,7 @@ function completeness({ complete, gaps }: RulePreview): string[] {
   return complete ? [] : ['  The log is not complete:', ...gaps.map((gap) => `    ${gap}`)]
 }
 
-/** Hours in which nothing was the rule's are left out. */
+/** Returns the lines of the hours; hours without a matched request are left out. */
 function hourLines({ by_hour }: RulePreview): string[] {
   const hours = by_hour.filter(({ matched }) => matched > 0)
   const most = Math.max(...hours.map(({ over_limit }) => over_limit))
@@ -61,7 +61,7 @@ function counts({ matched, over_limit, refused_then }: PreviewHour | PreviewKey)
   return [matched, over_limit, refused_then].map(formatCount)
 }
 
-/** Columns set to the right, but the last one, which may be long. */
+/** Returns a table with right-aligned columns, except the last one, which may be long. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   if (rows.length === 0) return []
   const all = [head, ...rows]
@@ -79,7 +79,7 @@ function section(title: string, lines: readonly string[]): string[] {
   return lines.length === 0 ? [] : ['', title, ...lines]
 }
 
-/** `2026-01-15 12:00` of an ISO time. */
+/** Returns the minute of an ISO time, such as `2026-01-15 12:00`. */
 function minute(iso: string): string {
   return iso.slice(0, 16).replace('T', ' ')
 }

@@ -1,12 +1,12 @@
 import type { CommandContext, Terminal } from './command.js'
 
-/** A line that changes more often cannot be read. */
+/** The interval of updates: a line that changes more often cannot be read. */
 const INTERVAL_MS = 200
 const ERASE_LINE = '\r\u001b[2K'
 
 /**
- * Shows how far long work has come, in one line of a terminal that goes away at the end. In a pipe, and in a log, there
- * is none.
+ * Creates a display of the progress of long work, one line in a terminal that disappears at the end. A pipe and a log
+ * get no such line.
  */
 export function createProgress(
   terminal: Pick<Terminal, 'isTTY' | 'write'> = process.stderr,
@@ -32,7 +32,7 @@ interface BatchOptions {
   readonly signal: AbortSignal
 }
 
-/** Runs work that goes batch by batch: shows how far it is, times it, and says whether it was interrupted. */
+/** Runs work in batches: shows its progress, measures its time, and returns whether it was interrupted. */
 export async function runBatches<Result>(
   { stderr, signal }: CommandContext,
   line: (done: number) => string,

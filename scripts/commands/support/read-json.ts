@@ -4,8 +4,10 @@ import { messageOf } from '../../../src/errors.js'
 import type { CommandContext } from './command.js'
 
 /**
+ * Reads a JSON file.
+ *
  * @param file `-` for standard input
- * @throws Error for a file that cannot be read, or is no JSON
+ * @throws Error for a file that cannot be read, or is not JSON
  */
 export async function readJson(file: string, { stdin }: CommandContext): Promise<unknown> {
   const json = file === '-' ? await text(stdin) : await readFile(file, 'utf8')
@@ -17,7 +19,7 @@ export async function readJson(file: string, { stdin }: CommandContext): Promise
   }
 }
 
-/** How a message names what was read. */
+/** Returns the name of the input for messages. */
 export function nameOfInput(file: string): string {
   return file === '-' ? 'standard input' : file
 }

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { type CommandContext, UsageError } from './command.js'
 
 /**
- * Reads a password: from a pipe all of it but the last line break, on a terminal twice and without an echo.
+ * Reads a password: from a pipe everything except the last line break, on a terminal twice and without an echo.
  *
  * @throws UsageError when there is none, when it has several lines, or when the two differ
  */
@@ -22,7 +22,7 @@ async function askTwice(context: CommandContext): Promise<string> {
   return password
 }
 
-/** Asks on stderr, so that stdout holds nothing but the hash. */
+/** Asks on stderr, so that stdout has only the hash. */
 async function ask(question: string, { stdin, stderr }: CommandContext): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
   const terminal = createInterface({ input: stdin, output: silent, terminal: true })
