@@ -1,7 +1,7 @@
 /** The plugins that most apps have, registered before the limits, which is the right order, and after them. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import type { Host, Server } from '../host.js'
 
 const ORIGIN = 'https://shop.example'
@@ -143,18 +143,25 @@ async function checkStaff(server: Server): Promise<void> {
 
 /** The refused one keeps its side of the connection open: the server has to end it, or it cannot close. */
 async function checkUpgrades(server: Server): Promise<void> {
-  const socket = new WebSocket(`${server.url.replace('http', 'ws')}/ws/open`)
-  const [{ data }] = await once(socket, 'message')
-  assert.equal(data, 'hello')
+  let received = ''
+  const open = requestUpgrade(server, '/ws/open')
+  while (!received.endsWith('hello')) received += String((await once(open, 'data'))[0])
+  assert.match(received, /^HTTP\/1\.1 101 /)
+  let refused = ''
+  const client = requestUpgrade(server, '/ws/none')
+  for await (const chunk of client) refused += String(chunk)
+  client.destroy()
+  assert.match(refused, /^HTTP\/1\.1 429 /)
+}
+
+/** Node 20 has no client of WebSockets. */
+function requestUpgrade(server: Server, path: string): Socket {
   const { port, hostname } = new URL(server.url)
   const client = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
-  client.setTimeout(10_000, () => client.destroy(new Error('The connection of a refused upgrade stays open')))
-  const head = ['GET /ws/none HTTP/1.1', `Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket']
+  client.setTimeout(10_000, () => client.destroy(new Error(`The connection of ${path} says nothing, and stays open`)))
+  const head = [`GET ${path} HTTP/1.1`, `Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket']
   client.write(
     `${[...head, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='].join('\r\n')}\r\n\r\n`,
   )
-  let answer = ''
-  for await (const chunk of client) answer += String(chunk)
-  client.destroy()
-  assert.match(answer, /^HTTP\/1\.1 429 /)
+  return client
 }
