@@ -1,7 +1,7 @@
 import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseOf } from './db/database.js'
 import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
-import { cleanupOldEvents, type RetentionOptions } from './events/retention.js'
+import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
 

@@ -112,8 +112,8 @@ export class Database {
     })
   }
 
-  /** Runs statements one after the other, all or none. */
-  transaction(steps: readonly Step[]): Promise<void> {
+  /** Runs statements one after the other, all or none; false where they were undone, as `Step.mustChange` says. */
+  transaction(steps: readonly Step[]): Promise<boolean> {
     return this.explained(async () => {
       await this.ready()
       return this.#connection.transaction(steps)

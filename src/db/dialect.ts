@@ -9,6 +9,8 @@ export type Query = <Row>(sql: string, parameters?: readonly SqlValue[]) => Prom
 export interface Step {
   readonly sql: string
   readonly parameters: readonly SqlValue[]
+  /** Whether a transaction is undone where the step changes no row. */
+  readonly mustChange?: boolean
 }
 
 /**
@@ -39,8 +41,12 @@ export interface SqlConnection {
   readonly query: Query
   /** Runs a write and returns the number of changed rows. */
   execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
-  /** Runs statements one after the other, all or none, without others in between. */
-  transaction(steps: readonly Step[]): Promise<void>
+  /**
+   * Runs statements one after the other, all or none, without others in between.
+   *
+   * @returns false where they were undone, since a step that must change a row changed none
+   */
+  transaction(steps: readonly Step[]): Promise<boolean>
   /** Runs queries that all see the database as of one moment. Must not be called while another snapshot is read. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**

@@ -76,6 +76,9 @@ export function postgresqlDialect(schema: string): Dialect {
   }
 }
 
+/** Undoes a transaction. */
+const NOTHING_CHANGED = new Error('a step that must change a row changed none')
+
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
   const pool = new pg.Pool({
     connectionString: url,
@@ -115,11 +118,20 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return result.rowCount ?? 0
     },
 
-    transaction(steps) {
-      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
-        const query = createQuery(client, REPORT_TIMEOUT_MS)
-        for (const { sql, parameters } of steps) await query(sql, parameters)
-      })
+    async transaction(steps) {
+      try {
+        await inTransaction(pool, BEGIN_CURRENT, async (client) => {
+          for (const { sql, parameters, mustChange } of steps) {
+            const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
+            const { rowCount } = await client.query(asked)
+            if (rowCount === 0 && mustChange) throw NOTHING_CHANGED
+          }
+        })
+        return true
+      } catch (error) {
+        if (error === NOTHING_CHANGED) return false
+        throw error
+      }
     },
 
     snapshot(read) {

@@ -9,6 +9,9 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  */
 export const CHECKPOINT_PAGES = 8_000
 
+/** Undoes a transaction. */
+const NOTHING_CHANGED = new Error('a step that must change a row changed none')
+
 /** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
@@ -52,9 +55,19 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
 
     async transaction(steps) {
       const run = database.transaction(() => {
-        for (const { sql, parameters } of steps) prepare(sql).run(named(parameters))
+        for (const { sql, parameters, mustChange } of steps) {
+          if (prepare(sql).run(named(parameters)).changes === 0 && mustChange) throw NOTHING_CHANGED
+        }
       })
-      return line.run(database, () => run.immediate())
+      return line.run(database, () => {
+        try {
+          run.immediate()
+          return true
+        } catch (error) {
+          if (error === NOTHING_CHANGED) return false
+          throw error
+        }
+      })
     },
 
     async close() {

@@ -96,7 +96,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     },
 
     async transaction(steps) {
-      await ask({ steps })
+      return (await ask({ steps })) === 1
     },
 
     async close() {

@@ -55,8 +55,7 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
   const { id } = asked
   try {
     if ('steps' in asked) {
-      await file.transaction(asked.steps)
-      return { id, answer: 0 }
+      return { id, answer: Number(await file.transaction(asked.steps)) }
     }
     const { sql, parameters, reads } = asked
     if (!reads) {

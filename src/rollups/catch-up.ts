@@ -5,11 +5,15 @@ import { foldStep, markedHours, recountHour } from './fold.js'
 /** The time that a report with many events to read waits for the rollups; then it reads the events that are left. */
 const MAX_WAIT_MS = 1_000
 
-/** Folds whole steps before a report. Where that fails, as for a read-only user, the report reads the events. */
-export async function foldForReport(database: Database, nowMs: number): Promise<void> {
+/**
+ * Folds whole steps before a report. Where that fails, as for a read-only user, the report reads the events.
+ *
+ * @param least the number of events below which nothing is folded; a whole step unless given
+ */
+export async function foldForReport(database: Database, nowMs: number, least?: number): Promise<void> {
   const untilMs = performance.now() + MAX_WAIT_MS
   try {
-    while ((await foldStep(database, nowMs)) && performance.now() < untilMs) await yieldToEventLoop()
+    while ((await foldStep(database, nowMs, least)) && performance.now() < untilMs) await yieldToEventLoop()
   } catch {
     // The report itself fails where the database does.
   }

@@ -129,13 +129,17 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       sql: `DELETE FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`,
       parameters: [from, to],
     }))
-  await database.transaction([
+  const isStart = since === hour * HOUR_MS
+  const isCounted = await database.transaction([
     ...toSteps(dialect.lockRollups),
-    // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew.
-    { sql: `DELETE FROM ${marks} WHERE hour = $1 AND since = $2`, parameters: [hour, since] },
-    ...(since === hour * HOUR_MS
-      ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)]
-      : []),
+    // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew. Where another
+    // process has counted this step, the mark is gone. From the start on, what was counted before is forgotten.
+    {
+      sql: `DELETE FROM ${marks} WHERE hour = $1 AND since ${isStart ? '>=' : '='} $2`,
+      parameters: [hour, since],
+      mustChange: true,
+    },
+    ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...ROLLUPS.map((rollup) => ({
       sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
       parameters: [...parameters, firstMinute(nowMs)],
@@ -150,10 +154,11 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
         ]
       : [{ sql: `INSERT INTO ${marks} (hour, since) VALUES ($1, $2)`, parameters: [hour, nextMs] }]),
   ])
-  return nextMs
+  return isCounted ? nextMs : endMs
 }
 
-function watermarkSql({ dialect }: Database): string {
+/** Returns the id up to which events are in the rollups, as an expression. */
+export function watermarkSql({ dialect }: Database): string {
   return `(SELECT event_id FROM ${dialect.table('rate_limit_watermark')})`
 }
 

@@ -45,7 +45,10 @@ export class RollupKeeper {
   async round(): Promise<void> {
     const { database, clock } = this.#options
     try {
-      while (await this.#rested(() => foldStep(database, clock.now())));
+      // A host's open transaction keeps new events from being folded, but not marked hours from being counted.
+      await this.#foldAll().catch((error: unknown) => {
+        if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
+      })
       const marked = await markedHours(database)
       // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
@@ -56,6 +59,11 @@ export class RollupKeeper {
     } catch (error) {
       this.#reportFailure(error)
     }
+  }
+
+  async #foldAll(): Promise<void> {
+    const { database, clock } = this.#options
+    while (await this.#rested(() => foldStep(database, clock.now())));
   }
 
   async #run(): Promise<void> {

@@ -37,8 +37,10 @@ export class Poll {
   #seenAtMs: number | undefined
   /** The time at which a failed source is polled again. */
   #retryAtMs: number | undefined
-  /** Whether the state was expired: a poll has to begin after that. */
-  #isExpired = false
+  /** How often the state was expired; how often before the last poll that has ended began, and before the one under way. */
+  #expiries = 0
+  #expiriesSeen = 0
+  #expiriesUnderWay = 0
   #looking: Promise<void> | undefined
   #hasAnswered = false
   #following: Promise<void> | undefined
@@ -71,9 +73,9 @@ export class Poll {
   /** Returns undefined, nearly always, when the request need not wait; otherwise a promise of the end of its wait. */
   pending(nowMs: number): Promise<void> | undefined {
     if (this.#isKnown(nowMs)) return undefined
-    const waitsForAll = this.#isExpired
-    const look = waitsForAll ? this.#lookAgain() : (this.#looking ?? this.#look())
-    return this.isFailing || (this.#hasAnswered && !waitsForAll) ? undefined : this.#untilTimeout(look)
+    const isLate = this.#looking !== undefined && this.#expiriesUnderWay !== this.#expiries
+    const look = isLate ? this.#lookAgain() : (this.#looking ?? this.#look())
+    return this.isFailing || (this.#hasAnswered && !this.#isExpired) ? undefined : this.#untilTimeout(look)
   }
 
   /** Resolves after a poll that begins from now on, successful or not, or when that takes too long. */
@@ -83,7 +85,11 @@ export class Poll {
 
   /** Makes the next request wait for a poll that begins from now on. */
   expire(): void {
-    this.#isExpired = true
+    this.#expiries++
+  }
+
+  get #isExpired(): boolean {
+    return this.#expiriesSeen !== this.#expiries
   }
 
   close(): void {
@@ -114,7 +120,7 @@ export class Poll {
   #look(): Promise<void> {
     if (this.#isClosed) return Promise.resolve()
     this.#schedule()
-    this.#isExpired = false
+    this.#expiriesUnderWay = this.#expiries
     this.#looking = this.#lookOnce().finally(() => {
       this.#looking = undefined
     })
@@ -135,6 +141,7 @@ export class Poll {
       this.#fail(error)
     }
     this.#hasAnswered = false
+    this.#expiriesSeen = this.#expiriesUnderWay
   }
 
   #fail(error: unknown): void {

@@ -111,6 +111,17 @@ describe('a poll', () => {
     assert.deepEqual([known.content, source.looks], ['second', 2])
   })
 
+  test('that is expired lets all requests wait until the look ends, not the first one alone', async (t) => {
+    const { poll, source } = start(t)
+    await poll.pending(0)
+    poll.expire()
+    const waiting = [poll.pending(1), poll.pending(1), poll.pending(1)]
+    assert.ok(waiting.every((each) => each instanceof Promise))
+    await Promise.all(waiting)
+    assert.equal(poll.pending(1), undefined)
+    assert.equal(source.looks, 2)
+  })
+
   test('that is expired during a look looks once more, for which requests wait together', async (t) => {
     const { poll, source, known } = start(t)
     const before = poll.pending(0)

@@ -145,7 +145,10 @@ async function checkStaff(server: Server): Promise<void> {
 async function checkUpgrades(server: Server): Promise<void> {
   let received = ''
   const open = requestUpgrade(server, '/ws/open')
-  while (!received.endsWith('hello')) received += String((await once(open, 'data'))[0])
+  open.on('data', (chunk) => {
+    received += String(chunk)
+  })
+  while (!received.endsWith('hello')) await once(open, 'data')
   assert.match(received, /^HTTP\/1\.1 101 /)
   let refused = ''
   const client = requestUpgrade(server, '/ws/none')

@@ -2,6 +2,8 @@ import { deleteInBatches, MAX_BATCH_SIZE } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
+import { foldForReport } from './catch-up.js'
+import { watermarkSql } from './fold.js'
 
 export interface RetentionOptions {
   /** Deletes events older than this many days: a number >= 0, 30 unless given. */
@@ -44,7 +46,9 @@ export async function cleanupOldEvents(
     const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
     return counted?.found ?? 0
   }
+  // Only folded events: the trend, which outlives them, would lack the others for ever.
   const sql = `DELETE FROM ${table} WHERE id IN (
-    SELECT id FROM ${table} WHERE ${isOld} ORDER BY "timestamp", id LIMIT $2)`
+    SELECT id FROM ${table} WHERE ${isOld} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT $2)`
+  await foldForReport(database, clock.now(), 1)
   return deleteInBatches(batchSize, () => database.execute(sql, [cutoffMs, batchSize]), { onProgress, signal })
 }
