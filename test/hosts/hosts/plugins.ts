@@ -149,6 +149,7 @@ async function checkUpgrades(server: Server): Promise<void> {
     received += String(chunk)
   })
   while (!received.endsWith('hello')) await once(open, 'data')
+  open.destroy()
   assert.match(received, /^HTTP\/1\.1 101 /)
   let refused = ''
   const client = requestUpgrade(server, '/ws/none')
