@@ -53,8 +53,6 @@ declare module 'fastify' {
 
 /** The longest wait for the last events at closing, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000
-/** The longest wait of a write until it is in force, in milliseconds: 100,000 overrides may take seconds. */
-const SWAP_TIMEOUT_MS = 60_000
 /** The longest wait for the rules at start, in milliseconds: enough for thousands of them. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
@@ -173,7 +171,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
 /** Connects the parts to the database, which may outlive the app, and disconnects them when the app closes. */
 function connect(app: FastifyInstance, opened: OpenDatabase, current: CurrentSnapshot, events: EventLog): void {
   const { ruleListeners, beforeReport } = opened.database
-  const changed = () => current.refresh(SWAP_TIMEOUT_MS)
+  const changed = () => current.refresh()
   const flush = () => events.flush()
   ruleListeners.add(changed)
   beforeReport.add(flush)

@@ -87,7 +87,7 @@ export class RollupKeeper {
   }
 
   #reportFailure(error: unknown): void {
-    if (this.#isFailing || this.#stop.signal.aborted || codeOf(error) === LOCK_NOT_AVAILABLE) return
+    if (this.#isFailing || this.#stop.signal.aborted) return
     this.#isFailing = true
     this.#options.log.warn(
       { err: error },

@@ -1,9 +1,9 @@
 import { LoadReports, type LoadReportsOptions } from '../rules/load-reports.js'
 import { Poll } from '../time/poll.js'
-import { emptySnapshot, type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './snapshot.js'
+import { type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './snapshot.js'
 
-/** A hundred thousand overrides take seconds on a slow machine. */
-const RELOAD_TIMEOUT_MS = 60_000
+/** The longest wait of a write until it is in force, in milliseconds: 100,000 overrides may take seconds. */
+const SWAP_TIMEOUT_MS = 60_000
 
 export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
   /** How long a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
@@ -18,10 +18,8 @@ export class CurrentSnapshot {
   readonly #reader: SnapshotReader
   readonly #reports: LoadReports
   readonly #poll: Poll
-  #snapshot: Snapshot
 
   constructor(options: CurrentSnapshotOptions) {
-    this.#snapshot = emptySnapshot(options.router)
     this.#reader = new SnapshotReader(options)
     this.#reports = new LoadReports(options)
     this.#poll = new Poll({
@@ -36,12 +34,12 @@ export class CurrentSnapshot {
   /** Returns what is in force: at once, unless the last poll is too long ago. Never rejects. */
   at(nowMs: number): Snapshot | Promise<Snapshot> {
     const pending = this.#poll.pending(nowMs)
-    return pending === undefined ? this.#snapshot : pending.then(() => this.#snapshot)
+    return pending === undefined ? this.#reader.snapshot : pending.then(() => this.#reader.snapshot)
   }
 
   /** Returns the last good snapshot, whatever its age. */
   lastGood(): Snapshot {
-    return this.#snapshot
+    return this.#reader.snapshot
   }
 
   /** The time at which the last good snapshot was last found up to date; undefined before the first one. */
@@ -55,7 +53,7 @@ export class CurrentSnapshot {
   }
 
   /** Resolves when all earlier writes are in force, or cannot be read in time. */
-  refresh(timeoutMs?: number): Promise<void> {
+  refresh(timeoutMs = SWAP_TIMEOUT_MS): Promise<void> {
     return this.#poll.refresh(timeoutMs)
   }
 
@@ -68,7 +66,7 @@ export class CurrentSnapshot {
   /** Reads the whole tables now. Requests use what is in force meanwhile. */
   reload(): Promise<void> {
     this.#reader.expire()
-    return this.refresh(RELOAD_TIMEOUT_MS)
+    return this.refresh()
   }
 
   close(): void {
@@ -76,7 +74,7 @@ export class CurrentSnapshot {
   }
 
   async #load(answered: () => void): Promise<void> {
-    this.#snapshot = await this.#reader.load(answered)
-    this.#reports.loaded(this.#snapshot.rejected)
+    const { rejected } = await this.#reader.load(answered)
+    this.#reports.loaded(rejected)
   }
 }

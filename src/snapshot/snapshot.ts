@@ -32,11 +32,6 @@ interface RowsOfRevision {
   readonly revision: number | undefined
 }
 
-/** Returns the snapshot in force before the tables are read. */
-export function emptySnapshot(router: PathOptions): Snapshot {
-  return { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
-}
-
 /**
  * Reads and compiles the tables of rules and overrides as they are at one moment: a snapshot contains the changes of a
  * transaction completely or not at all.
@@ -50,33 +45,26 @@ export class SnapshotReader {
   #revision: number | undefined
   /** The time at which the whole tables were last read. */
   #readAtMs = Number.NaN
-  #lastLoad: Promise<unknown> = Promise.resolve()
 
   constructor(options: SnapshotReaderOptions) {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.#snapshot = emptySnapshot(router)
+    this.#snapshot = { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
+  }
+
+  /** The last snapshot that was read; an empty one before the first. */
+  get snapshot(): Snapshot {
+    return this.#snapshot
   }
 
   /**
-   * Returns the current snapshot, which is the previous one where nothing changed.
+   * Returns the current snapshot, which is the previous one where nothing changed. One load at a time.
    *
    * @param answered called when the tables have answered, or the first of many rows have arrived: the rest is mostly
    * work for this process
    */
-  load(answered: () => void = () => undefined): Promise<Snapshot> {
-    const load = this.#lastLoad.then(() => this.#load(answered))
-    this.#lastLoad = load.catch(() => undefined)
-    return load
-  }
-
-  /** Makes the next load read the whole tables. */
-  expire(): void {
-    this.#readAtMs = Number.NaN
-  }
-
-  async #load(answered: () => void): Promise<Snapshot> {
+  async load(answered: () => void = () => undefined): Promise<Snapshot> {
     const { now, ttlMs } = this.#options
     const nowMs = now()
     const revision = await this.#readRevision()
@@ -93,6 +81,11 @@ export class SnapshotReader {
       throw error
     }
     return this.#snapshot
+  }
+
+  /** Makes the next load read the whole tables. */
+  expire(): void {
+    this.#readAtMs = Number.NaN
   }
 
   /** @returns the revision of the snapshot */

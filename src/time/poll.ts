@@ -79,7 +79,7 @@ export class Poll {
   }
 
   /** Resolves after a poll that begins from now on, successful or not, or when that takes too long. */
-  refresh(timeoutMs = this.#options.timeoutMs): Promise<void> {
+  refresh(timeoutMs: number): Promise<void> {
     return this.#untilTimeout(this.#lookAgain(), timeoutMs)
   }
 

@@ -138,7 +138,7 @@ describe('a poll', () => {
     const { poll, source, known } = start(t)
     await poll.pending(0)
     source.content = 'second'
-    const refreshed = Promise.all([poll.refresh(), poll.refresh(), poll.refresh()])
+    const refreshed = Promise.all([poll.refresh(500), poll.refresh(500), poll.refresh(500)])
     assert.equal(poll.pending(1), undefined)
     source.content = 'third'
     await refreshed
@@ -221,7 +221,7 @@ describe('a poll', () => {
     poll.close()
     await pass(10_000)
     assert.equal(poll.pending(20_000), undefined)
-    await poll.refresh()
+    await poll.refresh(500)
     assert.equal(source.looks, 1)
   })
 })
