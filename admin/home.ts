@@ -2,10 +2,10 @@ import type { AdminJSOptions } from 'adminjs'
 import { countedClients } from '../src/analytics/counted-clients.js'
 import { topOffenders } from '../src/analytics/top-offenders.js'
 import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic-summary.js'
-import { reportsOf, type Snapshot } from '../src/analytics/window.js'
+import { createReportRunner, type Snapshot } from '../src/analytics/window.js'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { formatCount, formatRate, visible } from '../src/dashboard/format.js'
-import { type LogState, logNotices, logStateOf, logsOnlyBlocked } from '../src/dashboard/log-state.js'
+import { type LogState, logNotices, logsOnlyBlocked, readLogState } from '../src/dashboard/log-state.js'
 import { commonClient, panelLinks } from '../src/dashboard/panel-links.js'
 import { type Internals, nearestMount } from '../src/internals.js'
 import { offenderHref } from './resources/links.js'
@@ -26,10 +26,10 @@ export function homePage(
       client.rateLimitOverride.count({
         where: { OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(clock.now()) } }] },
       }),
-      reportsOf(database, clock)(readTraffic),
+      createReportRunner(database, clock)(readTraffic),
     ])
     const dashboard = nearestMount(places.dashboards, mount)
-    const log = logStateOf(internals)
+    const log = readLogState(internals)
     return {
       dashboard,
       notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesFor(log, summary.total > 0)],

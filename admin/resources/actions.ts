@@ -89,7 +89,7 @@ export function notice(text: string, type: 'success' | 'error' | 'info' = 'succe
 }
 
 /** Returns the record of a record action, which the controller has found. */
-export function recordOf({ record }: ActionContext): BaseRecord {
+export function requireRecord({ record }: ActionContext): BaseRecord {
   if (record === undefined) throw new Error('A record action was called without a record')
   return record
 }

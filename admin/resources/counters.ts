@@ -2,7 +2,7 @@ import type { ActionContext } from 'adminjs'
 import { beginsWith } from '../conditions.js'
 import type { ModelName } from '../models.js'
 import { PanelResource } from '../panel-resource.js'
-import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './actions.js'
+import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
 import { filterByText, MOMENT, only } from './fields.js'
 import type { AdminResource, Parts } from './resource.js'
 
@@ -92,7 +92,7 @@ function stateTable({ name, model, label, expiry, listed }: StateTable, parts: P
 
 function resetAction({ limits }: Parts): PanelAction {
   async function reset(_request: unknown, _response: unknown, context: ActionContext) {
-    const record = recordOf(context)
+    const record = requireRecord(context)
     const id = record.id()
     // Deletes the row too: with a namespace, or cut, its key differs from the key of the checks.
     if ((await context.resource.findOne(id, context)) !== null) await context.resource.delete(id, context)

@@ -1,6 +1,6 @@
 import type { CountedClient } from '../../src/analytics/counted-clients.js'
 import { visible } from '../../src/dashboard/format.js'
-import { clientOf, panelLinks } from '../../src/dashboard/panel-links.js'
+import { panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
 import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
@@ -18,7 +18,7 @@ export function events({ client, internals, mounts }: Parts): AdminResource {
   const { provider } = database.dialect
   const reach = createEventReach(client, clock)
   const linksTo = (panel: string, event: CountedClient) =>
-    panelLinks(panel, event.key, clientOf(event, countsByUser), clock.now())
+    panelLinks(panel, event.key, toOverrideClient(event, countsByUser), clock.now())
   const resource = new PanelResource({
     name: 'events',
     model: 'RateLimitEvent',

@@ -3,10 +3,10 @@ import { Type } from '../generated/typebox.js'
 import { readableUrl } from '../readable-url.js'
 import {
   checkSettings,
+  choiceFrom,
   ensure,
   FLAG,
   numberFrom,
-  oneOf,
   parseSettings,
   Reference,
   type Resolved,
@@ -19,7 +19,7 @@ import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
 import { webhookUrl } from './webhook.js'
 import { WEBHOOK_FORMATS, type WebhookFormat } from './webhook-format.js'
-import { keyOf } from './webhook-signature.js'
+import { parseWebhookSecret } from './webhook-signature.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {
@@ -90,7 +90,7 @@ export const ALERT_SETTINGS = {
     parse: parseSecrets,
   },
   alertWebhookFormat: {
-    ...oneOf(WEBHOOK_FORMATS),
+    ...choiceFrom(WEBHOOK_FORMATS),
     default: 'json',
     variable: 'RATELIMIT_ALERT_WEBHOOK_FORMAT',
     help: 'json (default), slack, teams, discord or pagerduty',
@@ -205,7 +205,7 @@ function isSmtpUrl(text: string): boolean {
 
 function parseSecrets(secrets: string | string[], called: string): Buffer[] {
   return [secrets].flat().map((secret) => {
-    const key = keyOf(secret)
+    const key = parseWebhookSecret(secret)
     if (key !== undefined) return key
     throw new InvalidSettingError(
       `Setting "${called}" is no secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,

@@ -1,7 +1,7 @@
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
-import { emailTextOf } from './email-text.js'
+import { renderEmail } from './email-text.js'
 import { MAIL_ADDRESS } from './mail-address.js'
-import { type Mailer, type MailMessage, mailErrorOf, withMailer } from './mailer.js'
+import { type Mailer, type MailMessage, mailErrorLine, withMailer } from './mailer.js'
 import type { AlertMessage } from './message.js'
 import { inTime } from './time-limit.js'
 
@@ -17,7 +17,7 @@ export interface EmailOptions {
 /** Creates the channel that sends one mail per run. Recipients do not see each other. */
 export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
-    const problem = problemOf(options)
+    const problem = findEmailProblem(options)
     if (problem !== undefined) return { told: false, error: problem }
     try {
       const mail = await createMail(options, message)
@@ -26,14 +26,14 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
       )
       return toDelivery(sent, options.to)
     } catch (error) {
-      return { told: false, error: mailErrorOf(error) }
+      return { told: false, error: mailErrorLine(error) }
     }
   }
   return { name: 'email', target: [...options.to].sort().join(','), send }
 }
 
 /** Returns what is missing or invalid, without asking a server; undefined when mail can be sent. */
-export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
+export function findEmailProblem({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
   if (to.length === 0) return 'no recipient: give addresses such as ops@example.com'
   const wrong = to.find((address) => !MAIL_ADDRESS.test(address))
   if (wrong !== undefined) return `${JSON.stringify(wrong)} is no mail address: give one such as ops@example.com`
@@ -47,7 +47,7 @@ export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string |
 async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
   const [first = '', ...others] = to
   return {
-    ...(await emailTextOf(message)),
+    ...(await renderEmail(message)),
     from,
     to: others.length === 0 ? first : 'undisclosed-recipients:;',
     envelope: { from, to: [...to] },

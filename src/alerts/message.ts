@@ -23,11 +23,11 @@ export interface Listing {
 }
 
 /** Returns a title without any key: subjects end up in lists, notifications and logs of mail servers. */
-export function titleOf({ offenders, resolved }: AlertMessage): string {
+export function toTitle({ offenders, resolved }: AlertMessage): string {
   return offenders.length > 0 ? `${offenders.length} offender(s) alert` : `${resolved.length} offender(s) resolved`
 }
 
-export function sentenceOf({ offenders, resolved, threshold, days }: AlertMessage): string {
+export function toSentence({ offenders, resolved, threshold, days }: AlertMessage): string {
   const window = `${threshold} times or more in ${days} day(s)`
   return offenders.length > 0
     ? `${offenders.length} client(s) were blocked ${window}.`

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Database } from '../db/database.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import type { Clock } from '../time/clock.js'
 import { AlertMemory, type Claim } from './alert-memory.js'
 import type { AlertSettings } from './alert-settings.js'
@@ -48,9 +48,9 @@ export async function tell(channel: AlertChannel, run: Run, parts: TellParts): P
   const message = { watch, threshold, days, offenders, resolved, remaining }
   const { told, isEmpty, error } = await channel
     .send(message)
-    .catch((failure: unknown): Delivery => ({ told: false, error: messageOf(failure) }))
+    .catch((failure: unknown): Delivery => ({ told: false, error: errorMessage(failure) }))
   await claim.settle(told).catch((failure: unknown) => {
-    const reason = messageOf(failure)
+    const reason = errorMessage(failure)
     parts.log.error({ err: failure }, `Rate limit alerts: what was told could not be kept in mind: ${reason}`)
   })
   if (error !== undefined)
@@ -77,7 +77,7 @@ async function createClaim(watch: string, run: Run, { settings, database, clock,
   try {
     return await new AlertMemory({ database, clock, cooldownMs, tellsResolved }).claim(watch, run)
   } catch (error) {
-    const reason = messageOf(error)
+    const reason = errorMessage(error)
     log.error({ err: error }, `Rate limit alerts: the cool-down does not hold, its table cannot be used: ${reason}`)
     return everything
   }

@@ -3,13 +3,13 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
 import { urlToHttpOptions } from 'node:url'
-import { codeOf } from '../errors.js'
+import { errorCode } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
 import type { Clock } from '../time/clock.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
 import type { AlertMessage } from './message.js'
 import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
-import { bodyOf } from './webhook-body.js'
+import { toWebhookBody } from './webhook-body.js'
 import type { WebhookFormat } from './webhook-format.js'
 import { signatureHeaders } from './webhook-signature.js'
 
@@ -34,7 +34,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       return { told: false, error: new PrivateNetworkError().message }
     }
     const id = `msg_${randomUUID()}`
-    const body = bodyOf(message, options.format, options.routingKey)
+    const body = toWebhookBody(message, options.format, options.routingKey)
     if (body === undefined) return { told: true, isEmpty: true }
     const attempt = () => post(url, body, signatureHeaders(options.keys, id, clock.now(), body))
     let answer = await attempt()
@@ -73,7 +73,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       request.on('error', (error) =>
         settle({
           failure: error instanceof PrivateNetworkError ? 'private' : 'network',
-          code: codeOf(error) ?? error.name,
+          code: errorCode(error) ?? error.name,
         }),
       )
       request.end(body)

@@ -1,6 +1,6 @@
 import type { Offender } from '../alerts/offender.js'
 import { rankOffenders } from './offender-ranking.js'
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
+import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowFor } from './window.js'
 
 export interface AlertableOffendersOptions extends RankingOptions {
   /** The number of refused requests that makes an offender: a whole number, 1 or more. */
@@ -16,5 +16,5 @@ export function alertableOffenders({
   checkAtLeastOne('threshold', threshold)
   checkDays(days)
   checkAtLeastOne('limit', limit)
-  return (snapshot) => rankOffenders(snapshot, windowOf(days, snapshot.nowMs), { limit, atLeast: threshold })
+  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: threshold })
 }

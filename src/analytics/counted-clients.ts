@@ -1,4 +1,4 @@
-import { checkDays, type Report, windowOf } from './window.js'
+import { checkDays, type Report, windowFor } from './window.js'
 
 /** The client that an event was counted for. */
 export interface CountedClient {
@@ -24,7 +24,7 @@ export function countedClients(keys: readonly string[], days: number): Report<re
         `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
          WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'${condition}
          ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
-        [windowOf(days, nowMs).startMs, key, LATEST],
+        [windowFor(days, nowMs).startMs, key, LATEST],
       )
     const found: CountedClient[][] = []
     for (const key of keys) {

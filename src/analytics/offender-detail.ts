@@ -5,10 +5,10 @@ import {
   type Coverage,
   checkAtLeastOne,
   checkDays,
-  coverageOf,
   type Report,
   type Snapshot,
-  windowOf,
+  toCoverage,
+  windowFor,
 } from './window.js'
 
 export interface OffenderDetail extends Coverage {
@@ -67,7 +67,7 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
   // The log cuts keys to the length of their column: a longer key would never be found.
   const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
-    const { startMs } = windowOf(days, snapshot.nowMs)
+    const { startMs } = windowFor(days, snapshot.nowMs)
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
     return {
       key: storedKey,
@@ -80,7 +80,7 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
       last_seen: lastMs === null ? null : isoTime(lastMs),
       by_path: await readBlockedPaths(snapshot, startMs, storedKey),
       recent_events: await readRecentEvents(snapshot, startMs, storedKey, recent),
-      ...coverageOf(snapshot),
+      ...toCoverage(snapshot),
     }
   }
 }

@@ -51,7 +51,7 @@ export interface RoundingOptions {
  * Rounds a period to whole days and hours, and returns the differences at its ends. So at most half an hour of events
  * is read at each end, which matters where the log is long.
  */
-export function partsOf(
+export function splitPeriod(
   { startMs, endMs }: Period,
   { dirty, takesAway = true, longest = DAY_SPAN }: RoundingOptions,
 ): PeriodParts {

@@ -1,6 +1,6 @@
 import { busiest } from './breakdown.js'
 import { readTraffic, type Traffic } from './traffic.js'
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
+import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowFor } from './window.js'
 
 export interface RuleHitCount {
   readonly rule_name: string
@@ -12,10 +12,10 @@ export interface RuleHitCount {
 export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
   checkDays(days)
   checkAtLeastOne('limit', limit)
-  return async (snapshot) => ruleHitsOf(await readTraffic(snapshot, windowOf(days, snapshot.nowMs)), limit)
+  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(days, snapshot.nowMs)), limit)
 }
 
-export function ruleHitsOf(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
+export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
   const matched = traffic.filter(({ rule_name }) => rule_name !== '')
   return busiest(matched, ({ rule_name }) => rule_name)
     .slice(0, limit)

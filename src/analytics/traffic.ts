@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import { eventCounts, IS_REFUSED } from '../events/readings.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type Period, type PeriodParts, partsOf } from './period.js'
+import { type Period, type PeriodParts, splitPeriod } from './period.js'
 import { loggedParts, type Snapshot } from './window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -74,7 +74,7 @@ export async function countTraffic(
 
 /** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
 function partsFor({ sums }: Snapshot, { key }: ReportFilter, period: Period, takesAway: boolean): PeriodParts {
-  if (key === undefined) return partsOf(period, { ...sums, takesAway })
+  if (key === undefined) return splitPeriod(period, { ...sums, takesAway })
   return { buckets: [], edges: [{ ...period, sign: 1 }], hours: { from: 0, to: 0 }, dirty: [] }
 }
 

@@ -26,7 +26,7 @@ export interface Coverage {
   readonly only_blocked?: true
 }
 
-export function coverageOf({ onlyBlocked }: Snapshot): Coverage {
+export function toCoverage({ onlyBlocked }: Snapshot): Coverage {
   return onlyBlocked ? { only_blocked: true } : {}
 }
 
@@ -44,7 +44,7 @@ export interface RankingOptions extends WindowOptions {
 }
 
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
-export function reportsOf(database: Database, clock: Clock, onlyBlocked = false) {
+export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false) {
   return async <Result>(report: Report<Result>): Promise<Result> => {
     const { dialect } = database
     await foldForReport(database, clock.now())
@@ -85,7 +85,7 @@ export function loggedParts(
   const isNew = onlyRefused ? "NOT allowed AND outcome <> 'denied' AND " : ''
   // An end that planners do not know makes them expect few rows.
   const lastId = `SELECT MAX(id) FROM ${dialect.table('rate_limit_event')}`
-  const hour = `${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN}`
+  const hour = `${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN}`
   return [
     ...edges.map(({ sign, ...edge }) => ({ sign, where: `${indexed} AND ${duringPeriod(dialect, edge, parameters)}` })),
     ...dirty.map(
@@ -106,7 +106,7 @@ export function loggedParts(
 }
 
 /** Returns the last `days` days, and all later dates. */
-export function windowOf(days: number, nowMs: number): Period {
+export function windowFor(days: number, nowMs: number): Period {
   return { startMs: daysBefore(days, nowMs), endMs: Number.POSITIVE_INFINITY }
 }
 

@@ -3,16 +3,16 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { type OpenDatabase, openDatabase } from '../client.js'
 import { warnAboutNode20 } from '../db/sqlite-driver.js'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import type { EventLog } from '../events/event-log.js'
 import { exportRules, importRules } from '../exchange/exchange.js'
 import { listChanges, revertChange } from '../history/history.js'
 import { checkCost, type RouteConfig } from '../http/cost.js'
-import { CounterScopes, countersOfOverrides } from '../http/counter-scopes.js'
+import { CounterScopes, countersForOverrides } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
 import { DECISION, keptDecision } from '../http/on-request.js'
 import { createRequestAddresses, readPeers } from '../http/request-address.js'
-import { routerOptionsOf } from '../http/request-path.js'
+import { readRouterOptions } from '../http/request-path.js'
 import { checkRouter } from '../http/router-version.js'
 import { warnOfTrustedHops } from '../http/trust-proxy.js'
 import { attachInternals } from '../internals.js'
@@ -37,8 +37,8 @@ import {
   createStateSweep,
   createStore,
   createStoreLimiter,
-  logGapsOf,
-  previewNotesOf,
+  findLogGaps,
+  previewNotesFor,
 } from './wiring.js'
 
 declare module 'fastify' {
@@ -73,7 +73,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const metrics = settings.enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = openDatabase(settings.database, settings.schema, settings.clock)
   if (settings.enabled) opened.database.useThreads({ logsEvents: settings.logEvents !== false })
-  const router = routerOptionsOf(app)
+  const router = readRouterOptions(app)
   const store = createStore(settings, opened)
   const limiter = createStoreLimiter(settings, store, app.log)
   const staffLimiter = createStaffLimiter(settings, store)
@@ -113,8 +113,8 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
       history: (name, options) => listChanges(opened.database, name, options),
       revert: (changeId) => revertChange(opened, changeId),
       preview: createRulePreview(settings, opened, router, {
-        gaps: () => logGapsOf(settings, events),
-        notes: () => previewNotesOf(settings, steps.pricedRoutes()),
+        gaps: () => findLogGaps(settings, events),
+        notes: () => previewNotesFor(settings, steps.pricedRoutes()),
       }),
     },
     limit: steps.routeLimit,
@@ -122,7 +122,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
     reset: (key) =>
-      limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(current.lastGood().overrides, key)]),
+      limiter.reset([...scopes.countersFor(key), ...countersForOverrides(current.lastGood().overrides, key)]),
   }
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, {
@@ -188,6 +188,9 @@ function connect(app: FastifyInstance, opened: OpenDatabase, current: CurrentSna
 async function prepareRedis(store: RedisStore, app: FastifyInstance): Promise<void> {
   await store.load()
   store.ready().catch((error: unknown) => {
-    app.log.error({ err: error }, `Rate limit Redis: ${messageOf(error)}: onStoreError decides until it can be reached`)
+    app.log.error(
+      { err: error },
+      `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`,
+    )
   })
 }

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type Database, isFault } from '../db/database.js'
 import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
-import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
+import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
@@ -35,9 +35,9 @@ export async function prepareDatabase(database: Database, app: FastifyInstance):
 function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
   const reported = new Set<string | undefined>()
   return function reportFault(fault) {
-    if (reported.has(codeOf(fault))) return
-    reported.add(codeOf(fault))
-    log.error({ err: fault }, `Rate limit database: ${messageOf(fault)}`)
+    if (reported.has(errorCode(fault))) return
+    reported.add(errorCode(fault))
+    log.error({ err: fault }, `Rate limit database: ${errorMessage(fault)}`)
   }
 }
 
@@ -52,7 +52,7 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
         report(error)
         return true
       }
-      const complaint = `Rate limit database: ${messageOf(error)}: onStoreError decides until it can be reached`
+      const complaint = `Rate limit database: ${errorMessage(error)}: onStoreError decides until it can be reached`
       log.error({ err: error }, complaint)
       return false
     },

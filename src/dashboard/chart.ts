@@ -1,6 +1,6 @@
 import type { OverTime } from '../analytics/over-time.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
-import { type AxisLabel, type AxisLine, countLines, timeLabels, topOf } from './chart-axes.js'
+import { type AxisLabel, type AxisLine, chartHeightFor, countLines, timeLabels } from './chart-axes.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
 import { rounded, type StackPart, stack } from './stack.js'
 
@@ -35,7 +35,7 @@ const GAP = 0.2
  */
 export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rates: boolean }): Chart {
   const most = Math.max(0, ...bars.map(({ total }) => total))
-  const top = topOf(most)
+  const top = chartHeightFor(most)
   const room = 100 / Math.max(1, bars.length)
   return {
     description: describe({ bar_ms, bars }, rates),

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { internalsOf } from '../internals.js'
+import { internalsFor } from '../internals.js'
 import { createErrorHandler } from '../sign-in/error-page.js'
 import type { Pages } from '../sign-in/pages.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
@@ -24,7 +24,7 @@ export interface DashboardOptions extends StaffOptions {
 export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   checkOptions(options)
   const { staff, isStaff, templates } = options
-  const internals = internalsOf(app)
+  const internals = internalsFor(app)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
   }

@@ -9,11 +9,11 @@ export interface Figure {
   readonly value: string
   /** The colour in the style sheet. */
   readonly tone?: 'allowed' | 'blocked' | undefined
-  readonly change?: Change | undefined
+  readonly change?: CountChange | undefined
 }
 
 /** The change of a number since the window before. The arrow only repeats the words. */
-export interface Change {
+export interface CountChange {
   readonly arrow: '▲' | '▼' | ''
   readonly words: string
 }
@@ -56,7 +56,7 @@ function barLabel({ total, block_rate }: Counts): string {
 }
 
 function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean): Figure[] {
-  const change = (name: 'total' | 'allowed' | 'blocked') => before && changeOf(now[name], before[name])
+  const change = (name: 'total' | 'allowed' | 'blocked') => before && toCountChange(now[name], before[name])
   const blocked: Figure = {
     label: 'Blocked',
     value: formatCount(now.blocked),
@@ -78,13 +78,13 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     {
       label: 'Block rate',
       value: formatRate(now.block_rate),
-      change: before && now.total > 0 ? changeOfRate(now.block_rate, before.block_rate) : undefined,
+      change: before && now.total > 0 ? toRateChange(now.block_rate, before.block_rate) : undefined,
     },
   ]
 }
 
 /** Returns the change of a number: `12% more`, `3.4× as many`, `none before`. */
-export function changeOf(now: number, before: number): Change {
+export function toCountChange(now: number, before: number): CountChange {
   if (now === before) return { arrow: '', words: now === 0 ? 'none before' : 'as many' }
   if (before === 0) return { arrow: '▲', words: 'none before' }
   if (now === 0) return { arrow: '▼', words: `${formatCount(before)} before` }
@@ -95,7 +95,7 @@ export function changeOf(now: number, before: number): Change {
 }
 
 /** Returns the change of a share, in percentage points. */
-export function changeOfRate(now: number, before: number): Change {
+export function toRateChange(now: number, before: number): CountChange {
   const points = Math.round(1000 * Math.abs(now - before)) / 10
   if (points === 0) return { arrow: '', words: 'about the same' }
   const words = points === 1 ? '1 point' : `${points} points`

@@ -1,4 +1,4 @@
-import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
+import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../errors.js'
 import { checkDatabaseUrl, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl } from './database-url.js'
 import type { Dialect, Query, SqlConnection, SqlValue, Step, Steps } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
@@ -74,7 +74,7 @@ export class Database {
       const remedy = unusableFileRemedy(error)
       if (remedy === undefined) throw error
       throw new InvalidSettingError(
-        `Setting "database" is ${this.url}, which cannot be used (${messageOf(error)}): ${remedy}`,
+        `Setting "database" is ${this.url}, which cannot be used (${errorMessage(error)}): ${remedy}`,
         { cause: error },
       )
     }
@@ -180,7 +180,7 @@ export function isFault(error: unknown): error is Error {
 }
 
 function isPrismaMissingTable(error: unknown): boolean {
-  return codeOf(error) === 'P2021'
+  return errorCode(error) === 'P2021'
 }
 
 const databases = new WeakMap<object, Database>()
@@ -191,7 +191,7 @@ export function attachDatabase(client: object, database: Database): void {
 }
 
 /** @throws InvalidSettingError when the client was not made by `createRateLimitClient` */
-export function databaseOf(client: object): Database {
+export function databaseFor(client: object): Database {
   const database = databases.get(client)
   if (database === undefined) {
     throw new InvalidSettingError(

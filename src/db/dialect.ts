@@ -80,7 +80,7 @@ export interface Dialect {
   /** Converts a timestamp to milliseconds since the epoch, where it is not a column of the result. */
   toMs(expression: string): string
   /** Converts a timestamp to minutes since the epoch: negative before it, `LAST_MINUTE` for later or invalid ones. */
-  minuteOf(expression: string): string
+  toMinute(expression: string): string
   /** The number of events that are folded into the rollups at once. */
   readonly eventsPerFold: number
   /** The statements that lock the rollups, at the start of a transaction that changes them. */
@@ -93,7 +93,7 @@ export interface Dialect {
   /** Makes a text sort by its bytes, as every list of a report does. */
   bytewise(expression: string): string
   /** Tests whether an expression is one of the values of a JSON array parameter, with an index lookup for each. */
-  oneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
+  isOneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
   /** Reads the JSON array in parameter `$1`, one row per element; `jsonField` reads field `index` of an element. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string

@@ -35,7 +35,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    minuteOf: (expression) => `${table('rate_limit_minute')}(${expression})`,
+    toMinute: (expression) => `${table('rate_limit_minute')}(${expression})`,
     eventsPerFold: 10_000,
     // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
     lockRollups: [
@@ -52,7 +52,7 @@ export function postgresqlDialect(schema: string): Dialect {
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
-    oneOf: (expression, placeholder, type) =>
+    isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which parses an element's text again for each of its fields.
     jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',

@@ -1,4 +1,4 @@
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { parseRedisUrl } from './redis-url.js'
 
 /** The members of a Redis client that this package uses; a `Redis` and a `Cluster` of ioredis have them all. */
@@ -99,7 +99,7 @@ export class RedisConnection {
     try {
       return await work()
     } catch (error) {
-      throw new Error(`Redis: ${messageOf(error)}`)
+      throw new Error(`Redis: ${errorMessage(error)}`)
     }
   }
 
@@ -124,7 +124,7 @@ export class RedisConnection {
   }
 
   #unreachable({ status }: RedisClient): Error {
-    const why = this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`
+    const why = this.#lastError === undefined ? '' : `: ${errorMessage(this.#lastError)}`
     return new Error(`Redis is not connected (${this.#closed ? 'closed' : status})${why}`)
   }
 }

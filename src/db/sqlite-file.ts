@@ -16,20 +16,23 @@ const NOTHING_CHANGED = new Error('a step that must change a row changed none')
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
 /** Returns the identity of a file, which differs from that of a file that replaces it. */
-export function identityOf(path: string): string {
+export function readFileIdentity(path: string): string {
   const { dev, ino } = statSync(path, { bigint: true })
   return `${dev}:${ino}`
 }
 
 /** A connection whose statements run on the thread that opened it. */
 export interface SqliteFileHere extends SqliteFile {
-  /** The file's `identityOf` when it was opened. */
+  /** The file's `readFileIdentity` when it was opened. */
   readonly identity: string
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
 export async function openHere(path: string): Promise<SqliteFileHere> {
-  const { database, identity } = await whileBusy(() => ({ database: openSqlite(path), identity: identityOf(path) }))
+  const { database, identity } = await whileBusy(() => ({
+    database: openSqlite(path),
+    identity: readFileIdentity(path),
+  }))
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
 

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { SqlValue, Step } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
-import { sqliteCodeOf } from './sqlite-driver.js'
+import { sqliteErrorCode } from './sqlite-driver.js'
 import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
 
 export interface ThreadOptions {
@@ -68,7 +68,7 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
     if (!onlyReads) checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {
-    return { id, message: error instanceof Error ? error.message : String(error), code: sqliteCodeOf(error) ?? null }
+    return { id, message: error instanceof Error ? error.message : String(error), code: sqliteErrorCode(error) ?? null }
   }
 }
 

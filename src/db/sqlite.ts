@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type Steps } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
-import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
+import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
 import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
 import { openOnThread } from './sqlite-thread.js'
 import type { ThreadOptions } from './sqlite-worker.js'
@@ -15,7 +15,7 @@ export const sqliteDialect: Dialect = {
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
   // Same expression as in the migration.
-  minuteOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
+  toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
   // Takes some ten milliseconds, for which the statements of the limiter wait.
   eventsPerFold: 1_000,
@@ -25,7 +25,7 @@ export const sqliteDialect: Dialect = {
   lastSettledId: '9223372036854775807',
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
-  oneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
+  isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
   // `synchronous = NORMAL` does this for every transaction.
@@ -184,7 +184,7 @@ function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
 export function unusableFileRemedy(error: unknown): string | undefined {
   // The driver itself checks this, before SQLite.
   const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
-  const code = sqliteCodeOf(error) ?? ''
+  const code = sqliteErrorCode(error) ?? ''
   if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
   if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
     return 'give a file in a folder that exists and can be written to'

@@ -2,11 +2,11 @@ import { RuleDocumentError } from '../errors.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import {
   type Description,
-  defaultsOf,
+  defaultsFor,
   type Entry,
   type FieldTable,
-  identityOf,
   spelled,
+  toIdentity,
   type Values,
 } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
@@ -69,7 +69,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
     complain(description.place, 'must be a list')
     return undefined
   }
-  const defaults = defaultsOf(description.fields)
+  const defaults = defaultsFor(description.fields)
   const entries: Entry<Table>[] = []
   const places = new Map<string, string>()
   const slices = new Slices()
@@ -81,7 +81,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
     }
     const entry = checkEntry(description, place, value, defaults, complain)
     if (entry !== undefined) {
-      const identity = identityOf(description, entry)
+      const identity = toIdentity(description, entry)
       const twin = places.get(identity)
       if (twin === undefined) places.set(identity, place)
       else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)

@@ -1,5 +1,5 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
-import { columnOf, selectedColumns } from '../db/columns.js'
+import { selectedColumns, toColumn } from '../db/columns.js'
 import { ask, type Dialect, type SqlValue, type Steps } from '../db/dialect.js'
 import { changeToken, currentActor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
@@ -30,13 +30,13 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
   const described = fieldEntries(fields)
   const rows = entries.map((entry) => described.map(([name, { kind }]) => storedValue(kind, entry[name])))
   const values = described.map(([, { kind }], place) => columnValue(dialect, kind, place))
-  const columns = described.map(([name]) => columnOf(name))
+  const columns = described.map(([name]) => toColumn(name))
   const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
   // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
   yield* ask(
     `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
      SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
-     ON CONFLICT (${identity.map(columnOf).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
+     ON CONFLICT (${identity.map(toColumn).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
     [JSON.stringify(rows), nowMs, changeToken()],
   )
 }
@@ -55,7 +55,7 @@ export function* deleteEntries<Table extends FieldTable, Identity extends keyof 
   const [newest] = yield* ask<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
   const rows = entries.map((entry) => identity.map((name) => entry[name]))
   yield* ask(
-    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(columnOf).join(', ')}) IN
+    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(toColumn).join(', ')}) IN
      (SELECT ${identity.map((_, place) => dialect.jsonField(place, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
     [JSON.stringify(rows)],
   )

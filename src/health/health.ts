@@ -1,5 +1,5 @@
 import { inTime } from '../alerts/time-limit.js'
-import { lineOf } from '../errors.js'
+import { errorLine } from '../errors.js'
 
 /** The checks of health, in the order of reports. */
 export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'mail', 'schedule'] as const
@@ -55,6 +55,6 @@ async function check(probe: Probe | undefined, timeoutMs: number): Promise<Healt
   try {
     return { status: 'ok', detail: await inTime((async () => probe())(), timeoutMs, 'it') }
   } catch (error) {
-    return { status: 'failing', detail: lineOf(error) }
+    return { status: 'failing', detail: errorLine(error) }
   }
 }

@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.js'
-import { codeOf, RevertError } from '../errors.js'
+import { errorCode, RevertError } from '../errors.js'
 import { OVERRIDES } from '../overrides/override.js'
 import type { Description } from '../rules/description.js'
 import { RULES } from '../rules/rule.js'
@@ -185,5 +185,5 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
 }
 
 function isUniqueViolation(error: unknown): boolean {
-  return codeOf(error) === 'P2002'
+  return errorCode(error) === 'P2002'
 }

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
 import { addressKey, type ClientKey } from './client-key.js'
 
@@ -105,6 +105,6 @@ function parseEntry(setting: string, entry: string): ParsedNetwork {
   try {
     return parseNetwork(entry)
   } catch (error) {
-    throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${messageOf(error)}`)
+    throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${errorMessage(error)}`)
   }
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { guard, isThenable } from './guard.js'
 
 /** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
@@ -59,7 +59,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
     try {
       return resolve(config)
     } catch (error) {
-      log.error({ err: error }, `Rate limit: ${messageOf(error)}. Requests of the route cost 1`)
+      log.error({ err: error }, `Rate limit: ${errorMessage(error)}. Requests of the route cost 1`)
       const one = () => 1
       if (typeof config === 'object' && config !== null) costs.set(config, one)
       return one
@@ -73,7 +73,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
       someSay = true
       if (config !== false) resolve(config)
     },
-    of(request: FastifyRequest): number {
+    costFor(request: FastifyRequest): number {
       if (!someSay) return 1
       const config = request.routeOptions.config.smartRateLimit
       if (config === undefined) return 1

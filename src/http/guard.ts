@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 
 /** A function of the request, which may be async. */
 export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
@@ -12,7 +12,7 @@ export function guard<Argument, Answer>(
 ) {
   let reported = false
   function failed(error: unknown): undefined {
-    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${messageOf(error)}`)
+    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${errorMessage(error)}`)
     reported = true
   }
   return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {

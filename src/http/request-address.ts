@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import { type AddressLists, type ClientAddress, createAddressResolver, GONE, isPrivate } from './client-address.js'
 
 /** The addresses of requests: that of the client, as `trustProxy` decides, and that of the socket's peer. */
@@ -57,7 +57,7 @@ export function createRequestAddresses(
         warnsOfTrustProxy = false
         log.error(
           { err: error },
-          `Fastify's trustProxy failed: ${messageOf(error)}. Limits count the peer of such requests`,
+          `Fastify's trustProxy failed: ${errorMessage(error)}. Limits count the peer of such requests`,
         )
       }
       return undefined

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { enforcedColumns, enforcedFields } from '../rules/description.js'
 import type { RejectedRow } from '../rules/load-reports.js'
@@ -185,14 +185,14 @@ export class OverrideReader {
     try {
       return parseOverride(row)
     } catch (error) {
-      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: messageOf(error) })
+      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: errorMessage(error) })
       return undefined
     }
   }
 
   /** Removes the row that SQLite's REPLACE overwrote, whose deletion was not recorded. */
   #removeReplaced({ id, client, pathPattern }: StoredRow, override: Override, changes: Changes): void {
-    for (const { id: other } of this.#set.of(override.client)) {
+    for (const { id: other } of this.#set.forClient(override.client)) {
       const known = this.#rows.get(other)
       if (other !== id && known?.client === client && known.pathPattern === pathPattern) this.#remove(other, changes)
     }

@@ -55,7 +55,7 @@ function emptyGroup(): Group {
 }
 
 /** Returns the key of a group. Groups with the same key have the same automaton. No pattern contains NUL. */
-export function keyOf({ patterns }: Group): string {
+export function toGroupKey({ patterns }: Group): string {
   return patterns.map(({ pattern }) => pattern).join('\0')
 }
 

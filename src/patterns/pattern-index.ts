@@ -1,6 +1,14 @@
 import { Slices } from '../time/slices.js'
 import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
-import { type Automaton, compileGroup, FEW, type Group, grouped, keyOf, type PlacedPattern } from './pattern-group.js'
+import {
+  type Automaton,
+  compileGroup,
+  FEW,
+  type Group,
+  grouped,
+  type PlacedPattern,
+  toGroupKey,
+} from './pattern-group.js'
 import { PART_LENGTH, PatternParts } from './pattern-parts.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
@@ -43,7 +51,7 @@ export class PatternIndex {
    *
    * @param patterns in the order of their places
    */
-  static of(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
+  static create(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
     const index = new PatternIndex(caseSensitive)
     for (const _step of index.#build(patterns, undefined));
     return index
@@ -73,7 +81,7 @@ export class PatternIndex {
     if (previous !== undefined) yield* previous.#noteAutomata(known)
     for (const bucket of this.#buckets) {
       for (const group of groupsFor(bucket)) {
-        group.automaton = known.get(keyOf(group))
+        group.automaton = known.get(toGroupKey(group))
         if (group.patterns.length > FEW) group.automaton ??= compileGroup(group, bucket.length, this.#caseSensitive)
         yield
       }
@@ -155,7 +163,7 @@ export class PatternIndex {
     const byPart = new Map<string, PlacedPattern[]>()
     const rest: PlacedPattern[] = []
     for (const other of bucket.others) {
-      const part = this.#parts.of(other.pattern)
+      const part = this.#parts.partFor(other.pattern)
       const alike = part === null ? rest : byPart.get(part)
       if (alike !== undefined) alike.push(other)
       else if (part !== null) byPart.set(part, [other])
@@ -176,7 +184,7 @@ export class PatternIndex {
   *#noteAutomata(automata: Map<string, Automaton>): Generator<void> {
     for (const bucket of this.#buckets) {
       for (const group of groupsFor(bucket)) {
-        if (group.automaton !== undefined) automata.set(keyOf(group), group.automaton)
+        if (group.automaton !== undefined) automata.set(toGroupKey(group), group.automaton)
         yield
       }
     }

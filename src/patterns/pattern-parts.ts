@@ -9,7 +9,7 @@ export class PatternParts {
   /** The chosen parts by pattern; null for a pattern that has none. */
   readonly #chosen = new Map<string, string | null>()
 
-  of(pattern: string): string | null {
+  partFor(pattern: string): string | null {
     return this.#chosen.get(pattern) ?? null
   }
 

@@ -82,13 +82,13 @@ class NetworkParts {
   #createTable(bits: number): NetworkTable<true> {
     const table = new NetworkTable<true>()
     for (const { client } of this.#overrides.all()) {
-      if (isPartOf(bits, client)) table.add({ address: client.address, bits }, true)
+      if (isWithin(bits, client)) table.add({ address: client.address, bits }, true)
     }
     return table
   }
 }
 
-function isPartOf(
+function isWithin(
   bits: number,
   client: ActiveOverride['client'],
 ): client is Extract<ActiveOverride['client'], { kind: 'ip' }> {

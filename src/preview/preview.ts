@@ -109,12 +109,12 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const clientOf = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
+  const toClient = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
     newCounter,
-    clientOf,
+    toClient,
     override: (event, path) => overrides.verdict(event, path),
   })
   const slices = new Slices()

@@ -21,7 +21,7 @@ export interface ReplayParts {
   readonly decides: (path: string, method: string) => boolean
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
-  readonly clientOf: (event: LoggedRequest) => Recovered
+  readonly toClient: (event: LoggedRequest) => Recovered
   readonly sinceMs: number
   readonly untilMs: number
 }
@@ -88,7 +88,7 @@ export class Replay {
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
     if (hour !== undefined) this.#match(hour, event)
     const recovered =
-      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
+      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.toClient(event)
     const client = 'client' in recovered ? this.#client(recovered.client) : undefined
     if (client !== undefined) this.#check(client, event, hour)
     if (hour === undefined) return

@@ -49,7 +49,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     dialect,
     `${isNew} AND NOT EXISTS (
        SELECT 1 FROM ${dialect.table('rate_limit_rollup_mark')}
-       WHERE hour = ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
+       WHERE hour = ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
      )`,
   )
   await database.transaction([

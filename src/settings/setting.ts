@@ -1,6 +1,6 @@
 /** Describes a setting, once, and derives what follows from the description. */
 import { inspect } from 'node:util'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { Check, Type } from '../generated/typebox.js'
 
 /** The description of a setting. */
@@ -63,7 +63,7 @@ export function checkedBy<Given>(check: (value: Given, called: string) => unknow
 }
 
 /** Describes a setting with a fixed list of texts. */
-export function oneOf(values: readonly string[]) {
+export function choiceFrom(values: readonly string[]) {
   return { schema: Type.Enum([...values]), allowed: values.join(', ') }
 }
 
@@ -151,7 +151,7 @@ export function explain<Answer>(setting: string, value: unknown, read: () => Ans
   try {
     return read()
   } catch (error) {
-    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${messageOf(error)}`)
+    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${errorMessage(error)}`)
   }
 }
 

@@ -29,7 +29,7 @@ export function checkStaffOptions(plugin: string, options: StaffOptions, known: 
     throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${taken.join(', ')}`)
   }
   const { staff, isStaff } = options
-  if (staff !== undefined && typeof staff?.accountOf !== 'function') {
+  if (staff !== undefined && typeof staff?.accountFor !== 'function') {
     throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) answers')
   }
   if (isStaff !== undefined && typeof isStaff !== 'function') {

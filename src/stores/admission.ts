@@ -21,7 +21,7 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
  * Returns the parameters of a statement: how many checks ask for admission, the cost of each, and how many a new
  * counter admits. Checks of cost 0 ask for none.
  */
-export function admissionOf({ first, checks }: Group) {
+export function toAdmission({ first, checks }: Group) {
   const asked = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
   return { asked, cost, admitted: Math.min(asked, Math.floor(first.policy.limit / cost)) }

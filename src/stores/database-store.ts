@@ -1,4 +1,4 @@
-import { Database, databaseOf } from '../db/database.js'
+import { Database, databaseFor } from '../db/database.js'
 import { checkNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
@@ -29,7 +29,7 @@ export class DatabaseStore implements Store {
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
     checkNamespace(namespace)
     this.#owned = typeof database !== 'object'
-    this.#database = typeof database === 'object' ? databaseOf(database) : new Database(database, schema)
+    this.#database = typeof database === 'object' ? databaseFor(database) : new Database(database, schema)
     const prefix = namespace === undefined ? '' : `${namespace}|`
     this.#storedKey = (key) => counterKey(prefix + key)
     const { dialect } = this.#database

@@ -59,6 +59,6 @@ export function placeDecisions({ places }: Group, answered: readonly Decision[],
 }
 
 /** Returns the cost of a group where refused checks count too. */
-export function costOf({ checks }: Group): number {
+export function totalCost({ checks }: Group): number {
   return checks.reduce((sum, { cost }) => sum + cost, 0)
 }

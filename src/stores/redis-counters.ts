@@ -3,8 +3,8 @@ import type { Algorithm, Checked, Decision, Policy } from '../limiter/algorithm.
 import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
 import { checkFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
-import { admissionOf, replay, sameLimitAndCost, samePeriod } from './admission.js'
-import { costOf, type Group, type Joins } from './groups.js'
+import { replay, sameLimitAndCost, samePeriod, toAdmission } from './admission.js'
+import { type Group, type Joins, totalCost } from './groups.js'
 import type { ScriptCall } from './redis-script.js'
 
 export interface RedisCounter {
@@ -63,7 +63,7 @@ function bucketCounter(letter: string): RedisCounter {
     joins: sameLimitAndCost,
     check: checkBucket,
     read: readBucket,
-    asked: admissionOf,
+    asked: toAdmission,
   })
 }
 
@@ -74,14 +74,14 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     check: checkFixedWindow,
     read: readFixedWindow,
     // Refused checks count too, so that only the sum of their costs matters.
-    asked: (group) => ({ cost: costOf(group), asked: 1 }),
+    asked: (group) => ({ cost: totalCost(group), asked: 1 }),
   }),
   sliding_window: defineRedisCounter({
     letter: 's',
     joins: sameLimitAndCost,
     check: checkSlidingWindow,
     read: readSlidingWindow,
-    asked: admissionOf,
+    asked: toAdmission,
   }),
   token_bucket: bucketCounter('t'),
   leaky_bucket: bucketCounter('l'),

@@ -1,7 +1,7 @@
 import type { Dialect } from '../db/dialect.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
-import { admissionOf, admittedSql, productSql, replay, sameLimitAndCost } from './admission.js'
+import { admittedSql, productSql, replay, sameLimitAndCost, toAdmission } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
 interface SlidingWindowRow extends SlidingWindowCounter {
@@ -19,7 +19,7 @@ export function slidingWindowTable(dialect: Dialect): CounterTable {
     joins: sameLimitAndCost,
     asked(group, nowMs) {
       const { limit, periodMs } = group.first.policy
-      const { asked, cost, admitted } = admissionOf(group)
+      const { asked, cost, admitted } = toAdmission(group)
       return [periodMs, windowStartMs(periodMs, nowMs), admitted * cost, limit, asked, cost, admitted]
     },
     answer({ periodMs, cellStartMs, checkedMs, previous, current, cost, admitted }, group, nowMs) {

@@ -27,7 +27,7 @@ async function dashboard(snapshot: Snapshot): Promise<void> {
   await countByAllowed(snapshot, 1, 0)
   await countByAllowed(snapshot, 1, 1)
   await countByAllowed(snapshot, DAYS, DAYS)
-  for (const column of ['path', 'method', `${snapshot.dialect.minuteOf('"timestamp"')} / 60`]) {
+  for (const column of ['path', 'method', `${snapshot.dialect.toMinute('"timestamp"')} / 60`]) {
     await run(
       snapshot,
       DAYS,
