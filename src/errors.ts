@@ -48,8 +48,10 @@ export class RuleValidationError extends InvalidRuleError {
 
   constructor(errors: FieldErrors, rows: readonly WrongRow[] = [], entity: 'rule' | 'override' = 'rule') {
     const parts = [
-      ...(Object.keys(errors).length > 0 ? [listed(errors)] : []),
-      ...rows.map(({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listed(wrong)}`),
+      ...(Object.keys(errors).length > 0 ? [listFieldErrors(errors)] : []),
+      ...rows.map(
+        ({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listFieldErrors(wrong)}`,
+      ),
     ]
     super(`Invalid ${entity}: ${parts.join('; ')}`)
     this.rows = rows
@@ -70,12 +72,14 @@ export class RuleDocumentError extends InvalidDocumentError {
   constructor(errors: FieldErrors) {
     const shown = Object.entries(errors).slice(0, SHOWN_ERRORS)
     const others = Object.keys(errors).length - shown.length
-    super(`Invalid rule document: ${listed(Object.fromEntries(shown))}${others > 0 ? `; and ${others} more` : ''}`)
+    super(
+      `Invalid rule document: ${listFieldErrors(Object.fromEntries(shown))}${others > 0 ? `; and ${others} more` : ''}`,
+    )
     this.errors = errors
   }
 }
 
-function listed(errors: FieldErrors): string {
+function listFieldErrors(errors: FieldErrors): string {
   return Object.entries(errors)
     .map(([field, message]) => `${field}: ${message}`)
     .join('; ')

@@ -85,7 +85,7 @@ export function byPost(actions: Actions = {}): Actions {
 
 /** Returns a notice above a page, with this text. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {
-  return { message: 'told', type, options: { defaultValue: text } }
+  return { message: 'rateLimitNotice', type, options: { defaultValue: text } }
 }
 
 /** Returns the record of a record action, which the controller has found. */

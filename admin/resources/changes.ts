@@ -6,10 +6,10 @@ import { type Condition, type FilterValues, isExactly, toFilterText } from '../c
 import { PanelResource, type Row } from '../panel-resource.js'
 import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
 import { filterBy, MOMENT, only } from './fields.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 /** Creates the resource for the history of rules and overrides, with an action that reverts a change. */
-export function changes({ client, internals, limits }: Parts): AdminResource {
+export function changes({ client, internals, limits }: ResourceDependencies): AdminResource {
   /** Returns the condition for the changes of rows that have, or ever had, a name: a renamed row keeps its history. */
   async function conditionForName({ name }: FilterValues): Promise<Condition> {
     const asked = toFilterText(name)
@@ -78,11 +78,11 @@ export function historyAction(entity: 'rule' | 'override', nameField: string): P
 function revertAction(revert: (changeId: number) => Promise<void>): PanelAction {
   async function revertOne(_request: unknown, _response: unknown, context: ActionContext) {
     const record = requireRecord(context)
-    const told = await reverted(() => revert(Number(record.id())))
+    const outcome = await reverted(() => revert(Number(record.id())))
     return {
       record: record.toJSON(context.currentAdmin),
-      notice: told,
-      ...(told.type === 'success' ? { redirectUrl: listUrlFor(context.h) } : {}),
+      notice: outcome,
+      ...(outcome.type === 'success' ? { redirectUrl: listUrlFor(context.h) } : {}),
     }
   }
   return {

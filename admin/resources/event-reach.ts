@@ -71,12 +71,12 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
   }
 
   /** Adds a notice where the list searched only a part of the window. */
-  async function tell(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
+  async function addNote(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
     const bound = await bounds.get(context)
     if (bound === undefined) return response
     const text = `Only the newest ${formatCount(bound.lookedAt)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
     return { ...response, notice: notice(text, 'info') }
   }
 
-  return { condition, tell }
+  return { condition, tell: addNote }
 }

@@ -7,13 +7,13 @@ import { READ_ONLY } from './actions.js'
 import { createEventReach } from './event-reach.js'
 import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import { offenderHref } from './links.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
 const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 
 /** Creates the resource for the event log, which is read-only. */
-export function events({ client, internals, mounts }: Parts): AdminResource {
+export function events({ client, internals, mounts }: ResourceDependencies): AdminResource {
   const { database, clock, countsByUser } = internals
   const { provider } = database.dialect
   const reach = createEventReach(client, clock)

@@ -19,8 +19,12 @@ export function createResources(app: FastifyInstance, panel?: string): AdminReso
   const limits = app.smartRateLimit
   // Dashboards may be registered later.
   const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')
-  const parts = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
-  return [rules(parts), overrides(parts), changes(parts), events(parts), ...counters(parts)].map(
-    ({ resource, options }) => ({ resource, options: { ...options, actions: byPost(options.actions) } }),
-  )
+  const dependencies = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
+  return [
+    rules(dependencies),
+    overrides(dependencies),
+    changes(dependencies),
+    events(dependencies),
+    ...counters(dependencies),
+  ].map(({ resource, options }) => ({ resource, options: { ...options, actions: byPost(options.actions) } }))
 }

@@ -2,7 +2,6 @@ import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { readableUrl } from '../readable-url.js'
 import {
-  checkSettings,
   choiceFrom,
   ensure,
   FLAG,
@@ -13,6 +12,7 @@ import {
   readList,
   readNumber,
   type SettingTable,
+  validateSettings,
 } from '../settings/setting.js'
 import { SECOND_MS } from '../time/clock.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
@@ -151,7 +151,7 @@ export type AlertSettings = ReturnType<typeof alertSettingsFrom>
 /** @throws InvalidSettingError for a setting that is invalid, unknown, or lacks another setting that it needs */
 export function resolveAlertSettings(options: AlertSettingOptions): AlertSettings {
   const called = (name: string) => name
-  checkSettings(ALERT_SETTINGS, options, called)
+  validateSettings(ALERT_SETTINGS, options, called)
   return alertSettingsFrom(parseSettings(ALERT_SETTINGS, options, called), called)
 }
 
@@ -182,7 +182,7 @@ export function alertSettingsFrom(
     webhookFormat: alertWebhookFormat,
     routingKey: alertRoutingKey,
     cooldownMs: alertCooldown * SECOND_MS,
-    tellsResolved: alertResolved,
+    notifiesResolved: alertResolved,
     from: settings.defaultFromEmail,
     smtpUrl: settings.smtpUrl,
     mailer: settings.mailer,

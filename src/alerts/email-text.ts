@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { packagePath } from '../package-root.js'
-import { type AlertMessage, listed, listedKeys, toSentence, toTitle } from './message.js'
+import { type AlertMessage, listedKeys, listOffenders, toSentence, toTitle } from './message.js'
 
 /** The most offenders that one mail lists; the report has the others. */
 const MAX_LINES = 100
@@ -23,7 +23,7 @@ export async function renderEmail(message: AlertMessage): Promise<EmailText> {
   })
   const { text, html } = await templates
   const title = toTitle(message)
-  const offenders = listed(message.offenders, MAX_LINES)
+  const offenders = listOffenders(message.offenders, MAX_LINES)
   const resolved = listedKeys(message.resolved, MAX_LINES)
   const context = {
     title,

@@ -18,7 +18,7 @@ export interface EmailOptions {
 export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
     const problem = findEmailProblem(options)
-    if (problem !== undefined) return { told: false, error: problem }
+    if (problem !== undefined) return { delivered: false, error: problem }
     try {
       const mail = await createMail(options, message)
       const sent = await withMailer(options, emailTimeoutMs, (mailer) =>
@@ -26,7 +26,7 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
       )
       return toDelivery(sent, options.to)
     } catch (error) {
-      return { told: false, error: mailErrorLine(error) }
+      return { delivered: false, error: mailErrorLine(error) }
     }
   }
   return { name: 'email', target: [...options.to].sort().join(','), send }
@@ -60,9 +60,9 @@ async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage
 /** Reads a server's answer, which may accept a mail for some of the recipients only. */
 function toDelivery(sent: unknown, to: readonly string[]): Delivery {
   const rejected = typeof sent === 'object' && sent !== null && 'rejected' in sent ? sent.rejected : undefined
-  if (!Array.isArray(rejected) || rejected.length === 0) return { told: true }
+  if (!Array.isArray(rejected) || rejected.length === 0) return { delivered: true }
   return {
-    told: rejected.length < to.length,
+    delivered: rejected.length < to.length,
     error: `the mail server refused ${rejected.length} of ${to.length} recipient(s)`,
   }
 }

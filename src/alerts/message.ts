@@ -39,7 +39,11 @@ export function toSentence({ offenders, resolved, threshold, days }: AlertMessag
  *
  * @param maxKeyLength in characters; longer keys are cut
  */
-export function listed(offenders: readonly Offender[], max: number, maxKeyLength = Number.MAX_SAFE_INTEGER): Listing {
+export function listOffenders(
+  offenders: readonly Offender[],
+  max: number,
+  maxKeyLength = Number.MAX_SAFE_INTEGER,
+): Listing {
   const lines = offenders.slice(0, max).map(({ key, blocked_count }) => ({
     key: shortened(visible(key), maxKeyLength),
     blocked_count,
@@ -60,7 +64,7 @@ export function listedKeys(keys: readonly string[], max: number, maxKeyLength = 
  */
 export function textLines({ offenders, resolved }: AlertMessage, max: number, maxKeyLength: number): string[] {
   const each = offenders.length > 0 && resolved.length > 0 ? Math.floor(max / 2) : max
-  const shown = listed(offenders, each, maxKeyLength)
+  const shown = listOffenders(offenders, each, maxKeyLength)
   const silent = listedKeys(resolved, each, maxKeyLength)
   return [
     ...shown.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),

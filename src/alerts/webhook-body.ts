@@ -1,4 +1,4 @@
-import { type AlertMessage, listed, listedKeys, textLines, toSentence, toTitle } from './message.js'
+import { type AlertMessage, listedKeys, listOffenders, textLines, toSentence, toTitle } from './message.js'
 import type { WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
@@ -113,7 +113,7 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
   if (message.offenders.length === 0) {
     return message.remaining === 0 ? { ...identity, event_action: 'resolve' } : undefined
   }
-  const offenders = listed(message.offenders, PAGER_LINES)
+  const offenders = listOffenders(message.offenders, PAGER_LINES)
   const resolved = listedKeys(message.resolved, PAGER_LINES)
   return {
     ...identity,

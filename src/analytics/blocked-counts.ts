@@ -1,7 +1,7 @@
 import type { Offender } from '../alerts/offender.js'
 import { inRange, Parameters } from './filter.js'
-import { type BucketRange, type Period, type PeriodParts, splitPeriod } from './period.js'
-import { loggedParts, type Snapshot } from './window.js'
+import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { type LogSnapshot, loggedRanges } from './window.js'
 
 /** Buckets of one length, each by its number. */
 export interface BucketList {
@@ -11,11 +11,11 @@ export interface BucketList {
 
 /** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
 export class BlockedCounts {
-  readonly #snapshot: Snapshot
+  readonly #snapshot: LogSnapshot
   readonly #table: string
-  readonly #parts: PeriodParts
+  readonly #parts: SplitPeriod
 
-  constructor(snapshot: Snapshot, period: Period) {
+  constructor(snapshot: LogSnapshot, period: Period) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
     this.#parts = splitPeriod(period, snapshot.sums)
@@ -115,7 +115,7 @@ export class BlockedCounts {
 
   #restSql(parameters: Parameters): string {
     const { dialect } = this.#snapshot
-    return loggedParts(this.#snapshot, this.#parts, parameters, true)
+    return loggedRanges(this.#snapshot, this.#parts, parameters, true)
       .map(
         ({ where, sign }) => `SELECT key, ${sign} AS blocked FROM ${dialect.table('rate_limit_event')} WHERE ${where}`,
       )

@@ -41,14 +41,14 @@ export function busiest<Counts extends TrafficCounts>(
   const shares = new Map<string, Share>()
   for (const counts of traffic) {
     const name = nameFor(counts)
-    shares.set(name, { name, ...sumTraffic([counts, shares.get(name) ?? NOTHING]) })
+    shares.set(name, { name, ...sumTraffic([counts, shares.get(name) ?? NO_TRAFFIC]) })
   }
   return [...shares.values()]
     .filter(({ total }) => total > 0)
     .toSorted((one, other) => other.total - one.total || compareBytes(one.name, other.name))
 }
 
-export const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+export const NO_TRAFFIC: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
 
 export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
   let [total, blocked, would_block] = [0, 0, 0]

@@ -1,4 +1,4 @@
-import { checkDays, type Report, windowFor } from './window.js'
+import { type Report, validateDays, windowFor } from './window.js'
 
 /** The client that an event was counted for. */
 export interface CountedClient {
@@ -17,7 +17,7 @@ const LATEST = 20
  * its latest events. The key alone does not identify a client: a header can spell another client's key.
  */
 export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
-  checkDays(days)
+  validateDays(days)
   return async ({ query, dialect, nowMs }) => {
     const latest = (key: string, condition: string) =>
       query<CountedClient>(

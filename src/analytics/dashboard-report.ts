@@ -6,7 +6,7 @@ import { type OverTime, readOverTime } from './over-time.js'
 import { type RuleHitCount, toRuleHits } from './rule-hit-counts.js'
 import { countTraffic, readTraffic } from './traffic.js'
 import { type TrafficSummary, toSummary } from './traffic-summary.js'
-import { checkDays, type Report, windowBefore, windowFor } from './window.js'
+import { type Report, validateDays, windowBefore, windowFor } from './window.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {
@@ -48,7 +48,7 @@ const TODAY = 1
 
 /** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
 export function dashboardReport({ days, filter = {} }: DashboardReportOptions): Report<DashboardReport> {
-  checkDays(days)
+  validateDays(days)
   return async (snapshot) => {
     const { nowMs } = snapshot
     const summary = async (its: number, period = windowFor(its, nowMs)) =>

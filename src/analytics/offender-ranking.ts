@@ -3,7 +3,7 @@ import { HOUR_SPAN } from '../rollups/counting.js'
 import { BlockedCounts, type BucketList } from './blocked-counts.js'
 import { compareBytes } from './breakdown.js'
 import type { Period } from './period.js'
-import type { Snapshot } from './window.js'
+import type { LogSnapshot } from './window.js'
 
 export interface Ranking {
   readonly limit: number
@@ -28,7 +28,7 @@ const SEED_BUCKETS = 8
  * aggregation algorithms for middleware", 2003.)
  */
 export async function rankOffenders(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   { limit, atLeast }: Ranking,
 ): Promise<readonly Offender[]> {

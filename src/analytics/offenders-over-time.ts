@@ -5,7 +5,7 @@ import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.j
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsFor } from './over-time.js'
 import { type Period, splitPeriod } from './period.js'
-import { duringPeriod, loggedParts, type Snapshot, windowFor } from './window.js'
+import { duringPeriod, type LogSnapshot, loggedRanges, windowFor } from './window.js'
 
 /** An offender, and when it was blocked: without gaps, oldest first. The first bar begins at or before the window. */
 export interface OffenderOverTime extends Offender {
@@ -22,7 +22,7 @@ const OFFENDER_BARS: BarLengths = [
 
 /** Reads the top offenders. The rollup of keys has no other fields of a request, so a filter reads the events. */
 export async function readOffendersOverTime(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   days: number,
   filter: ReportFilter,
   limit: number,
@@ -52,7 +52,7 @@ export async function readOffendersOverTime(
 }
 
 function rankFiltered(
-  { query, dialect, nowMs }: Snapshot,
+  { query, dialect, nowMs }: LogSnapshot,
   days: number,
   filter: ReportFilter,
   limit: number,
@@ -69,7 +69,7 @@ function rankFiltered(
 }
 
 function eventHoursSql(
-  { dialect }: Snapshot,
+  { dialect }: LogSnapshot,
   period: Period,
   keys: readonly string[],
   filter: ReportFilter,
@@ -82,7 +82,7 @@ function eventHoursSql(
 
 /** Selects whole buckets, one by one: a range would include all other keys. */
 function rollupHoursSql(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   keys: readonly string[],
   span: 60 | 1440,
@@ -99,7 +99,7 @@ function rollupHoursSql(
           AND ${isOffender}`
     }),
     // Not by an index on the key: these events are few, and an offender has many.
-    ...loggedParts(snapshot, parts, parameters, true).map(
+    ...loggedRanges(snapshot, parts, parameters, true).map(
       ({ where, sign }) =>
         `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
          FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND (${isOffender}) = TRUE`,

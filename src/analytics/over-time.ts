@@ -5,7 +5,7 @@ import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { type Period, splitPeriod } from './period.js'
 import { bucketQueries, eventQueries, SUMS } from './traffic.js'
-import { duringPeriod, type Snapshot, windowFor } from './window.js'
+import { duringPeriod, type LogSnapshot, windowFor } from './window.js'
 
 export interface Bar extends TrafficCounts {
   /** Milliseconds since the epoch: a whole hour, day or week (from Thursday, as the epoch's) in UTC. */
@@ -57,7 +57,7 @@ export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars 
 /**
  * Reads the traffic bar by bar. Without a filter it comes from the trend, which includes events deleted from the log.
  */
-export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
+export async function readOverTime(snapshot: LogSnapshot, days: number, filter: ReportFilter): Promise<OverTime> {
   const bars = barsFor(CHART_BARS, days, snapshot.nowMs)
   const { barMs, starts } = bars
   const parameters = new Parameters()
@@ -75,7 +75,7 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
 }
 
 /** Selects counts by `hour`, from the table with the fewest rows to read. The period consists of whole bars. */
-function hoursSql(snapshot: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
+function hoursSql(snapshot: LogSnapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
   const { dialect, sums } = snapshot
   const counts = 'total, blocked, would_block'
   const hour = `${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour`

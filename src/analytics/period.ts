@@ -25,7 +25,7 @@ export interface Edge extends Period {
 }
 
 /** A period as whole buckets, and its differences from them. */
-export interface PeriodParts {
+export interface SplitPeriod {
   readonly buckets: readonly BucketRange[]
   readonly edges: readonly Edge[]
   /** The whole hours, whose events above the watermark are read. */
@@ -54,7 +54,7 @@ export interface RoundingOptions {
 export function splitPeriod(
   { startMs, endMs }: Period,
   { dirty, takesAway = true, longest = DAY_SPAN }: RoundingOptions,
-): PeriodParts {
+): SplitPeriod {
   const from = takesAway ? Math.round(startMs / HOUR_MS) : Math.ceil(startMs / HOUR_MS)
   const to = Math.min(NO_END, takesAway ? Math.round(endMs / HOUR_MS) : Math.floor(endMs / HOUR_MS))
   if (from >= to) {

@@ -1,6 +1,6 @@
 import { busiest } from './breakdown.js'
 import { readTraffic, type Traffic } from './traffic.js'
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowFor } from './window.js'
+import { type RankingOptions, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
 
 export interface RuleHitCount {
   readonly rule_name: string
@@ -10,8 +10,8 @@ export interface RuleHitCount {
 
 /** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
 export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
-  checkDays(days)
-  checkAtLeastOne('limit', limit)
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
   return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(days, snapshot.nowMs)), limit)
 }
 

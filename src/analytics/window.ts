@@ -7,10 +7,10 @@ import { HOUR_SPAN } from '../rollups/counting.js'
 import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { inRange, type Parameters } from './filter.js'
-import type { Period, PeriodParts } from './period.js'
+import type { Period, SplitPeriod } from './period.js'
 
 /** The event log as of one moment, which a report reads. */
-export interface Snapshot {
+export interface LogSnapshot {
   readonly query: Query
   readonly dialect: Dialect
   readonly nowMs: number
@@ -26,12 +26,12 @@ export interface Coverage {
   readonly only_blocked?: true
 }
 
-export function toCoverage({ onlyBlocked }: Snapshot): Coverage {
+export function toCoverage({ onlyBlocked }: LogSnapshot): Coverage {
   return onlyBlocked ? { only_blocked: true } : {}
 }
 
 /** A report whose options are valid. Several can read the same snapshot. */
-export type Report<Result> = (snapshot: Snapshot) => Promise<Result>
+export type Report<Result> = (snapshot: LogSnapshot) => Promise<Result>
 
 export interface WindowOptions {
   /** The length of the window: a number of days above 0, fractions allowed. */
@@ -73,9 +73,9 @@ export interface LoggedPart {
  *
  * @param onlyRefused leaves out all other events
  */
-export function loggedParts(
-  { dialect, sums }: Snapshot,
-  { edges, dirty, hours }: PeriodParts,
+export function loggedRanges(
+  { dialect, sums }: LogSnapshot,
+  { edges, dirty, hours }: SplitPeriod,
   parameters: Parameters,
   onlyRefused = false,
 ): LoggedPart[] {
@@ -121,13 +121,13 @@ function daysBefore(days: number, nowMs: number): number {
 }
 
 /** @throws InvalidSettingError unless `days` is a finite number above 0 */
-export function checkDays(days: number): void {
+export function validateDays(days: number): void {
   if (Number.isFinite(days) && days > 0) return
   throw new InvalidSettingError(`Option "days" is ${String(days)}: give a number of days above 0, such as 7 or 0.5`)
 }
 
 /** @throws InvalidSettingError unless `value` is an integer >= 1 */
-export function checkAtLeastOne(option: string, value: number): void {
+export function validateAtLeastOne(option: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 1) return
   throw new InvalidSettingError(`Option "${option}" is ${String(value)}: give a whole number, 1 or more`)
 }

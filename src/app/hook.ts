@@ -79,9 +79,9 @@ export function createHook(parts: HookParts) {
     path: createRequestPath(router),
     cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    inForce: createInForce(parts, warnOfUsers),
+    inForce: createSnapshotReader(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
-    limit: createLimit(parts, keys, warnOfUsers),
+    limit: createLimitFinder(parts, keys, warnOfUsers),
     headers: createHeaders(settings.headers),
     record: createRecord(parts),
   }
@@ -115,7 +115,7 @@ export function createHook(parts: HookParts) {
     const { method, url, config } = route
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
-    routeCost.check(config?.smartRateLimit)
+    routeCost.validateConfig(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++
     scopes.addRoute({ method, url })
   }
@@ -151,7 +151,7 @@ function createKeyFunction(key: ClientKind | KeyFunction, setting: string, optio
 }
 
 /** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
-function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
+function createLimitFinder(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
@@ -179,7 +179,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
 }
 
 /** Creates the function that reads the rules and overrides in force. */
-function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+function createSnapshotReader({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()

@@ -7,13 +7,13 @@ import { errorMessage, InvalidSettingError } from '../errors.js'
 import type { EventLog } from '../events/event-log.js'
 import { exportRules, importRules } from '../exchange/exchange.js'
 import { listChanges, revertChange } from '../history/history.js'
-import { checkCost, type RouteConfig } from '../http/cost.js'
+import { type RouteConfig, validateCost } from '../http/cost.js'
 import { CounterScopes, countersForOverrides } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
 import { DECISION, keptDecision } from '../http/on-request.js'
 import { createRequestAddresses, readPeers } from '../http/request-address.js'
 import { readRouterOptions } from '../http/request-path.js'
-import { checkRouter } from '../http/router-version.js'
+import { validateRouter } from '../http/router-version.js'
 import { warnOfTrustedHops } from '../http/trust-proxy.js'
 import { attachInternals } from '../internals.js'
 import { openMetrics } from '../metrics/open-metrics.js'
@@ -85,7 +85,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   app.addHook('onRoute', steps.noteRoute)
   app.decorateRequest(DECISION, null)
   if (settings.enabled) {
-    checkRouter()
+    validateRouter()
     warnOfTrustedHops(app)
     if (needsDatabase(settings)) await prepareDatabase(opened.database, app)
     if (store instanceof RedisStore && settings.middleware.backend === 'redis') await prepareRedis(store, app)
@@ -119,7 +119,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     },
     limit: steps.routeLimit,
     decisionOf: keptDecision,
-    check: async (request, { cost = 1 } = {}) => steps.ask(request, checkCost('check.cost', cost)),
+    check: async (request, { cost = 1 } = {}) => steps.ask(request, validateCost('check.cost', cost)),
     peek: (request) => steps.ask(request, 0),
     reset: (key) =>
       limiter.reset([...scopes.countersFor(key), ...countersForOverrides(current.lastGood().overrides, key)]),

@@ -44,7 +44,7 @@ function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
 /** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
 async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
   let isStarting = true
-  const answered = database.checkMigrations().then(
+  const answered = database.requireMigrations().then(
     () => true,
     (error: unknown) => {
       if (isStarting && error instanceof InvalidSettingError) throw error

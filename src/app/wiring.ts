@@ -7,7 +7,7 @@ import { EventLog } from '../events/event-log.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
-import { createPreview, type Preview, type PreviewParts } from '../preview/preview.js'
+import { createPreview, type Preview, type PreviewDependencies } from '../preview/preview.js'
 import { RollupKeeper } from '../rollups/keeper.js'
 import type { Settings } from '../settings/resolve.js'
 import { CurrentSnapshot } from '../snapshot/current-snapshot.js'
@@ -112,7 +112,7 @@ export function createRulePreview(
   { clock }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
-  known: Pick<PreviewParts, 'gaps' | 'notes'>,
+  known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
 ): Preview {
   return createPreview({
     database,

@@ -1,7 +1,7 @@
 import type { TrafficSummary } from '../analytics/traffic-summary.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
-import { type StackPart, stack } from './stack.js'
-import { windowBefore, windowTitle } from './windows.js'
+import { type StackSegment, stack } from './stack.js'
+import { formatWindowBefore, windowTitle } from './windows.js'
 
 /** A number of a card, with its change. */
 export interface Figure {
@@ -21,7 +21,7 @@ export interface CountChange {
 export interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
-  readonly parts: readonly StackPart[]
+  readonly segments: readonly StackSegment[]
   /** Empty where there is no bar. */
   readonly bar_label: string
   /** The window that it is compared with; empty where there is none. */
@@ -45,7 +45,7 @@ export function summary(
   return {
     title: windowTitle(days),
     figures: figures(counts, compared, onlyBlocked),
-    parts: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
+    segments: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
     bar_label: onlyBlocked ? '' : barLabel(counts),
     before: before === undefined ? '' : beforeText(before, onlyBlocked),
   }
@@ -88,7 +88,7 @@ export function toCountChange(now: number, before: number): CountChange {
   if (now === before) return { arrow: '', words: now === 0 ? 'none before' : 'as many' }
   if (before === 0) return { arrow: '▲', words: 'none before' }
   if (now === 0) return { arrow: '▼', words: `${formatCount(before)} before` }
-  if (now >= 2 * before) return { arrow: '▲', words: `${times(now / before)}× as many` }
+  if (now >= 2 * before) return { arrow: '▲', words: `${formatRatio(now / before)}× as many` }
   const percent = Math.round((100 * Math.abs(now - before)) / before)
   const share = percent === 0 ? '<1%' : percent === 100 ? '>99%' : `${percent}%`
   return now > before ? { arrow: '▲', words: `${share} more` } : { arrow: '▼', words: `${share} fewer` }
@@ -103,12 +103,12 @@ export function toRateChange(now: number, before: number): CountChange {
 }
 
 /** Formats a ratio, below 10 with one decimal. */
-function times(ratio: number): string {
+function formatRatio(ratio: number): string {
   return formatCount(ratio < 10 ? Math.round(10 * ratio) / 10 : Math.round(ratio))
 }
 
 function beforeText({ days, total, blocked, block_rate }: Counts, onlyBlocked: boolean): string {
-  const when = windowBefore(days)
+  const when = formatWindowBefore(days)
   if (total === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
   const blockedText = `${formatCount(blocked)} blocked`
   if (onlyBlocked) return `Compared with the ${when}: ${blockedText}`

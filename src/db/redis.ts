@@ -30,7 +30,7 @@ const METHODS = [
  * @param setting the name of the setting that holds it
  * @throws InvalidSettingError when a URL is not of Redis, or an object is not a client of ioredis
  */
-export function checkRedis(redis: string | object, setting = 'redis'): void {
+export function validateRedis(redis: string | object, setting = 'redis'): void {
   if (typeof redis === 'string') parseRedisUrl(redis, setting)
   else if (!('status' in redis) || METHODS.some((name) => typeof Reflect.get(redis, name) !== 'function')) {
     throw new InvalidSettingError(
@@ -51,9 +51,9 @@ export class RedisConnection {
   #lastError: unknown
   #closed = false
 
-  /** @throws InvalidSettingError as `checkRedis` does */
+  /** @throws InvalidSettingError as `validateRedis` does */
   constructor(redis: string | RedisClient) {
-    checkRedis(redis)
+    validateRedis(redis)
     this.#given = redis
   }
 

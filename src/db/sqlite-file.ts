@@ -1,5 +1,5 @@
 import { closeSync, openSync, statSync } from 'node:fs'
-import type { SqlConnection, SqlValue } from './dialect.js'
+import { NOTHING_CHANGED, type SqlConnection, type SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
@@ -8,9 +8,6 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
 export const CHECKPOINT_PAGES = 8_000
-
-/** Undoes a transaction. */
-const NOTHING_CHANGED = new Error('a step that must change a row changed none')
 
 /** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
@@ -56,9 +53,9 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
       return line.run(database, () => prepare(sql).run(named(parameters)).changes)
     },
 
-    async transaction(steps) {
+    async transaction(statements) {
       const run = database.transaction(() => {
-        for (const { sql, parameters, mustChange } of steps) {
+        for (const { sql, parameters, mustChange } of statements) {
           if (prepare(sql).run(named(parameters)).changes === 0 && mustChange) throw NOTHING_CHANGED
         }
       })

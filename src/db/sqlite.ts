@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type Steps } from './dialect.js'
+import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
 import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
@@ -65,7 +65,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   return {
     query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
     execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
-    transaction: (steps) => statements.use((file) => file.transaction(steps)),
+    transaction: (batch) => statements.use((file) => file.transaction(batch)),
 
     /** Reads one snapshot after the other: the connection has one transaction. */
     snapshot(read) {
@@ -78,7 +78,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
     async locked(_tables, work) {
       const database = await whileBusy(() => openSqlite(path))
       try {
-        const transaction = database.transaction(() => takeStepsNow(database, work()))
+        const transaction = database.transaction(() => runWorkNow(database, work()))
         return await whileBusy(() => transaction.immediate())
       } finally {
         database.close()
@@ -156,7 +156,7 @@ async function inTransaction<T>(database: SqliteDatabase, work: (query: Query) =
   await whileBusy(() => database.exec('BEGIN IMMEDIATE'))
   try {
     const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-      rows<Row>(runOnce(database, sql, parameters)),
+      rows<Row>(runPrepared(database, sql, parameters)),
     )
     database.exec('COMMIT')
     return result
@@ -166,17 +166,17 @@ async function inTransaction<T>(database: SqliteDatabase, work: (query: Query) =
   }
 }
 
-function runOnce(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
+function runPrepared(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
   const statement = database.prepare(sql)
   if (statement.reader) return statement.all(named(parameters))
   statement.run(named(parameters))
   return []
 }
 
-/** Runs the steps synchronously, so that no other code of this process runs in between. */
-function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
-  let next = steps.next()
-  while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
+/** Runs the statements synchronously, so that no other code of this process runs in between. */
+function runWorkNow<T>(database: SqliteDatabase, work: SqlWork<T>): T {
+  let next = work.next()
+  while (!next.done) next = work.next(runPrepared(database, next.value.sql, next.value.parameters))
   return next.value
 }
 

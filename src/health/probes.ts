@@ -28,7 +28,7 @@ const OLD_FAILURE_MS = 2 * DAY_MS
  */
 export function databaseProbe(database: Database, clock: Clock, store?: Store): Probe {
   return async () => {
-    await database.checkMigrations()
+    await database.requireMigrations()
     if (store !== undefined) await count(store, clock, ['health'])
     return `${redactUrl(database.url)} answers, and is migrated`
   }

@@ -8,8 +8,8 @@ import { after } from './after.js'
 import { type ClientKey, customKey, headerKey, headerValue, inScope, ruleKey, userKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
-import { guard, type RequestFunction } from './guard.js'
 import { policyField, quotedName } from './headers.js'
+import { type RequestFunction, tolerate } from './host-function.js'
 import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 import { type LateUserWarning, userText } from './request-user.js'
@@ -105,7 +105,7 @@ export function createKindKey(client: ClientKind, { hashHeader, users }: KeyOpti
 
 /** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
 export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
-  const guarded = guard(keyFunction, setting, log)
+  const guarded = tolerate(keyFunction, setting, log)
   return ({ request, address }) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
@@ -120,7 +120,7 @@ export function limitForRule({ name, policy, block, client }: Rule, options: Key
     policy,
     block,
     ruleName: name,
-    clientKey: deriveKey(deriveClientKey, (key) => ruleKey(name, client.kind, key)),
+    clientKey: mapClientKey(deriveClientKey, (key) => ruleKey(name, client.kind, key)),
   })
 }
 
@@ -166,13 +166,13 @@ export function createStaticLimits(options: StaticLimitOptions) {
     const fallback = toLimit(policyName, parseRate(defaultRate), deriveClientKey)
     return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
-  const rateFor = guard(defaultRate, setting, options.log)
+  const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember((text: string) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would reset it each time.
     return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), deriveClientKey))
   })
-  const limitForAnswer = guard(limitForRate, setting, options.log)
+  const limitForAnswer = tolerate(limitForRate, setting, options.log)
   return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
     prefixes.find(path) ??
     after(rateFor(request), (rate) =>
@@ -182,11 +182,11 @@ export function createStaticLimits(options: StaticLimitOptions) {
 
 /** Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. */
 function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
-  return deriveKey(deriveClientKey, (key) => inScope(scope, key))
+  return mapClientKey(deriveClientKey, (key) => inScope(scope, key))
 }
 
 /** Derives keys from those of another key function. Keys of addresses repeat, so their derived keys are memoized. */
-function deriveKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey) => ClientKey): DeriveClientKey {
+function mapClientKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey) => ClientKey): DeriveClientKey {
   const deriveOnce = memoize(derive)
   const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
   return (checked) => after(deriveClientKey(checked), derived)

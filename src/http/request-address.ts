@@ -38,7 +38,7 @@ export function createRequestAddresses(
   let warnsOfUnknown = true
 
   // A common mistake behind a proxy: every client is counted as the proxy.
-  function checkForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
+  function warnOfForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
     if (ip !== peer || (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined)) return
     const { plain } = resolve(peer, undefined)
     if (plain === null || !isPrivate(plain)) return
@@ -70,7 +70,7 @@ export function createRequestAddresses(
       const peer = socket.remoteAddress
       if (peer === undefined && isGone(socket)) return GONE
       const ip = trustedIp(request)
-      if (warnsOfForwarding) checkForwarding(request, ip, peer)
+      if (warnsOfForwarding) warnOfForwarding(request, ip, peer)
       const address = resolve(ip, peer)
       if (address.plain === null && warnsOfUnknown) {
         warnsOfUnknown = false

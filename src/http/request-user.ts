@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { guard, isThenable, type RequestFunction } from './guard.js'
+import { isThenable, type RequestFunction, tolerate } from './host-function.js'
 
 /** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
@@ -14,7 +14,7 @@ export type UserId = RateLimitUser['id'] | null
 /** Creates the function that returns a request's user: the host's function, else `request.user`; null if it fails. */
 export function createRequestUser(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
   const asked: RequestFunction<unknown> = findUser ?? decoratedUser
-  const guarded = guard(
+  const guarded = tolerate(
     (request: FastifyRequest): UserId | PromiseLike<UserId> => {
       const user = asked(request)
       return isThenable(user) ? user.then(toUserId) : toUserId(user)

@@ -43,7 +43,7 @@ interface RouteLimit {
   readonly name: string
 }
 
-export interface RouteLimitParts
+export interface RouteLimitDependencies
   extends Pick<HookDependencies, 'now' | 'address' | 'user' | 'check' | 'record' | 'hasErrorHandler' | 'failed'> {
   readonly variant: HeaderVariant
   readonly deriveClientKey: DeriveClientKey
@@ -55,7 +55,7 @@ export interface RouteLimitParts
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
-  { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
+  { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitDependencies,
 ) {
   const routeScopeFor = createRouteScope(name)
   function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {

@@ -10,7 +10,7 @@ import { type ActiveOverride, OverrideTable } from './override-table.js'
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 
 /** With more changes the whole table is built anew; with fewer a change costs well under 10 ms. */
-const MAX_CHANGES = 1_000
+const MAX_OVERLAY_CHANGES = 1_000
 /** The order of a refusal, a pass and a rate, for every kind of client. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
 /** More than the bits of any network: a user is one client, an address may be several. */
@@ -55,7 +55,7 @@ export class OverrideSet {
   /** Returns the set after further changes, built in slices where they are many; the same set where there are none. */
   async with(changes: OverrideChanges): Promise<OverrideSet> {
     if (changes.size === 0) return this
-    if (this.#changes.size + changes.size <= MAX_CHANGES) {
+    if (this.#changes.size + changes.size <= MAX_OVERLAY_CHANGES) {
       return new OverrideSet(this.#patterns, this.#built, new Map([...this.#changes, ...changes]))
     }
     const built = new OverrideTable()

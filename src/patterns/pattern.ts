@@ -64,7 +64,7 @@ const valid = new Map<string, number>()
 const compiled = new Map<string, CompiledPattern>()
 
 /** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
-export function checkPatternSyntax(pattern: string): void {
+export function validatePatternSyntax(pattern: string): void {
   if (valid.has(pattern)) return
   const size = compile(pattern).programSize()
   if (size > MAX_PROGRAM_SIZE) {

@@ -1,7 +1,7 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 import { selectedColumns } from '../db/columns.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
-import { checkStoredMoment, parseMoment } from './field-checks.js'
+import { parseMoment, validateStoredMoment } from './field-values.js'
 
 /** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
 export type Kind = 'text' | 'boolean' | 'integer' | 'moment'
@@ -194,7 +194,7 @@ export function createParser<Table extends FieldTable>(
 }
 
 /** Parsers for the kinds whose stored form differs from the given one. */
-const STORED: Partial<Record<Kind, (value: unknown) => unknown>> = { boolean: Boolean, moment: checkStoredMoment }
+const STORED: Partial<Record<Kind, (value: unknown) => unknown>> = { boolean: Boolean, moment: validateStoredMoment }
 
 /** Returns the names of the fields that servers read. */
 export function enforcedFields<Table extends FieldTable>(fields: Table): Extract<Enforced<Table>, string>[] {

@@ -55,7 +55,7 @@ export function ensure<Given>(holds: (value: Given) => boolean, complaint: strin
 }
 
 /** Creates a `parse` from a check that throws. */
-export function checkedBy<Given>(check: (value: Given, called: string) => unknown) {
+export function validatedBy<Given>(check: (value: Given, called: string) => unknown) {
   return function checked(value: Given, called: string): Given {
     check(value, called)
     return value
@@ -112,7 +112,7 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  * @param called returns a setting's name where it was given
  * @throws InvalidSettingError for the first setting that is unknown, or that its schema refuses
  */
-export function checkSettings(table: AnyTable, given: object, called: (name: string) => string): void {
+export function validateSettings(table: AnyTable, given: object, called: (name: string) => string): void {
   for (const [name, value] of Object.entries(given)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
@@ -127,7 +127,7 @@ export function checkSettings(table: AnyTable, given: object, called: (name: str
 }
 
 /**
- * Parses settings that `checkSettings` accepts, with defaults for absent ones. Options of other tables are left out.
+ * Parses settings that `validateSettings` accepts, with defaults for absent ones. Options of other tables are left out.
  *
  * @throws InvalidSettingError for the first invalid setting
  */

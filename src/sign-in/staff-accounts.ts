@@ -62,8 +62,8 @@ const COOKIE_PATH = /^\/[!-:<-~]*$/
  */
 export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAccountsOptions): StaffAccounts {
   const hashes = parseAccounts(accounts)
-  checkSecret(sessionSecret)
-  checkCookiePath(cookiePath)
+  validateSecret(sessionSecret)
+  validateCookiePath(cookiePath)
   if (hashes.size === 0) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
   const decoyFor = createDecoys([...hashes.values()], sessionSecret)
 
@@ -147,14 +147,14 @@ function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, 
   )
 }
 
-function checkSecret(sessionSecret: string): void {
+function validateSecret(sessionSecret: string): void {
   if (typeof sessionSecret === 'string' && sessionSecret.length >= MIN_SECRET_LENGTH) return
   throw new InvalidSettingError(
     `Option "sessionSecret" is missing or shorter than ${MIN_SECRET_LENGTH} characters: make one with "openssl rand -base64 32"`,
   )
 }
 
-function checkCookiePath(cookiePath: string | undefined): void {
+function validateCookiePath(cookiePath: string | undefined): void {
   if (cookiePath === undefined || COOKIE_PATH.test(cookiePath)) return
   throw new InvalidSettingError(
     `Option "cookiePath" is ${JSON.stringify(cookiePath)}: give a path that starts with /, such as /tools/ratelimit`,

@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import type { BucketCounter } from '../limiter/bucket.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
-import { admittedSql, productSql, replay, sameLimitAndCost, toAdmission } from './admission.js'
+import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
 interface BucketRow extends BucketCounter {
@@ -31,7 +31,7 @@ function bucketTable(dialect: Dialect, name: string, checkBucket: typeof checkTo
     },
     answer({ periodMs, drainLimit, used, fraction, checkedMs, cost, admitted }, group, nowMs) {
       const locked = { periodMs, drainLimit, used: used - admitted * cost, fraction, checkedMs }
-      return replay(checkBucket, locked, group, nowMs)
+      return replayChecks(checkBucket, locked, group, nowMs)
     },
   })
 }

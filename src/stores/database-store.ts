@@ -1,5 +1,5 @@
 import { Database, databaseFor } from '../db/database.js'
-import { checkNamespace } from '../db/namespace.js'
+import { validateNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
@@ -27,7 +27,7 @@ export class DatabaseStore implements Store {
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
 
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
-    checkNamespace(namespace)
+    validateNamespace(namespace)
     this.#owned = typeof database !== 'object'
     this.#database = typeof database === 'object' ? databaseFor(database) : new Database(database, schema)
     const prefix = namespace === undefined ? '' : `${namespace}|`

@@ -1,7 +1,7 @@
 import type { Dialect } from '../db/dialect.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
-import { admittedSql, productSql, replay, sameLimitAndCost, toAdmission } from './admission.js'
+import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
 interface SlidingWindowRow extends SlidingWindowCounter {
@@ -24,7 +24,7 @@ export function slidingWindowTable(dialect: Dialect): CounterTable {
     },
     answer({ periodMs, cellStartMs, checkedMs, previous, current, cost, admitted }, group, nowMs) {
       const locked = { periodMs, cellStartMs, checkedMs, previous, current: current - admitted * cost }
-      return replay(checkSlidingWindow, locked, group, nowMs)
+      return replayChecks(checkSlidingWindow, locked, group, nowMs)
     },
   })
 }

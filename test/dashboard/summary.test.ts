@@ -58,7 +58,7 @@ test('a card says what it is compared with', () => {
 })
 
 test('of a log of refusals alone a card tells no rate', () => {
-  const { before, figures, bar_label, parts } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
+  const { before, figures, bar_label, segments } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
 
   assert.deepEqual(
     figures.map(({ label, value }) => [label, value]),
@@ -68,5 +68,5 @@ test('of a log of refusals alone a card tells no rate', () => {
     ],
   )
   assert.equal(before, 'Compared with the 24 hours before: 5 blocked')
-  assert.deepEqual([bar_label, parts], ['', []])
+  assert.deepEqual([bar_label, segments], ['', []])
 })

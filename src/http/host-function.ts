@@ -5,7 +5,7 @@ import { errorMessage } from '../errors.js'
 export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
 
 /** Wraps a function of the host's that may fail: it then returns undefined, and logs the first error. */
-export function guard<Argument, Answer>(
+export function tolerate<Argument, Answer>(
   asked: (argument: Argument) => Answer | PromiseLike<Answer>,
   setting: string,
   log: FastifyBaseLogger,
@@ -15,7 +15,7 @@ export function guard<Argument, Answer>(
     if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${errorMessage(error)}`)
     reported = true
   }
-  return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
+  return function tolerant(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
     try {
       const answer = asked(argument)
       return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer
