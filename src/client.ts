@@ -1,5 +1,5 @@
 import { createGeneratedClient, type GeneratedClient } from './db/client.js'
-import { attachDatabase, Database, databaseOf } from './db/database.js'
+import { attachDatabase, Database, databaseFor } from './db/database.js'
 import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
 import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
@@ -53,10 +53,10 @@ export function openDatabase(
   clock: Clock,
 ): OpenDatabase {
   if (typeof option === 'object') {
-    return { database: databaseOf(option), client: option as RateLimitClient, close: async () => undefined }
+    return { database: databaseFor(option), client: option as RateLimitClient, close: async () => undefined }
   }
   const client = createRateLimitClient({ database: option, schema, clock })
-  return { database: databaseOf(client), client, close: () => client.$disconnect() }
+  return { database: databaseFor(client), client, close: () => client.$disconnect() }
 }
 
 export interface OpenDatabase {

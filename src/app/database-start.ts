@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type Database, isFault } from '../db/database.js'
 import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
-import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
+import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
 import type { Component } from './components.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
@@ -39,16 +39,16 @@ async function prepareFile(database: Database, log: FastifyBaseLogger): Promise<
 function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
   const reported = new Set<string | undefined>()
   return function reportFault(fault) {
-    if (reported.has(codeOf(fault))) return
-    reported.add(codeOf(fault))
-    log.error({ err: fault }, `Rate limit database: ${messageOf(fault)}`)
+    if (reported.has(errorCode(fault))) return
+    reported.add(errorCode(fault))
+    log.error({ err: fault }, `Rate limit database: ${errorMessage(fault)}`)
   }
 }
 
 /** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
 async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
   let isStarting = true
-  const answered = database.checkMigrations().then(
+  const answered = database.requireMigrations().then(
     () => true,
     (error: unknown) => {
       if (isStarting && error instanceof InvalidSettingError) throw error
@@ -56,7 +56,7 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
         report(error)
         return true
       }
-      const complaint = `Rate limit database: ${messageOf(error)}: onStoreError decides until it can be reached`
+      const complaint = `Rate limit database: ${errorMessage(error)}: onStoreError decides until it can be reached`
       log.error({ err: error }, complaint)
       return false
     },

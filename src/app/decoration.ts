@@ -4,8 +4,8 @@ import type { OpenDatabase } from '../client.js'
 import type { EventLog } from '../events/event-log.js'
 import { exportRules, importRules } from '../exchange/exchange.js'
 import { listChanges, revertChange } from '../history/history.js'
-import { checkCost } from '../http/cost.js'
-import { type CounterScopes, countersOfOverrides } from '../http/counter-scopes.js'
+import { validateCost } from '../http/cost.js'
+import { type CounterScopes, countersForOverrides } from '../http/counter-scopes.js'
 import { keptDecision } from '../http/on-request.js'
 import type { RequestAddresses } from '../http/request-address.js'
 import type { RouterOptions } from '../http/request-path.js'
@@ -17,7 +17,7 @@ import type { Store } from '../stores/store.js'
 import { createHealth } from './health.js'
 import type { Hook } from './hook.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
-import { createRulePreview, logGapsOf, previewNotesOf } from './wiring.js'
+import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
 
 export interface Decorated {
   readonly settings: Settings
@@ -44,10 +44,10 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     rules: createRules(decorated),
     limit: hook.routeLimit,
     decisionOf: keptDecision,
-    check: async (request, { cost = 1 } = {}) => hook.ask(request, checkCost('check.cost', cost)),
+    check: async (request, { cost = 1 } = {}) => hook.ask(request, validateCost('check.cost', cost)),
     peek: (request) => hook.ask(request, 0),
     reset: (key) =>
-      limiter.reset([...scopes.countersOf(key), ...countersOfOverrides(current.lastGood().overrides, key)]),
+      limiter.reset([...scopes.countersFor(key), ...countersForOverrides(current.lastGood().overrides, key)]),
   }
 }
 
@@ -66,8 +66,8 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
     history: (name, options) => listChanges(database, name, options),
     revert: (changeId) => revertChange(opened, changeId),
     preview: createRulePreview(settings, opened, router, {
-      gaps: () => logGapsOf(settings, events),
-      notes: () => previewNotesOf(settings, hook.pricedRoutes()),
+      gaps: () => findLogGaps(settings, events),
+      notes: () => previewNotesFor(settings, hook.pricedRoutes()),
     }),
   }
 }

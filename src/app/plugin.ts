@@ -8,8 +8,8 @@ import { CounterScopes } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
 import { DECISION } from '../http/on-request.js'
 import { createRequestAddresses, readPeers } from '../http/request-address.js'
-import { routerOptionsOf } from '../http/request-path.js'
-import { checkRouter } from '../http/router-version.js'
+import { readRouterOptions } from '../http/request-path.js'
+import { validateRouter } from '../http/router-version.js'
 import { warnOfTrustedHops } from '../http/trust-proxy.js'
 import { attachInternals } from '../internals.js'
 import { openMetrics } from '../metrics/open-metrics.js'
@@ -71,7 +71,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   components.open(createStoreComponent(settings, store, log))
   const limiter = components.open(createStoreLimiter(settings, store, log))
   const staffLimiter = components.open(createStaffLimiter(settings, store))
-  const router = routerOptionsOf(app)
+  const router = readRouterOptions(app)
   const current = components.open(createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
   // Opened before what writes the last events, so that these are counted.
@@ -92,7 +92,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
   if (enabled) {
-    checkRouter()
+    validateRouter()
     warnOfTrustedHops(app)
     await components.prepare()
     readPeers(app.server)

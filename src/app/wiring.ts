@@ -1,14 +1,14 @@
 /** Creates the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
-import { type Analytics, analyticsOf } from '../analytics/analytics.js'
+import { type Analytics, analyticsFor } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import { insertEventsSql } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
-import { fallbackOf } from '../limiter/fallback.js'
+import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
-import { createPreview, type Preview, type PreviewParts } from '../preview/preview.js'
+import { createPreview, type Preview, type PreviewDependencies } from '../preview/preview.js'
 import { RollupKeeper } from '../rollups/keeper.js'
 import type { Settings } from '../settings/resolve.js'
 import { CurrentSnapshot } from '../snapshot/current-snapshot.js'
@@ -39,7 +39,7 @@ export function createStoreComponent(
       if (!(store instanceof RedisStore) || store === backend) return
       await store.load()
       store.ready().catch((error: unknown) => {
-        const message = `Rate limit Redis: ${messageOf(error)}: onStoreError decides until it can be reached`
+        const message = `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`
         log.error({ err: error }, message)
       })
     },
@@ -49,7 +49,7 @@ export function createStoreComponent(
 
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   const memory = new MemoryStore()
-  const fallback = fallbackOf(settings.onStoreError, {
+  const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
     reset: (keys) => memory.reset(keys),
   })
@@ -132,7 +132,7 @@ export function createReports(
   { database }: OpenDatabase,
   log: Pick<FastifyBaseLogger, 'error'>,
 ): Analytics {
-  return analyticsOf(database, clock, { settings: alerts, log }, logEvents === 'blocked')
+  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked')
 }
 
 export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
@@ -152,7 +152,7 @@ export function createRulePreview(
   { clock }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
-  known: Pick<PreviewParts, 'gaps' | 'notes'>,
+  known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
 ): Preview {
   return createPreview({
     database,
@@ -165,7 +165,7 @@ export function createRulePreview(
 }
 
 /** Returns why the log may lack requests. Losses of other processes, and of this one before it started, are unknown. */
-export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] {
+export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[] {
   const gaps: string[] = []
   if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
   if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
@@ -175,7 +175,7 @@ export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] 
 }
 
 /** @param pricedRoutes the number of routes that have a cost of their own */
-export function previewNotesOf({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
+export function previewNotesFor({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
   const notes: string[] = []
   if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')
   if (pricedRoutes > 0) {

@@ -27,7 +27,7 @@ export interface SnapshotReaderOptions {
 /** After this many attempts with a write during each, all is read in one transaction. */
 const TRIES = 3
 
-interface RowsOfRevision {
+interface RevisionRows {
   readonly rows: readonly StoredRule[]
   readonly revision: number
 }
@@ -105,7 +105,7 @@ export class SnapshotReader {
   }
 
   /** Reads the rules and the changes of overrides as they are at one moment. */
-  async #read(asked: number, answered: () => void): Promise<RowsOfRevision> {
+  async #read(asked: number, answered: () => void): Promise<RevisionRows> {
     const { database } = this.#options
     let revision = asked
     for (let tries = 0; tries < TRIES; tries++) {
