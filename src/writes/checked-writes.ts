@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../db/client.js'
+import type { GeneratedClient } from '../db/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
 import { changeToken, currentActor } from '../history/actor.js'
 import { type Description, type Extent, spelled, type Values } from '../rules/description.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createGeneratedClient } from '../../src/db/client.js'
+import { createGeneratedClient } from '../../src/db/generated-client.js'
 import { clientBeside } from '../../src/writes/client-beside.js'
 
 const CLIENT = createGeneratedClient('file:unused.db', 'unused')
