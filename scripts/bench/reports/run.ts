@@ -201,7 +201,12 @@ async function measureInserting(provider: Provider, events: number): Promise<num
         for (const database of databases)
           await fillLog(database, events, 'skewed', nowMs, () => interruption.signal.throwIfAborted())
         for (const client of clients) await settle(provider, client)
-        const ratio = await compareInserting(withRollups, without, Math.min(MAX_INSERT_BATCHES, Math.ceil(events / 100)), nowMs)
+        const ratio = await compareInserting(
+          withRollups,
+          without,
+          Math.min(MAX_INSERT_BATCHES, Math.ceil(events / 100)),
+          nowMs,
+        )
         await Promise.all(clients.map((client) => client.$disconnect()))
         return ratio
       }),
