@@ -68,7 +68,7 @@ test('all of them come from the environment, and a wrong one is called by its va
     webhookFormat: 'pagerduty',
     routingKey: 'R0123456789abcdef0123456789abcde',
     cooldownMs: 3_600_000,
-    tellsResolved: true,
+    notifiesResolved: true,
     from: 'Rate limits <alerts@example.com>',
     smtpUrl: 'smtps://user:p%40ss@mail.example.com',
     mailer: undefined,

@@ -202,10 +202,10 @@ forEachDatabase((provider, open) => {
       await asActor('alice', () => imported(document))
       const changes = await database.client.rateLimitChange.findMany()
       assert.deepEqual(changes.map(({ actor, source, action, name }) => [actor, source, action, name]).sort(), [
-        ['alice', 'client', 'create', 'new'],
-        ['alice', 'client', 'delete', 'ip:203.0.113.7'],
-        ['alice', 'client', 'delete', 'login'],
-        ['alice', 'client', 'update', 'api'],
+        ['alice', 'import', 'create', 'new'],
+        ['alice', 'import', 'delete', 'ip:203.0.113.7'],
+        ['alice', 'import', 'delete', 'login'],
+        ['alice', 'import', 'update', 'api'],
       ])
     })
 
@@ -217,7 +217,7 @@ forEachDatabase((provider, open) => {
       await imported({ rules: [] })
       const deletions = await database.client.rateLimitChange.findMany({ where: { action: 'delete' } })
       assert.deepEqual(deletions.map(({ source, name }) => [source, name]).sort(), [
-        ['client', 'login'],
+        ['import', 'login'],
         ['sql', 'api'],
       ])
     })
