@@ -50,6 +50,8 @@ export interface HookParts {
   readonly metrics: Metrics | undefined
 }
 
+export type Hook = ReturnType<typeof createHook>
+
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(parts: HookParts) {
   const { app, settings, router, scopes } = parts

@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
+import { errorMessage } from '../errors.js'
 import { insertEventsSql } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
@@ -18,12 +19,32 @@ import { RedisStore } from '../stores/redis-store.js'
 import { StateSweep } from '../stores/state-sweep.js'
 import type { Store } from '../stores/store.js'
 import { Poll } from '../time/poll.js'
+import type { Component } from './components.js'
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
   if (typeof backend === 'object') return backend
   if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
   if (backend === 'memory') return new MemoryStore()
   return new DatabaseStore({ database: client, namespace })
+}
+
+/** Prepares Redis, and closes the store unless it is the host's own. */
+export function createStoreComponent(
+  { middleware: { backend } }: Settings,
+  store: Store,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): Component {
+  return {
+    prepare: async () => {
+      if (!(store instanceof RedisStore) || store === backend) return
+      await store.load()
+      store.ready().catch((error: unknown) => {
+        const message = `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`
+        log.error({ err: error }, message)
+      })
+    },
+    close: () => (store === backend ? undefined : store.close()),
+  }
 }
 
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
@@ -67,13 +88,20 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
 }
 
 export function createCurrentSnapshot(
-  { clock, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
+  { clock, enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
 ): CurrentSnapshot {
-  const now = () => clock.now()
-  return new CurrentSnapshot({ database, router, ttlMs: ruleCacheTimeoutMs, timeoutMs: storeTimeoutMs, now, log })
+  return new CurrentSnapshot({
+    database,
+    router,
+    isInUse: enabled && useDynamicRules,
+    ttlMs: ruleCacheTimeoutMs,
+    timeoutMs: storeTimeoutMs,
+    now: () => clock.now(),
+    log,
+  })
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
@@ -85,6 +113,18 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     now: () => settings.clock.now(),
     log,
   })
+}
+
+/** Writes buffered events before every report and when the app closes. */
+export function createFlush({ database: { beforeReport } }: OpenDatabase, events: EventLog): Component {
+  const flush = () => events.flush()
+  beforeReport.add(flush)
+  return {
+    close: () => {
+      beforeReport.delete(flush)
+      return flush()
+    },
+  }
 }
 
 export function createReports(

@@ -78,7 +78,7 @@ export class Scheduler {
   }
 
   /** Stops the scheduler and resolves when no job runs. */
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     clearTimeout(this.#timer)
     this.#stopping.abort()
     await Promise.all(this.#running.values())
