@@ -156,7 +156,7 @@ const TEXTS = {
     difference: 'Difference',
   },
   messages: {
-    confirmRevert: 'Undo this change? What was changed since in other fields stays.',
-    noRecordsInResource: 'Nothing was changed yet.',
+    confirmRevert: 'Undo this change? Later changes of other fields stay.',
+    noRecordsInResource: 'There are no changes yet.',
   },
 }

@@ -78,5 +78,5 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
     return { ...response, notice: notice(text, 'info') }
   }
 
-  return { condition, tell: addNote }
+  return { condition, addNote }
 }

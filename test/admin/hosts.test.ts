@@ -92,7 +92,7 @@ test('beside cookie, session, formbody and multipart of the host, registered bef
   }
 })
 
-test("a host's own session lets staff in, and names them in the history; no other user", async (t) => {
+test("a host's own session lets staff in alone; the history names them, and the panel as the source", async (t) => {
   const app = Fastify({ pluginTimeout: 60_000 })
   await hostPlugins(app)
   const database = await withLimits(t, app)
@@ -157,7 +157,7 @@ test('an isStaff that fails, or answers anything but true, refuses', async (t) =
   }
 })
 
-test('without staff and isStaff everybody is refused, and the log says so', async (t) => {
+test('without staff and isStaff every request is refused, and the log says so', async (t) => {
   const { stream, log } = captureLog()
   const app = Fastify({ pluginTimeout: 60_000, logger: { level: 'warn', stream } })
   await withLimits(t, app)

@@ -1,4 +1,4 @@
-/** A wrong setting of alerts is told at start: which, and what is allowed; of those that are secrets not the value. */
+/** A wrong setting of alerts is refused at start, by its name and what is allowed; secrets are not shown. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { resolveSettings } from '../../src/settings/resolve.js'

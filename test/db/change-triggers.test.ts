@@ -1,4 +1,4 @@
-/** What the database itself does when rules and overrides change, whoever changes them. */
+/** The triggers on rules and overrides, which record every change. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'

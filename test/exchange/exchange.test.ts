@@ -138,7 +138,7 @@ forEachDatabase((provider, open) => {
       }
     })
 
-    test('an import makes the database equal to the document, and tells the difference', async () => {
+    test('an import makes the database equal to the document, and returns the difference', async () => {
       await imported({ rules: [API, LOGIN, { ...API, name: 'old' }], overrides: [DENIED] })
       const renamed = { ...LOGIN, name: 'sign-in' }
       const result = await imported({
@@ -164,7 +164,7 @@ forEachDatabase((provider, open) => {
       assert.deepEqual(await names(), ['sign-in', 'api', 'old'])
     })
 
-    test('a dry run tells the same difference and writes nothing', async () => {
+    test('a dry run returns the same difference and writes nothing', async () => {
       await imported({ rules: [API, LOGIN] })
       const before = [await exported(), await revision()]
       const document = { rules: [{ ...API, rate: '6/m' }], overrides: [DENIED] }

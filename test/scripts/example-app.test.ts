@@ -87,7 +87,7 @@ describe('the example app', () => {
     assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
   })
 
-  test('tells the password once, and creates its rule once', async () => {
+  test('prints the password once, and creates its rule once', async () => {
     const { printed, stop } = await start()
     assert.equal(await stop(), 0)
     assert.doesNotMatch(printed, /password/)
