@@ -34,7 +34,7 @@ export const PACKAGE_ROOT = found ?? ''
 export function packagePath(...segments: readonly string[]): string {
   if (found === undefined) {
     throw new Error(
-      'The files of fastify-smart-ratelimit are not beside its code, which was bundled: tell the bundler that the package is external (esbuild: --external:fastify-smart-ratelimit), and install the package where the bundle runs',
+      'The files of fastify-smart-ratelimit are not beside its code, which was bundled: mark the package as external (esbuild: --external:fastify-smart-ratelimit), and install the package where the bundle runs',
     )
   }
   return join(found, ...segments)

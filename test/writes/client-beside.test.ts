@@ -12,7 +12,7 @@ test('a write outside of a transaction, or in a list of writes, is checked with 
   }
 })
 
-test('a version of Prisma that does not tell about transactions is refused, instead of read past them', () => {
+test('a version of Prisma that does not expose transactions is refused, instead of read past them', () => {
   assert.notEqual(clientBeside(CLIENT, INTERACTIVE), CLIENT)
   assert.throws(() => clientBeside(CLIENT, {}), /Prisma.s runtime has no __internalParams/)
   const later = Object.create(CLIENT, { _createItxClient: { value: undefined } })
