@@ -180,6 +180,25 @@ forEachDatabase((provider) => {
     assert.equal((await rules.findUniqueOrThrow({ where: { name: 'api' } })).rate, '5/m')
   })
 
+  test('a change names its source: the client, an import, or raw SQL', async (t) => {
+    const { app, rules, run } = await start(t, provider)
+    await rules.create({ data: RULE })
+    await asActor('alice', () => app.smartRateLimit.rules.import({ version: 1, rules: [{ ...RULE, priority: 5 }] }))
+    await run("UPDATE rate_limit_rule SET rate = '7/m'")
+    await asActor('bob', () => app.smartRateLimit.rules.import({ version: 1, rules: [] }))
+
+    const changes = await app.smartRateLimit.rules.history()
+    assert.deepEqual(
+      changes.map(({ action, source, actor }) => [action, source, actor]),
+      [
+        ['delete', 'import', 'bob'],
+        ['update', 'sql', ''],
+        ['update', 'import', 'alice'],
+        ['create', 'client', ''],
+      ],
+    )
+  })
+
   test('an override is taken back with its expiry', async (t) => {
     const { overrides, app, latest } = await start(t, provider)
     const expiresAt = new Date(Date.UTC(2030, 0, 1, 0, 0, 0, 123))
