@@ -1,4 +1,4 @@
-/** ioredis is an optional peer: it is loaded by whoever needs it, and what it opens lets the process end. */
+/** ioredis is an optional peer: it is loaded where it is needed, and its connections let the process end. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runApp } from '../support/optional-peers.js'
