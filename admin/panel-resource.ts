@@ -3,12 +3,12 @@ import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
 import { asActor } from '../src/history/actor.js'
 import {
   type Condition,
-  conditionsOf,
   type FilterKind,
   type FilterValues,
   type Provider,
   type Search,
   searchIn,
+  toConditions,
 } from './conditions.js'
 import { Resource } from './generated/adminjs-prisma.js'
 import { completedModel, type ModelName } from './models.js'
@@ -142,7 +142,7 @@ export class PanelResource extends Resource {
   async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
     const values = toValues(filter)
     const others = [await this.#table.always?.(values, context), this.#search(filter)?.condition]
-    return { AND: [...conditionsOf(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
+    return { AND: [...toConditions(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
   }
 
   #search(filter: Filter): Search | undefined {

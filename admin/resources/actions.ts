@@ -85,11 +85,11 @@ export function byPost(actions: Actions = {}): Actions {
 
 /** Returns a notice above a page, with this text. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {
-  return { message: 'told', type, options: { defaultValue: text } }
+  return { message: 'rateLimitNotice', type, options: { defaultValue: text } }
 }
 
 /** Returns the record of a record action, which the controller has found. */
-export function recordOf({ record }: ActionContext): BaseRecord {
+export function requireRecord({ record }: ActionContext): BaseRecord {
   if (record === undefined) throw new Error('A record action was called without a record')
   return record
 }

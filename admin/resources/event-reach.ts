@@ -3,7 +3,7 @@ import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
 import { formatCount, formatTime } from '../../src/dashboard/format.js'
 import { type Clock, DAY_MS } from '../../src/time/clock.js'
-import { type Condition, type FilterValues, isExactly, isTrue, isWithin, textOf } from '../conditions.js'
+import { type Condition, type FilterValues, isExactly, isTrue, isWithin, toFilterText } from '../conditions.js'
 import { notice } from './actions.js'
 
 /** Filters without an index: they would have to read all requests of the window, of which there may be millions. */
@@ -14,12 +14,12 @@ const LOOKED_AT = 50_000
 const LOOKED_AT_OF_CLIENT = 20_000
 
 function lookedAt({ key }: FilterValues): number {
-  return textOf(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
+  return toFilterText(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
 }
 
 /** Returns whether the filter has a client and a decision, which have separate indexes. */
 function isOfClient({ key, allowed }: FilterValues): boolean {
-  return textOf(key) !== '' && isTrue('allowed', allowed) !== undefined
+  return toFilterText(key) !== '' && isTrue('allowed', allowed) !== undefined
 }
 
 function decisionFor(values: FilterValues): Condition {
@@ -45,7 +45,7 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
 
   /** Returns undefined where the whole window is searched. */
   async function findBound(values: FilterValues): Promise<Bound | undefined> {
-    if (UNAIDED.every((name) => textOf(values[name]) === '') && !isOfClient(values)) return undefined
+    if (UNAIDED.every((name) => toFilterText(values[name]) === '') && !isOfClient(values)) return undefined
     const most = lookedAt(values)
     const row = await client.rateLimitEvent.findFirst({
       where: { AND: [windowFor(values), isExactly('key', values.key) ?? {}] },
@@ -71,12 +71,12 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
   }
 
   /** Adds a notice where the list searched only a part of the window. */
-  async function tell(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
+  async function addNote(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
     const bound = await bounds.get(context)
     if (bound === undefined) return response
     const text = `Only the newest ${formatCount(bound.lookedAt)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
     return { ...response, notice: notice(text, 'info') }
   }
 
-  return { condition, tell }
+  return { condition, tell: addNote }
 }

@@ -4,7 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { Command } from '@commander-js/extra-typings'
-import { lineOf } from '../../src/errors.js'
+import { errorLine } from '../../src/errors.js'
 import { integer } from '../commands/support/integer.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { ratioChart } from './chart.js'
@@ -69,6 +69,6 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => inte
 try {
   await bench()
 } catch (error) {
-  warnLine(`bench: ${signal.aborted ? 'interrupted' : lineOf(error)}`)
+  warnLine(`bench: ${signal.aborted ? 'interrupted' : errorLine(error)}`)
   process.exitCode = signal.aborted ? 130 : 1
 }

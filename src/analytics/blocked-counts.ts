@@ -1,7 +1,7 @@
 import type { Offender } from '../alerts/offender.js'
 import { inRange, Parameters } from './filter.js'
-import { type BucketRange, type Period, type PeriodParts, partsOf } from './period.js'
-import { loggedParts, type Snapshot } from './window.js'
+import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { type LogSnapshot, loggedRanges } from './window.js'
 
 /** Buckets of one length, each by its number. */
 export interface BucketList {
@@ -11,14 +11,14 @@ export interface BucketList {
 
 /** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
 export class BlockedCounts {
-  readonly #snapshot: Snapshot
+  readonly #snapshot: LogSnapshot
   readonly #table: string
-  readonly #parts: PeriodParts
+  readonly #parts: SplitPeriod
 
-  constructor(snapshot: Snapshot, period: Period) {
+  constructor(snapshot: LogSnapshot, period: Period) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
-    this.#parts = partsOf(period, snapshot.sums)
+    this.#parts = splitPeriod(period, snapshot.sums)
   }
 
   /** Returns the buckets of the period that the rollup has; undefined where there are more than `atMost`. */
@@ -47,7 +47,7 @@ export class BlockedCounts {
   }
 
   /** Returns the most blocked keys of each bucket. */
-  async topOf(span: BucketRange['span'], buckets: readonly number[], limit: number): Promise<string[]> {
+  async topKeys(span: BucketRange['span'], buckets: readonly number[], limit: number): Promise<string[]> {
     if (buckets.length === 0) return []
     const parameters = new Parameters()
     const placeholder = parameters.add(limit)
@@ -66,21 +66,21 @@ export class BlockedCounts {
     const { query, dialect } = this.#snapshot
     const rows = await query<{ key: string }>(
       `SELECT DISTINCT key FROM ${this.#table}
-       WHERE span = ${span} AND ${dialect.oneOf('bucket', '$1', 'bigint')} AND blocked >= $2 LIMIT $3`,
+       WHERE span = ${span} AND ${dialect.isOneOf('bucket', '$1', 'bigint')} AND blocked >= $2 LIMIT $3`,
       [JSON.stringify(buckets), atLeast, limit],
     )
     return rows.map(({ key }) => key)
   }
 
   /** Returns the refusals of these keys in each of these buckets. */
-  of(
+  forKeys(
     keys: readonly string[],
     { span, buckets }: BucketList,
   ): Promise<{ key: string; bucket: number; blocked: number }[]> {
     const { query, dialect } = this.#snapshot
     return query(
       `SELECT key, bucket, blocked FROM ${this.#table}
-       WHERE span = ${span} AND ${dialect.oneOf('bucket', '$1', 'bigint')} AND ${dialect.oneOf('key', '$2', 'text')}`,
+       WHERE span = ${span} AND ${dialect.isOneOf('bucket', '$1', 'bigint')} AND ${dialect.isOneOf('key', '$2', 'text')}`,
       [JSON.stringify(buckets), JSON.stringify(keys)],
     )
   }
@@ -115,7 +115,7 @@ export class BlockedCounts {
 
   #restSql(parameters: Parameters): string {
     const { dialect } = this.#snapshot
-    return loggedParts(this.#snapshot, this.#parts, parameters, true)
+    return loggedRanges(this.#snapshot, this.#parts, parameters, true)
       .map(
         ({ where, sign }) => `SELECT key, ${sign} AS blocked FROM ${dialect.table('rate_limit_event')} WHERE ${where}`,
       )

@@ -3,7 +3,7 @@ import { HOUR_SPAN } from '../rollups/counting.js'
 import { BlockedCounts, type BucketList } from './blocked-counts.js'
 import { compareBytes } from './breakdown.js'
 import type { Period } from './period.js'
-import type { Snapshot } from './window.js'
+import type { LogSnapshot } from './window.js'
 
 export interface Ranking {
   readonly limit: number
@@ -28,7 +28,7 @@ const SEED_BUCKETS = 8
  * aggregation algorithms for middleware", 2003.)
  */
 export async function rankOffenders(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   { limit, atLeast }: Ranking,
 ): Promise<readonly Offender[]> {
@@ -55,7 +55,7 @@ async function readSeeds(
   for (const { span, buckets } of lists) {
     const step = Math.max(1, Math.ceil(buckets.length / SEED_BUCKETS))
     const chosen = buckets.filter((_, place) => place % step === 0)
-    for (const key of await counts.topOf(span, chosen, limit)) seeds.add(key)
+    for (const key of await counts.topKeys(span, chosen, limit)) seeds.add(key)
   }
   const most = [...rest].toSorted(([, one], [, other]) => other - one).slice(0, limit)
   for (const [key] of most) seeds.add(key)
@@ -92,7 +92,8 @@ async function sumTotals(
   const totals = new Map<string, number>()
   for (const key of keys) totals.set(key, rest.get(key) ?? 0)
   for (const list of lists) {
-    for (const { key, blocked } of await counts.of([...keys], list)) totals.set(key, (totals.get(key) ?? 0) + blocked)
+    for (const { key, blocked } of await counts.forKeys([...keys], list))
+      totals.set(key, (totals.get(key) ?? 0) + blocked)
   }
   return [...totals]
     .map(([key, blocked_count]) => ({ key, blocked_count }))

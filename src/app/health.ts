@@ -2,7 +2,7 @@
 
 import type { OpenDatabase } from '../client.js'
 import type { EventLog } from '../events/event-log.js'
-import { checkHealth, type Health, type Probe } from '../health/health.js'
+import { type Health, type Probe, probeHealth } from '../health/health.js'
 import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../health/probes.js'
 import { JobLeases } from '../schedule/job-leases.js'
 import type { Settings } from '../settings/resolve.js'
@@ -41,7 +41,7 @@ export function createHealth(settings: Settings, parts: HealthParts): () => Prom
       }
   let underWay: Promise<Health> | undefined
   return () => {
-    underWay ??= checkHealth(probes).finally(() => {
+    underWay ??= probeHealth(probes).finally(() => {
       underWay = undefined
     })
     return underWay

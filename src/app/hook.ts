@@ -8,14 +8,14 @@ import type { CounterScopes } from '../http/counter-scopes.js'
 import { NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
 import {
+  createFunctionKey,
+  createKindKey,
   createStaticLimits,
+  type DeriveClientKey,
   type KeyFunction,
-  type KeyOf,
   type KeyOptions,
-  keyOfFunction,
-  keyOfKind,
-  limitOfOverride,
-  limitOfRule,
+  limitForOverride,
+  limitForRule,
   TOO_LONG_LIMIT,
 } from '../http/limits.js'
 import { memoize } from '../http/memoize.js'
@@ -50,6 +50,8 @@ export interface HookParts {
   readonly metrics: Metrics | undefined
 }
 
+export type Hook = ReturnType<typeof createHook>
+
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(parts: HookParts) {
   const { app, settings, router, scopes } = parts
@@ -65,7 +67,7 @@ export function createHook(parts: HookParts) {
   const keys = keyOptions(parts)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.costFor(request))
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
@@ -79,9 +81,9 @@ export function createHook(parts: HookParts) {
     path: createRequestPath(router),
     cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    inForce: createInForce(parts, warnOfUsers),
+    inForce: createSnapshotReader(parts, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
-    limit: createLimit(parts, keys, warnOfUsers),
+    limit: createLimitFinder(parts, keys, warnOfUsers),
     headers: createHeaders(settings.headers),
     record: createRecord(parts),
   }
@@ -100,7 +102,7 @@ export function createHook(parts: HookParts) {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       variant: settings.headers,
-      keyOf: createKeyFunction(key, 'limit.key', keys),
+      deriveClientKey: createKeyFunction(key, 'limit.key', keys),
       scopes,
       router,
       log,
@@ -115,7 +117,7 @@ export function createHook(parts: HookParts) {
     const { method, url, config } = route
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
-    routeCost.check(config?.smartRateLimit)
+    routeCost.validateConfig(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++
     scopes.addRoute({ method, url })
   }
@@ -146,12 +148,12 @@ function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts)
   }
 }
 
-function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
-  return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
+function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): DeriveClientKey {
+  return typeof key === 'function' ? createFunctionKey(key, setting, options) : createKindKey(key, options)
 }
 
 /** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
-function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
+function createLimitFinder(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
   const { app, settings, router, scopes } = parts
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
@@ -160,7 +162,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
-    keyOf: createKeyFunction(key, 'middleware.key', options),
+    deriveClientKey: createKeyFunction(key, 'middleware.key', options),
     scopes,
     router,
     log: app.log,
@@ -169,7 +171,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
 
   const ruleLimit = memoize((rule: Rule) => {
     if (rule.client.kind === 'user') warnOfUsers()
-    return limitOfRule(rule, options)
+    return limitForRule(rule, options)
   })
   return (checked) => {
     const rule = checked.inForce.rules.match(checked.path, checked.request.method)
@@ -179,7 +181,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
 }
 
 /** Creates the function that reads the rules and overrides in force. */
-function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+function createSnapshotReader({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()
@@ -190,7 +192,7 @@ function createInForce({ settings, current }: HookParts, warnOfUsers: () => void
 
 /** Creates the function that returns the limit of an override. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
-  return memoize((override: ActiveOverride) => limitOfOverride(override, options))
+  return memoize((override: ActiveOverride) => limitForOverride(override, options))
 }
 
 /** Creates a function that warns once when limits by user have no way to find the user. */

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { InvalidSettingError } from '../errors.js'
-import { type Dialect, type Query, type SqlConnection, type SqlValue, takeSteps } from './dialect.js'
+import { type Dialect, NOTHING_CHANGED, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
@@ -35,7 +35,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    minuteOf: (expression) => `${table('rate_limit_minute')}(${expression})`,
+    toMinute: (expression) => `${table('rate_limit_minute')}(${expression})`,
     eventsPerFold: 10_000,
     // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
     lockRollups: [
@@ -52,7 +52,7 @@ export function postgresqlDialect(schema: string): Dialect {
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
-    oneOf: (expression, placeholder, type) =>
+    isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which parses an element's text again for each of its fields.
     jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',
@@ -76,9 +76,6 @@ export function postgresqlDialect(schema: string): Dialect {
   }
 }
 
-/** Undoes a transaction. */
-const NOTHING_CHANGED = new Error('a step that must change a row changed none')
-
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
   const pool = new pg.Pool({
     connectionString: url,
@@ -90,7 +87,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     application_name: 'fastify-smart-ratelimit',
     types: { getTypeParser: typeParser },
     // Checks each connection: the server may have been unreachable when the process started.
-    onConnect: checkEncoding,
+    onConnect: requireUtf8,
   })
   // The next query replaces a connection that breaks while idle.
   pool.on('error', () => undefined)
@@ -110,7 +107,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return rows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
+      return resultRows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
     },
 
     async execute(sql, parameters = []) {
@@ -118,10 +115,10 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return result.rowCount ?? 0
     },
 
-    async transaction(steps) {
+    async transaction(statements) {
       try {
         await inTransaction(pool, BEGIN_CURRENT, async (client) => {
-          for (const { sql, parameters, mustChange } of steps) {
+          for (const { sql, parameters, mustChange } of statements) {
             const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
             const { rowCount } = await client.query(asked)
             if (rowCount === 0 && mustChange) throw NOTHING_CHANGED
@@ -137,7 +134,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     snapshot(read) {
       return inTransaction(pool, BEGIN_REPORT, (client) =>
         read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-          rows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
+          resultRows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
         ),
       )
     },
@@ -147,7 +144,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const query = createQuery(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
-        return takeSteps(query, work())
+        return runWork(query, work())
       })
     },
 
@@ -176,7 +173,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
  *
  * @throws InvalidSettingError naming the encoding and the remedy
  */
-async function checkEncoding(client: pg.ClientBase): Promise<void> {
+async function requireUtf8(client: pg.ClientBase): Promise<void> {
   const query = createQuery(client, STATEMENT_TIMEOUT_MS)
   const [row] = await query<{ name: string; encoding: string }>(
     "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
@@ -191,7 +188,7 @@ async function checkEncoding(client: pg.ClientBase): Promise<void> {
 function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
   return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
     const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
-    return rows<Row>(await client.query(statement))
+    return resultRows<Row>(await client.query(statement))
   }
 }
 
@@ -242,6 +239,6 @@ function typeParser(oid: number, format?: 'text' | 'binary') {
 }
 
 // Only the caller, who wrote the statement, knows the type of its rows.
-function rows<Row>(result: pg.QueryResult): Row[] {
+function resultRows<Row>(result: pg.QueryResult): Row[] {
   return result.rows as Row[]
 }

@@ -1,7 +1,7 @@
 /** Chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
 import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
-import { codeOf, InvalidSettingError } from '../errors.js'
+import { errorCode, InvalidSettingError } from '../errors.js'
 import { packagePath } from '../package-root.js'
 
 export type SqliteDatabase = BetterSqlite3.Database
@@ -50,7 +50,7 @@ function loadDriver(): Driver {
   try {
     return require(OLD_DRIVER)
   } catch (error) {
-    if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error
+    if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error
     throw new InvalidSettingError(
       `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER}@npm:better-sqlite3@12", or use Node.js 22.14 or later`,
       { cause: error },
@@ -59,7 +59,7 @@ function loadDriver(): Driver {
 }
 
 /** Returns SQLite's name of an error, such as `SQLITE_BUSY`; undefined for any other error. */
-export function sqliteCodeOf(error: unknown): string | undefined {
+export function sqliteErrorCode(error: unknown): string | undefined {
   return driver !== undefined && error instanceof driver.SqliteError ? error.code : undefined
 }
 

@@ -26,7 +26,7 @@ export interface Recognised {
 }
 
 /** Further findings of reading clients from a log. */
-export interface Findings {
+export interface LogFindings {
   /** Whether the log has users whose ids are not integers: such users leave no trace where addresses are counted. */
   hasTextualUsers: boolean
 }
@@ -44,7 +44,7 @@ const HEADER = 'header:'
 export function createClientReader(
   kind: ClientKind,
   noIdIsAnonymous: boolean,
-  findings: Findings,
+  findings: LogFindings,
 ): (event: LoggedRequest) => Recovered {
   if (kind.kind === 'ip') {
     return function byAddress(event) {

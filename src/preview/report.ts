@@ -66,7 +66,7 @@ export interface PreviewKey extends PreviewCounts {
   readonly key: string
 }
 
-interface Findings {
+interface PreviewFindings {
   readonly rule: Rule
   readonly hours: number
   readonly sinceMs: number
@@ -84,7 +84,7 @@ interface Findings {
 
 const MAX_KEYS = 20
 
-export function describePreview(findings: Findings): RulePreview {
+export function describePreview(findings: PreviewFindings): RulePreview {
   const { rule, hours, sinceMs, untilMs, replayed } = findings
   const uncovered = describeUncovered(replayed)
   const gaps = [...logGaps(findings), ...findings.gaps]
@@ -139,7 +139,7 @@ function byHits(a: PreviewKey, b: PreviewKey): number {
 }
 
 /** Returns what the log itself reveals about requests that it lacks. */
-function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings): string[] {
+function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFindings): string[] {
   if (oldestMs === null) return ['The log is empty.']
   const gaps: string[] = []
   if (oldestMs > sinceMs) {
@@ -160,7 +160,7 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings)
   return gaps
 }
 
-function describeNotes({ rule, replayed }: Findings): string[] {
+function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   const notes: string[] = []
   if (!rule.block) notes.push('The rule has block: false: it would have counted, and refused nobody.')
   if (replayed.assumedAnonymous > 0) {

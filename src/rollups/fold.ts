@@ -1,7 +1,7 @@
 /** Moves the watermark on and counts marked hours again. Each step is one transaction. */
 
 import type { Database } from '../db/database.js'
-import { LAST_MINUTE, type Step } from '../db/dialect.js'
+import { LAST_MINUTE, type SqlStatement } from '../db/dialect.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import {
   countSql,
@@ -38,7 +38,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     )
   const [waiting] = await next('9223372036854775807')
   if (waiting === undefined || waiting.found < least) return false
-  if (dialect.settleIds.length > 0) await database.transaction(toSteps(dialect.settleIds))
+  if (dialect.settleIds.length > 0) await database.transaction(toStatements(dialect.settleIds))
   const [settled] = await next(dialect.lastSettledId)
   if (settled === undefined || settled.last === null) return false
 
@@ -49,11 +49,11 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     dialect,
     `${isNew} AND NOT EXISTS (
        SELECT 1 FROM ${dialect.table('rate_limit_rollup_mark')}
-       WHERE hour = ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
+       WHERE hour = ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
      )`,
   )
   await database.transaction([
-    ...toSteps(dialect.lockRollups),
+    ...toStatements(dialect.lockRollups),
     ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, SPANS, '$2'), parameters })),
     { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
     {
@@ -131,7 +131,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
     }))
   const isStart = since === hour * HOUR_MS
   const isCounted = await database.transaction([
-    ...toSteps(dialect.lockRollups),
+    ...toStatements(dialect.lockRollups),
     // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew. Where another
     // process has counted this step, the mark is gone. From the start on, what was counted before is forgotten.
     {
@@ -166,6 +166,6 @@ function firstMinute(nowMs: number): number {
   return Math.floor(nowMs / MINUTE_MS) - KEPT_MINUTES
 }
 
-function toSteps(statements: readonly string[]): Step[] {
+function toStatements(statements: readonly string[]): SqlStatement[] {
   return statements.map((sql) => ({ sql, parameters: [] }))
 }

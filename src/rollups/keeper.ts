@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
-import { codeOf } from '../errors.js'
+import { errorCode } from '../errors.js'
 import { type Clock, SECOND_MS } from '../time/clock.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
@@ -36,7 +36,7 @@ export class RollupKeeper {
   }
 
   /** Resolves when the current step is done. */
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.#stop.abort()
     await this.#running
   }
@@ -47,7 +47,7 @@ export class RollupKeeper {
     try {
       // A host's open transaction keeps new events from being folded, but not marked hours from being counted.
       await this.#foldAll().catch((error: unknown) => {
-        if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
+        if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
       })
       const marked = await markedHours(database)
       // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.

@@ -1,5 +1,5 @@
 import createError from '@fastify/error'
-import { MissingTableError, messageOf } from '../errors.js'
+import { errorMessage, MissingTableError } from '../errors.js'
 
 /** A request from a client that is not staff. */
 export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
@@ -24,7 +24,7 @@ export async function fromDatabase<T>(reading: Promise<T>): Promise<T> {
   } catch (error) {
     const message =
       error instanceof MissingTableError
-        ? messageOf(error)
+        ? errorMessage(error)
         : "The rate-limit database does not answer at the moment. The server's log tells why."
     throw new DatabaseUnavailableError(message, { cause: error })
   }

@@ -183,10 +183,10 @@ describe('on PostgreSQL, at start', { skip: postgresqlMissing }, () => {
     await database.database.execute(
       `INSERT INTO ${ledger} (id, checksum, migration_name, finished_at) VALUES ('later', 'x', '29990101000000_later', now())`,
     )
-    await database.database.checkMigrations()
+    await database.database.requireMigrations()
 
     await database.database.execute(`DROP TABLE ${ledger}`)
-    await assert.rejects(database.database.checkMigrations(), /ratelimit migrate/)
+    await assert.rejects(database.database.requireMigrations(), /ratelimit migrate/)
   })
 })
 

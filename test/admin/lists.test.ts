@@ -444,7 +444,7 @@ forEachDatabase((provider) => {
       'In the last 24 hours it would have refused 3 of 5 requests, mostly rule:api:203.0.113.7 (3).',
     )
     const counted = await save('rules/actions/preview', { ...form, block: 'false' })
-    assert.match(counted.told[0], /would have found over the limit, and let through, 3 of 5 requests/)
+    assert.match(counted.sentences[0], /would have found over the limit, and let through, 3 of 5 requests/)
     const { errors } = await save('rules/actions/preview', { ...form, rate: 'x' })
     assert.deepEqual(Object.keys(errors), ['rate'])
     assert.equal(await database.client.rateLimitRule.count(), 0)

@@ -115,7 +115,7 @@ forEachDatabase((_provider, open) => {
     // As a run leaves it that claimed the key and was killed.
     const { dialect } = database.database
     await database.database.execute(
-      `UPDATE ${dialect.table('rate_limit_alert')} SET told_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
+      `UPDATE ${dialect.table('rate_limit_alert')} SET notified_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
       [clock.now() + 2 * MINUTE_MS],
     )
     await sendOffenderAlerts()

@@ -17,7 +17,7 @@ const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][]
   ['accounts as a plain object', { staff: { alice: 'secret' } }, /"staff" is not what staffAccounts/],
   [
     'two ways to tell who is staff',
-    { isStaff: () => true, staff: { accountOf: () => undefined } },
+    { isStaff: () => true, staff: { accountFor: () => undefined } },
     /"staff" and "isStaff" are both given/,
   ],
   ['templates that are no path', { templates: 7 }, /"templates" is 7: give the path of a folder/],

@@ -1,7 +1,7 @@
 /** What the dashboard says of the log, and how it is filtered. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { logEvents } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
@@ -212,7 +212,7 @@ test('a filter by path says how many requests it had to leave out', async (t) =>
     limit: 2,
   }))
   await app.smartRateLimit.client.rateLimitEvent.createMany({ data: strange })
-  await foldRollups(databaseOf(app.smartRateLimit.client))
+  await foldRollups(databaseFor(app.smartRateLimit.client))
 
   assert.match(await page('?path=%2Fauth'), /<b>46 requests are left out\.<\/b>/)
   assert.doesNotMatch(await page(''), /left out/)

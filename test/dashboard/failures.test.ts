@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import { dashboardPlugin } from '../../src/index.js'
 import { ERROR, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -107,6 +107,6 @@ async function rejects(): Promise<boolean> {
 }
 
 async function dropTable(app: FastifyInstance, name: string): Promise<void> {
-  const database = databaseOf(app.smartRateLimit.client)
+  const database = databaseFor(app.smartRateLimit.client)
   await database.execute(`DROP TABLE ${database.dialect.table(name)}`)
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientOf, commonClient, panelLinks } from '../../src/dashboard/panel-links.js'
+import { commonClient, panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
 import { nearestMount } from '../../src/internals.js'
 
 const HOSTILE = 'user:"><script>&effect=allow#'
@@ -26,7 +26,7 @@ test('a client is proposed for an override as overrides spell it, whatever limit
     ['', null, null, undefined],
   ]
   for (const [key, clientIp, userId, client] of clients) {
-    assert.equal(clientOf({ key, clientIp, userId }, countsByUser), client, key)
+    assert.equal(toOverrideClient({ key, clientIp, userId }, countsByUser), client, key)
   }
 })
 
@@ -39,7 +39,7 @@ test('nobody is proposed whose address or user a header, or a function of the ho
     ['ip:192.0.2.77', null],
     ['user:7', 9],
   ] as const) {
-    assert.equal(clientOf({ key, clientIp: null, userId }, countsByUser), undefined, key)
+    assert.equal(toOverrideClient({ key, clientIp: null, userId }, countsByUser), undefined, key)
   }
 })
 

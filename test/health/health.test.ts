@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { EventLog } from '../../src/events/event-log.js'
-import { checkHealth } from '../../src/health/health.js'
+import { probeHealth } from '../../src/health/health.js'
 import { eventLogProbe } from '../../src/health/probes.js'
 import { MINUTE_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
@@ -183,7 +183,7 @@ describe('app.smartRateLimit.health()', () => {
 describe('a health check', () => {
   test('that hangs is given up, and takes no other one along', async () => {
     const probes = { redis: () => new Promise<string>(() => undefined), database: () => 'well' }
-    const { ok, checks } = await checkHealth(probes, 50)
+    const { ok, checks } = await probeHealth(probes, 50)
     assert.deepEqual(
       [ok, checks.redis, checks.database],
       [false, { status: 'failing', detail: 'it did not answer within 0.05 s' }, { status: 'ok', detail: 'well' }],
@@ -204,7 +204,7 @@ test('a log is behind by the time that its oldest event waits, and fails after t
     now: () => clock.now(),
     log: { error: () => undefined },
   })
-  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
   const record = () => events.record({ ...EVENT, timestampMs: clock.now() })
 
   record()
@@ -234,7 +234,7 @@ test('a log that loses its events fails until one is written', async () => {
     now: () => EVENT.timestampMs,
     log: { error: () => undefined },
   })
-  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
 
   events.record(EVENT)
   await events.flush()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { decideWithoutStore, fallbackOf } from '../../src/limiter/fallback.js'
+import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
 import { createLimiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -191,7 +191,7 @@ describe('the limiter', () => {
     const poll = { canLook: true }
     const limiter = createLimiter({
       store,
-      fallback: fallbackOf('allow', { decide: () => assert.fail(), reset: () => undefined }),
+      fallback: fallbackFor('allow', { decide: () => assert.fail(), reset: () => undefined }),
       refusalsPoll: {
         isFresh: () => poll.canLook,
         close: () => undefined,

@@ -145,7 +145,7 @@ describe('an override set', () => {
       { client: 'ip:2001:db8::/32', effect: 'deny', pathPattern: '^/' },
       { client: 'user:7', effect: '4/m' },
     ])
-    const idsOf = (client: string) => set.ratesOf(overrideClient(client)).map(({ id }) => id)
+    const idsOf = (client: string) => set.ratesFor(overrideClient(client)).map(({ id }) => id)
     assert.deepEqual(idsOf('ip:2001:db8:1:2::/64'), [1, 2])
     assert.deepEqual(idsOf('user:7'), [5])
     assert.deepEqual(idsOf('ip:10.0.0.1'), [])

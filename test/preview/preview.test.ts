@@ -447,7 +447,7 @@ describe('a preview leaves uncovered', () => {
       requestPath: (path) => path,
       decides: () => true,
       override: () => 'none',
-      clientOf: ({ id }) => ({ client: String(id) }),
+      toClient: ({ id }) => ({ client: String(id) }),
       sinceMs: atMs,
       untilMs: NOW_MS,
     })

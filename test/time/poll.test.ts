@@ -21,7 +21,7 @@ function start(t: TestContext, options: Partial<PollOptions> = {}) {
     timeoutMs: 500,
     ...options,
   })
-  t.after(() => poll.close())
+  t.after(() => void poll.close())
   return {
     poll,
     source,
@@ -52,7 +52,7 @@ function heldLooks() {
 function startHanging(t: TestContext, look: PollOptions['look']) {
   const failures: unknown[] = []
   const poll = new Poll({ look, failed: (error) => failures.push(error), now: () => 0, timeoutMs: 20 })
-  t.after(() => poll.close())
+  t.after(() => void poll.close())
   return { poll, failures }
 }
 
@@ -218,7 +218,7 @@ describe('a poll', () => {
   test('does nothing any more when it is closed', async (t) => {
     const { poll, source, pass } = start(t)
     await poll.pending(0)
-    poll.close()
+    void poll.close()
     await pass(10_000)
     assert.equal(poll.pending(20_000), undefined)
     await poll.refresh(500)

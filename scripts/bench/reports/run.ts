@@ -11,9 +11,9 @@ import { offenderDetail } from '../../../src/analytics/offender-detail.js'
 import { ruleHitCounts } from '../../../src/analytics/rule-hit-counts.js'
 import { topOffenders } from '../../../src/analytics/top-offenders.js'
 import { trafficSummary } from '../../../src/analytics/traffic-summary.js'
-import { type Report, reportsOf } from '../../../src/analytics/window.js'
-import { databaseOf } from '../../../src/db/database.js'
-import { lineOf } from '../../../src/errors.js'
+import { createReportRunner, type Report } from '../../../src/analytics/window.js'
+import { databaseFor } from '../../../src/db/database.js'
+import { errorLine } from '../../../src/errors.js'
 import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../../src/index.js'
 import { foldAll } from '../../../src/rollups/catch-up.js'
 import { integer } from '../../commands/support/integer.js'
@@ -122,7 +122,7 @@ async function measure(
   try {
     return await places.with({ needs: provider }, async ({ url, name }) => {
       const client = createRateLimitClient({ database: url, schema: name })
-      const database = databaseOf(client)
+      const database = databaseFor(client)
       const nowMs = Date.now()
       const progress = createProgress()
       await fillLog(database, events, distribution, nowMs, (written) => {
@@ -135,7 +135,7 @@ async function measure(
       const foldUs = ((performance.now() - startedMs) * 1_000) / events
       await settle(provider, client)
       warnLine(`${provider}: ${events} events are written; measuring`)
-      const read = reportsOf(database, { now: () => nowMs })
+      const read = createReportRunner(database, { now: () => nowMs })
       const reports = await timeAll(REPORTS, (report) => timed(conditions.runs, () => read(report)))
       const pages = await measurePages(client, conditions.runs)
       const plain = await timeAll(PLAIN_REPORTS, (report) => timed(conditions.plainRuns, () => read(report)))
@@ -191,7 +191,7 @@ async function measureInserting(provider: Provider, events: number): Promise<num
     return await places.with({ needs: provider }, (one) =>
       places.with({ needs: provider }, async (other) => {
         const clients = [one, other].map(({ url, name }) => createRateLimitClient({ database: url, schema: name }))
-        const databases = clients.map(databaseOf)
+        const databases = clients.map(databaseFor)
         const [withRollups, without] = databases
         if (withRollups === undefined || without === undefined) throw new Error('two databases were made')
         const nowMs = Date.now()
@@ -235,6 +235,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 try {
   await bench()
 } catch (error) {
-  warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
+  warnLine(`bench:reports: ${interruption.signal.aborted ? 'interrupted' : errorLine(error)}`)
   process.exitCode = interruption.signal.aborted ? 130 : 1
 }

@@ -52,7 +52,7 @@ INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
 
 -- The history of rules and overrides, and the revision by which other processes notice a change.
 --
--- Row triggers record every change, whoever makes it. Who it was, they read from "changed_by": each write of this
+-- Row triggers record every change. They read the actor from "changed_by": each write of this
 -- package's client sets it to 12 characters that never come again, and the actor's name. So a value that an update
 -- leaves as it was is an older write's, and this one is raw SQL: nothing sticks. A deleted row cannot carry who deletes
 -- it: the client writes that into the recorded change afterwards, in the same transaction where there is one.
