@@ -107,7 +107,7 @@ export function ours(what: string, optionsAt: OptionsAt, rest: Partial<Row> = {}
   }
 }
 
-/** A row with rules of which the last one matches. Counters are in memory, so that little else costs time. */
+/** A row with rules, read before the first request, of which one matches. Counters are in memory, which costs little. */
 export function withRules(count: number, paths: readonly string[], text: string): Row {
   // A request that no rule matches is refused, and so counts as failed.
   const middleware = { backend: 'memory', defaultRate: '0/m' } as const
@@ -124,6 +124,7 @@ export function withRules(count: number, paths: readonly string[], text: string)
       await client.rateLimitRule.createMany({ data: Array.from({ length: count }, (_, index) => ruleAt(index)) })
       await client.$disconnect()
       await row.register(app, place)
+      app.addHook('onReady', async () => void (await app.smartRateLimit.rules.active()))
     },
   }
 }
