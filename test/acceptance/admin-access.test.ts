@@ -1,4 +1,4 @@
-/** The panel changes limits: nobody but staff gets anything from it, whatever is asked for, and however. */
+/** The panel changes limits: only staff gets anything from it, by any route and method. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fastifyCookie from '@fastify/cookie'

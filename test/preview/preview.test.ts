@@ -105,7 +105,7 @@ forEachDatabase((provider) => {
       })
     }
 
-    test('of another rate tells the difference', async (t) => {
+    test('of another rate shows the difference', async (t) => {
       const app = await start(t, provider)
       await app.database.client.rateLimitRule.create({ data: RULE })
       await app.statuses(5, '/api/a', { from: '192.0.2.1' })
@@ -131,7 +131,7 @@ forEachDatabase((provider) => {
       assert.deepEqual([laxer.would_refuse, laxer.newly_refused, laxer.newly_allowed], [1, 0, 1])
     })
 
-    test('of a rule that does not block refuses nobody, and tells what is over its limit', async (t) => {
+    test('of a rule that does not block refuses no request, and counts those over its limit', async (t) => {
       const app = await start(t, provider)
       await record(
         app.database,
@@ -382,7 +382,7 @@ describe('a preview leaves uncovered', () => {
     )
   })
 
-  test('by user, those who may be anybody', async (t) => {
+  test('by user, those whose user is unknown', async (t) => {
     const app = await start(t, 'sqlite')
     const anonymous = { atMs, clientIp: '192.0.2.9' }
     const integers = [
@@ -502,7 +502,7 @@ forEachDatabase((provider) => {
       const result = await app.preview({ ...RULE, rate: '1/m' })
       assert.deepEqual([result.events, result.matched, result.would_refuse, result.uncovered.count], [9, 3, 1, 0])
       assert.deepEqual(result.notes, [
-        '5 request(s) are decided by overrides in force now instead of any rule: left out.',
+        '5 request(s) are decided by overrides that are in force now: they are left out.',
       ])
     })
 
@@ -561,7 +561,7 @@ describe('a preview says that the log is not complete', () => {
     const off = await start(t, 'sqlite', { logEvents: false, useDynamicRules: false })
     const { gaps, notes } = await off.preview(RULE)
     assert.deepEqual(gaps, ['The log is empty.', 'logEvents is false: this process logs no requests.'])
-    assert.deepEqual(notes, ['useDynamicRules is false: this app obeys no rule.'])
+    assert.deepEqual(notes, ['useDynamicRules is false: this app applies no rules.'])
 
     const lossy = await start(t, 'sqlite')
     await lossy.database.database.execute('ALTER TABLE rate_limit_event RENAME TO away')
@@ -668,7 +668,7 @@ describe('a preview refuses', () => {
   })
 })
 
-test('a preview of a long log tells how far it is', async (t) => {
+test('a preview of a long log reports its progress', async (t) => {
   const { database, preview } = await start(t, 'sqlite')
   await record(
     database,

@@ -87,7 +87,7 @@ describe('the example app', () => {
     assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
   })
 
-  test('tells the password once, and creates its rule once; a port in use is one line and status 1', async () => {
+  test('prints the password once, and creates its rule once; a port in use is one line and status 1', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     try {
