@@ -1,4 +1,4 @@
-import { bareOf, type RowResult, speedRatio } from './report.js'
+import { bareRowFor, type RowResult, speedRatio } from './report.js'
 import { OURS } from './rows.js'
 
 const WIDTH = 820
@@ -26,7 +26,7 @@ const STYLE = `
 export function ratioChart(results: readonly RowResult[]): string {
   const title = 'Requests per second, as a share of bare Fastify’s'
   const bars = results.flatMap((result) => {
-    const bare = bareOf(result, results)
+    const bare = bareRowFor(result, results)
     return bare === undefined ? [] : [{ name: result.row.name, ratio: speedRatio(result, bare) }]
   })
   const bottom = TOP + bars.length * STEP

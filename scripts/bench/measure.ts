@@ -33,9 +33,9 @@ export async function measureRow(row: Row, place: Place, seconds: number, signal
     const { paths = ['/'] } = row
     await checkAnswer(row, origin + paths[0]?.replace(NEW_ENDING, '0'))
     await runLoad(origin, paths, Math.min(WARM_UP_SECONDS, seconds), signal)
-    const [before, databaseBefore] = [await useOf(server), await databaseMicroseconds(row.needs)]
+    const [before, databaseBefore] = [await readUse(server), await databaseMicroseconds(row.needs)]
     const result = await runLoad(origin, paths, seconds, signal)
-    const [after, databaseAfter] = [await useOf(server), await databaseMicroseconds(row.needs)]
+    const [after, databaseAfter] = [await readUse(server), await databaseMicroseconds(row.needs)]
     return {
       requestsPerSecond: result.answers / result.seconds,
       /** CPU microseconds per request. */
@@ -68,7 +68,7 @@ async function checkAnswer({ name, bare }: Row, url: string): Promise<void> {
   throw new Error(`${name} answers ${url} with ${status} and ${isLimited ? 'a' : 'no'} limit`)
 }
 
-async function useOf(server: ChildProcess): Promise<ServerUse> {
+async function readUse(server: ChildProcess): Promise<ServerUse> {
   server.send('use')
   return messageFrom(server)
 }

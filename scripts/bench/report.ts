@@ -31,7 +31,7 @@ export function markdownReport(results: readonly RowResult[], seconds: number): 
     '',
     '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
     '|---|--:|--:|--:|--:|--:|--:|',
-    ...results.map((result) => `| ${resultCells(result, bareOf(result, results)).join(' | ')} |`),
+    ...results.map((result) => `| ${resultCells(result, bareRowFor(result, results)).join(' | ')} |`),
     '',
     '| Compared | target | ratio | |',
     '|---|--:|--:|---|',
@@ -66,7 +66,7 @@ function targetLines(results: readonly RowResult[]): string[] {
     return [{ what: `${result.row.name} / ${to.join(' or ')}`, target: `≥ ${least}`, ratio, isReached: ratio >= least }]
   })
   const latencies = results.flatMap((result) => {
-    const bare = result.row.name.startsWith(OURS) ? bareOf(result, results) : undefined
+    const bare = result.row.name.startsWith(OURS) ? bareRowFor(result, results) : undefined
     return bare === undefined ? [] : [paired(result, bare, (round, of) => round.p99Ms / of.p99Ms)]
   })
   const ratio = Math.max(...latencies)
@@ -76,7 +76,7 @@ function targetLines(results: readonly RowResult[]): string[] {
   })
 }
 
-export function bareOf({ row }: RowResult, results: readonly RowResult[]): RowResult | undefined {
+export function bareRowFor({ row }: RowResult, results: readonly RowResult[]): RowResult | undefined {
   return results.find((other) => other.row.name === row.bare)
 }
 
