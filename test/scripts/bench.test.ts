@@ -128,25 +128,6 @@ describe('the load of the benchmark', () => {
 })
 
 describe('npm run bench', () => {
-<<<<<<< HEAD
-  const FLAGS = ['--rounds', '1', '--seconds', '1', '--json']
-
-  test('loads servers and finds no failed request', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
-    try {
-      const svg = join(folder, 'ratios.svg')
-      const { status, stdout, stderr } = await runScript('bench/run', [
-        ...['--only', 'ours-memory-refused,ours-sqlite-events', '--svg', svg],
-        ...FLAGS,
-      ])
-      assert.equal(status, 0, stderr)
-      const report = JSON.parse(stdout)
-      assert.equal(report.load, isWrkInstalled() ? 'wrk' : 'autocannon')
-      const [events, refused] = report.rows
-      assert.ok(events.requests_per_second > 0 && events.p50_ms <= events.p99_ms)
-      assert.ok(events.events.recorded > 0)
-      assert.deepEqual([events.failures, refused.failures], [0, 0])
-=======
   test('measures servers with their CPU time, and finds no wrong answer', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
     try {
@@ -170,23 +151,11 @@ describe('npm run bench', () => {
           'fastify-smart-ratelimit, memory, 90 % refused',
         ],
       )
->>>>>>> bench
       assert.match(await readFile(svg, 'utf8'), /<svg /)
     } finally {
       await rm(folder, { recursive: true })
     }
   })
-<<<<<<< HEAD
-
-  test('loads servers with autocannon where wrk is not installed', async () => {
-    const options = { env: { PATH: '' } }
-    const { status, stdout, stderr } = await runScript('bench/run', ['--only', 'ours-rules-1-new', ...FLAGS], options)
-    assert.equal(status, 0, stderr)
-    const { load, rows } = JSON.parse(stdout)
-    assert.deepEqual([load, rows[0].failures], ['autocannon', 0])
-  })
-=======
->>>>>>> bench
 
   test('leaves nothing behind when it is interrupted', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
@@ -223,14 +192,11 @@ describe('npm run bench', () => {
       /^SKIPPED, since no postgresql server answers: fastify-smart-ratelimit, PostgreSQL, 90 % refused$/m,
     )
   })
-<<<<<<< HEAD
-=======
 
   test('a name that no row has is wrong usage', async () => {
     const { status, stdout, stderr } = await runScript('bench/run', ['--rows', 'bare', 'memry'])
     assert.deepEqual([status, stdout, stderr], [2, '', 'error: no row has "memry" in its name\n'])
   })
->>>>>>> bench
 })
 
 test('npm run bench:hook shows nanoseconds of our hook and of the peers', async () => {
