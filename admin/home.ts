@@ -69,7 +69,7 @@ function noticesFor(log: LogState, hasTraffic: boolean): string[] {
   const { limiter_off, log_off, only_blocked, dropped } = logNotices(log, true)
   const notices = [
     limiter_off && LIMITER_OFF,
-    log_off && (hasTraffic ? `${LOG_OFF} What is shown was logged before, or by others.` : LOG_OFF),
+    log_off && (hasTraffic ? `${LOG_OFF} The numbers shown were logged earlier, or by other servers.` : LOG_OFF),
     only_blocked && ONLY_BLOCKED,
     dropped && `${dropped}: the numbers are too low by as much.`,
   ]

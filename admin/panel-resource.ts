@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
-import { asActor } from '../src/history/actor.js'
+import { asActor, fromSource } from '../src/history/actor.js'
 import {
   type Condition,
   type FilterKind,
@@ -192,11 +192,9 @@ export class PanelResource extends Resource {
     )
   }
 
-  /** Writes as the actor of the panel, or of the host's own AdminJS. */
   async #write(context: ActionContext | undefined, write: () => Promise<Row>): Promise<Record<string, unknown>> {
-    const actor = context?.currentAdmin?.email
     try {
-      return this.#params(await (actor === undefined ? write() : asActor(actor, write)))
+      return this.#params(await fromPanel(context, write))
     } catch (error) {
       throw explained(error, this.#table.name)
     }
@@ -217,4 +215,10 @@ interface FindOptions {
   limit?: number
   offset?: number
   sort?: { sortBy?: string; direction?: Direction }
+}
+
+/** Runs a write that the history ascribes to the panel, and to the actor of it, or of the host's own AdminJS. */
+export function fromPanel<T>(context: ActionContext | undefined, write: () => Promise<T>): Promise<T> {
+  const actor = context?.currentAdmin?.email
+  return fromSource('panel', () => (actor === undefined ? write() : asActor(actor, write)))
 }

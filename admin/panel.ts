@@ -23,7 +23,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   internals.places.panels.push(mount)
   const { staff, isStaff } = options
   if (staff === undefined && isStaff === undefined) {
-    app.log.warn('adminPlugin has neither staff nor isStaff: it refuses everybody')
+    app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')
   }
   const pages = await registerPages(app, undefined, staff !== undefined)
   app.setErrorHandler(createErrorHandler(pages, mount, staff !== undefined))

@@ -2,7 +2,7 @@ import { AppError, ValidationError } from 'adminjs'
 import { errorCode, errorMessage, RuleValidationError } from '../src/errors.js'
 import { notice } from './resources/actions.js'
 
-const GONE = 'Somebody deleted it meanwhile.'
+const GONE = 'The row was deleted in the meantime.'
 
 /** Returns the error of a row that could not be saved as the form shows it: field errors below fields, others above. */
 export function explained(error: unknown, table: string): unknown {

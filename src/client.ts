@@ -1,6 +1,7 @@
-import { createGeneratedClient, type GeneratedClient } from './db/client.js'
 import { attachDatabase, Database, databaseFor } from './db/database.js'
+import type { GeneratedClient } from './db/generated-client.js'
 import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
+import { loadModule, modulePath } from './package-root.js'
 import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
@@ -23,7 +24,30 @@ export interface ClientOptions {
  */
 export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
   const database = new Database(url, schema, threads)
-  return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
+  return createLazyClient(database, () => {
+    const { createGeneratedClient } = loadModule(
+      modulePath('src/db/generated-client'),
+    ) as typeof import('./db/generated-client.js')
+    return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
+  })
+}
+
+/** Creates a client that is made by its first use: many servers never use it, and loading Prisma takes long. */
+function createLazyClient<T extends object>(database: Database, create: () => T): T {
+  let client: T | undefined
+  const lazyClient = new Proxy({} as T, {
+    get(_target, property) {
+      if (client === undefined && property === '$disconnect') return () => database.close()
+      client ??= create()
+      return Reflect.get(client, property)
+    },
+    has(_target, property) {
+      client ??= create()
+      return Reflect.has(client, property)
+    },
+  })
+  attachDatabase(lazyClient, database)
+  return lazyClient
 }
 
 /** The database and schema that `migrate` works on. */

@@ -47,13 +47,13 @@ export class RuleValidationError extends InvalidRuleError {
   readonly rows: readonly WrongRow[]
 
   constructor(errors: FieldErrors, rows: readonly WrongRow[] = [], entity: 'rule' | 'override' = 'rule') {
-    const parts = [
+    const messages = [
       ...(Object.keys(errors).length > 0 ? [listFieldErrors(errors)] : []),
       ...rows.map(
         ({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listFieldErrors(wrong)}`,
       ),
     ]
-    super(`Invalid ${entity}: ${parts.join('; ')}`)
+    super(`Invalid ${entity}: ${messages.join('; ')}`)
     this.rows = rows
     // The first row with an error in a field provides its message.
     this.errors = Object.assign({}, ...rows.map((row) => row.errors).reverse(), errors)

@@ -46,7 +46,7 @@ async function refuseOutdated(request: ActionRequest, { record }: ActionContext)
   throw new AppError(OUTDATED, undefined, notice(OUTDATED, 'error'))
 }
 
-const OUTDATED = 'Not saved: somebody changed it since you opened it. What you see now is what is stored.'
+const OUTDATED = 'Not saved: the row was changed after you opened it. The form now shows the stored values.'
 
 /** The actions of tables that operators write. */
 export const EDITABLE = {
@@ -58,7 +58,7 @@ export const EDITABLE = {
   delete: allowed(),
 } as const satisfies Readonly<Record<string, PanelAction>>
 
-export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This is done by POST alone.', 405)
+export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This action requires POST.', 405)
 
 /** AdminJS's actions that only read when they are requested by GET. */
 const READS = ['list', 'show', 'edit', 'bulkDelete']

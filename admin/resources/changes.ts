@@ -1,9 +1,10 @@
 import type { ActionContext, ViewHelpers } from 'adminjs'
 import { visible } from '../../src/dashboard/format.js'
 import { errorMessage, RevertError, RuleValidationError } from '../../src/errors.js'
+import { CHANGE_SOURCES } from '../../src/history/actor.js'
 import { isMoment } from '../../src/history/history.js'
 import { type Condition, type FilterValues, isExactly, toFilterText } from '../conditions.js'
-import { PanelResource, type Row } from '../panel-resource.js'
+import { fromPanel, PanelResource, type Row } from '../panel-resource.js'
 import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
 import { filterBy, MOMENT, only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
@@ -29,25 +30,26 @@ export function changes({ client, internals, limits }: ResourceDependencies): Ad
     model: 'RateLimitChange',
     provider: internals.database.dialect.provider,
     client,
-    filters: { entity: isExactly, actor: isExactly, action: isExactly },
+    filters: { entity: isExactly, actor: isExactly, source: isExactly, action: isExactly },
     always: conditionForName,
     order: [{ id: 'desc' }],
-    shown: (row) => ({ difference: toDifference(row), actor: row.actor || (row.source === 'sql' ? 'raw SQL' : '') }),
+    shown: (row) => ({ difference: toDifference(row) }),
   })
-  const seen = ['changedAt', 'actor', 'entity', 'name', 'action', 'difference']
+  const seen = ['changedAt', 'actor', 'source', 'entity', 'name', 'action', 'difference']
   return {
     resource,
     options: {
       navigation: { name: null, icon: 'Clock' },
       titleProperty: 'name',
       listProperties: seen,
-      filterProperties: ['entity', 'name', 'actor', 'action'],
+      filterProperties: ['entity', 'name', 'actor', 'source', 'action'],
       showProperties: seen,
       sort: { sortBy: 'id', direction: 'desc' },
       properties: {
         id: only(),
         changedAt: MOMENT,
         difference: { isSortable: false, isVisible: { list: true, show: true }, components: LINES },
+        source: filterBy(choices(...CHANGE_SOURCES)),
         entity: filterBy(choices('rule', 'override')),
         action: filterBy(choices('create', 'update', 'delete')),
       },
@@ -78,7 +80,7 @@ export function historyAction(entity: 'rule' | 'override', nameField: string): P
 function revertAction(revert: (changeId: number) => Promise<void>): PanelAction {
   async function revertOne(_request: unknown, _response: unknown, context: ActionContext) {
     const record = requireRecord(context)
-    const outcome = await reverted(() => revert(Number(record.id())))
+    const outcome = await reverted(() => fromPanel(context, () => revert(Number(record.id()))))
     return {
       record: record.toJSON(context.currentAdmin),
       notice: outcome,
@@ -147,13 +149,14 @@ const TEXTS = {
   properties: {
     changedAt: 'When',
     actor: 'Who',
+    source: 'From',
     entity: 'What',
     name: 'Name',
     action: 'Action',
     difference: 'Difference',
   },
   messages: {
-    confirmRevert: 'Undo this change? What was changed since in other fields stays.',
-    noRecordsInResource: 'Nothing was changed yet.',
+    confirmRevert: 'Undo this change? Later changes of other fields stay.',
+    noRecordsInResource: 'There are no changes yet.',
   },
 }

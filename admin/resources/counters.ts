@@ -81,7 +81,7 @@ function stateTable(
           resource.properties().map((each) => [each.path(), each.type() === 'datetime' ? MOMENT : {}]),
         ),
         id: only(),
-        key: filterByText('What it begins with.'),
+        key: filterByText('The beginning of the value.'),
       },
       actions: {
         ...READ_ONLY,
@@ -128,8 +128,8 @@ function textsFor(name: string, label: string) {
       createdAt: 'Created',
     },
     messages: {
-      confirmReset: 'Reset this counter? The client starts afresh at once.',
-      noRecordsInResource: 'Nothing is counted this way at the moment.',
+      confirmReset: 'Reset this counter? The client starts from zero at once.',
+      noRecordsInResource: 'There are no counters of this kind at the moment.',
     },
   }
 }

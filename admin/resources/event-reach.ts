@@ -13,7 +13,7 @@ const LOOKED_AT = 50_000
 /** The same for a single client, whose events are scattered over the table. */
 const LOOKED_AT_OF_CLIENT = 20_000
 
-function lookedAt({ key }: FilterValues): number {
+function searched({ key }: FilterValues): number {
   return toFilterText(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
 }
 
@@ -32,7 +32,7 @@ function decisionFor(values: FilterValues): Condition {
 interface Bound {
   /** The time of the newest event that is not searched. */
   readonly at: Date
-  readonly lookedAt: number
+  readonly searched: number
 }
 
 export function createEventReach(client: RateLimitClient, clock: Clock) {
@@ -46,14 +46,14 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
   /** Returns undefined where the whole window is searched. */
   async function findBound(values: FilterValues): Promise<Bound | undefined> {
     if (UNAIDED.every((name) => toFilterText(values[name]) === '') && !isOfClient(values)) return undefined
-    const most = lookedAt(values)
+    const most = searched(values)
     const row = await client.rateLimitEvent.findFirst({
       where: { AND: [windowFor(values), isExactly('key', values.key) ?? {}] },
       orderBy: { timestamp: 'desc' },
       skip: most,
       select: { timestamp: true },
     })
-    return row === null ? undefined : { at: row.timestamp, lookedAt: most }
+    return row === null ? undefined : { at: row.timestamp, searched: most }
   }
 
   function boundFor(values: FilterValues, context: ActionContext | undefined): Promise<Bound | undefined> {
@@ -74,9 +74,9 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
   async function addNote(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
     const bound = await bounds.get(context)
     if (bound === undefined) return response
-    const text = `Only the newest ${formatCount(bound.lookedAt)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
+    const text = `Only the newest ${formatCount(bound.searched)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
     return { ...response, notice: notice(text, 'info') }
   }
 
-  return { condition, tell: addNote }
+  return { condition, addNote }
 }

@@ -55,7 +55,7 @@ export function events({ client, internals, mounts }: ResourceDependencies): Adm
       properties: FIELDS,
       actions: {
         ...READ_ONLY,
-        list: { ...READ_ONLY.list, component: 'RateLimitList', custom: { note: NOTE }, after: reach.tell },
+        list: { ...READ_ONLY.list, component: 'RateLimitList', custom: { note: NOTE }, after: reach.addNote },
       },
       translations: { en: TEXTS },
     },
@@ -88,7 +88,7 @@ const FIELDS = {
     components: { list: 'RateLimitDecision', show: 'RateLimitDecision', filter: 'RateLimitSelect' },
   },
   ruleName: filterByText('The whole name.'),
-  path: filterByText('What it begins with.'),
+  path: filterByText('The beginning of the value.'),
   ipAddress: filterByText('The whole address.'),
 }
 

@@ -54,7 +54,7 @@ const TEXTS = {
     history: 'History',
   },
   messages: {
-    confirmDeleteOverride: 'Delete this override? Rules and static limits hold for the client again.',
-    noRecordsInResource: 'There is no override: rules and static limits hold for everybody.',
+    confirmDeleteOverride: 'Delete this override? Rules and static limits apply to the client again.',
+    noRecordsInResource: 'There is no override: rules and static limits apply to every client.',
   },
 }

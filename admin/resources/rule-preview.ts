@@ -39,7 +39,7 @@ export function describe(preview: RulePreview): string[] {
   const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
   const sentences = [
     `In the last 24 hours it ${blocks ? 'would have refused' : 'would have found over the limit, and let through,'} ${formatCount(over_limit)} of ${formatCount(events)} requests${mostly === '' ? '' : `, mostly ${mostly}`}.`,
-    `${formatCount(matched)} would have been this rule's to decide; ${formatCount(newly_refused)} of those that it would have refused were let through then.`,
+    `${formatCount(matched)} would have matched this rule; ${formatCount(newly_refused)} of the refused ones were allowed at the time.`,
   ]
   if (uncovered.count > 0) sentences.push(`${formatCount(uncovered.count)} could not be replayed.`)
   return [...sentences, ...preview.gaps, ...preview.notes]

@@ -79,6 +79,6 @@ const TEXTS = {
   },
   messages: {
     confirmDeleteRule: 'Delete this rule? Its clients fall back to the next rule that matches, or to the default.',
-    noRecordsInResource: 'There is no rule yet. Until there is one, the static limits hold.',
+    noRecordsInResource: 'There are no rules yet. The static limits apply.',
   },
 }

@@ -171,7 +171,7 @@ export function alertSettingsFrom(
   }
   if (alertResolved && alertCooldown === 0) {
     throw new InvalidSettingError(
-      `Setting "${called('alertResolved')}" is true without "alertCooldown", which remembers what was told: give that option, or RATELIMIT_ALERT_COOLDOWN`,
+      `Setting "${called('alertResolved')}" is true without "alertCooldown", which remembers the alerts that were sent: give that option, or RATELIMIT_ALERT_COOLDOWN`,
     )
   }
   return {

@@ -55,10 +55,7 @@ export async function notifyChannel(
     .catch((failure: unknown): Delivery => ({ delivered: false, error: errorMessage(failure) }))
   await claim.settle(delivered).catch((failure: unknown) => {
     const reason = errorMessage(failure)
-    dependencies.log.error(
-      { err: failure },
-      `Rate limit alerts: what was delivered could not be kept in mind: ${reason}`,
-    )
+    dependencies.log.error({ err: failure }, `Rate limit alerts: the sent alert could not be stored: ${reason}`)
   })
   if (error !== undefined)
     dependencies.log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
@@ -89,7 +86,10 @@ async function createClaim(
     return await new AlertMemory({ database, clock, cooldownMs, notifiesResolved }).claim(watch, run)
   } catch (error) {
     const reason = errorMessage(error)
-    log.error({ err: error }, `Rate limit alerts: the cool-down does not hold, its table cannot be used: ${reason}`)
+    log.error(
+      { err: error },
+      `Rate limit alerts: the cool-down is not applied, since its table cannot be used: ${reason}`,
+    )
     return everything
   }
 }

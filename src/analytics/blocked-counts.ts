@@ -13,19 +13,19 @@ export interface BucketList {
 export class BlockedCounts {
   readonly #snapshot: LogSnapshot
   readonly #table: string
-  readonly #parts: SplitPeriod
+  readonly #split: SplitPeriod
 
   constructor(snapshot: LogSnapshot, period: Period) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
-    this.#parts = splitPeriod(period, snapshot.sums)
+    this.#split = splitPeriod(period, snapshot.sums)
   }
 
   /** Returns the buckets of the period that the rollup has; undefined where there are more than `atMost`. */
   async buckets(atMost: number): Promise<BucketList[] | undefined> {
     const lists: BucketList[] = []
     let left = atMost
-    for (const range of this.#parts.buckets) {
+    for (const range of this.#split.buckets) {
       const list = await this.#present(range, left)
       if (list === undefined) return undefined
       left -= list.buckets.length
@@ -99,7 +99,7 @@ export class BlockedCounts {
   rankAll(limit: number, atLeast: number): Promise<Offender[]> {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
-    const ranges = this.#parts.buckets.map(
+    const ranges = this.#split.buckets.map(
       (range) =>
         `SELECT key, blocked FROM ${this.#table}
          WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}`,
@@ -115,7 +115,7 @@ export class BlockedCounts {
 
   #restSql(parameters: Parameters): string {
     const { dialect } = this.#snapshot
-    return loggedRanges(this.#snapshot, this.#parts, parameters, true)
+    return loggedRanges(this.#snapshot, this.#split, parameters, true)
       .map(
         ({ where, sign }) => `SELECT key, ${sign} AS blocked FROM ${dialect.table('rate_limit_event')} WHERE ${where}`,
       )

@@ -89,17 +89,17 @@ function rollupHoursSql(
   parameters: Parameters,
 ): string {
   const { dialect, sums } = snapshot
-  const parts = splitPeriod(period, { ...sums, longest: span })
+  const split = splitPeriod(period, { ...sums, longest: span })
   const isOffender = dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')
   return [
-    ...parts.buckets.map((range) => {
+    ...split.buckets.map((range) => {
       const buckets = Array.from({ length: range.to - range.from }, (_, place) => range.from + place)
       return `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
         WHERE span = ${range.span} AND ${dialect.isOneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
           AND ${isOffender}`
     }),
     // Not by an index on the key: these events are few, and an offender has many.
-    ...loggedRanges(snapshot, parts, parameters, true).map(
+    ...loggedRanges(snapshot, split, parameters, true).map(
       ({ where, sign }) =>
         `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
          FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND (${isOffender}) = TRUE`,

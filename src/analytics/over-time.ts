@@ -84,10 +84,10 @@ function hoursSql(snapshot: LogSnapshot, { period, span }: Bars, filter: ReportF
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
   }
   if (isFiltering(filter)) {
-    const parts = splitPeriod(period, { ...sums, longest: span })
+    const split = splitPeriod(period, { ...sums, longest: span })
     return [
-      ...bucketQueries(dialect, parts, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
-      ...eventQueries(snapshot, parts, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
+      ...bucketQueries(dialect, split, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
+      ...eventQueries(snapshot, split, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
     ].join(' UNION ALL ')
   }
   const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }

@@ -33,7 +33,7 @@ export async function readTraffic(
 ): Promise<readonly Traffic[]> {
   const { query, dialect } = snapshot
   // A path for which a bucket had no room cannot be subtracted from it.
-  const parts = splitFor(snapshot, filter, period, false)
+  const split = splitFor(snapshot, filter, period, false)
   const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
     if (queries.length === 0) return []
     return query<Traffic>(
@@ -44,8 +44,8 @@ export async function readTraffic(
   }
   const [rollupParameters, eventParameters] = [new Parameters(), new Parameters()]
   const columns = 'path, rule_name, method'
-  const rollups = bucketQueries(dialect, parts, filter, rollupParameters, `${columns}, total, blocked, would_block`)
-  const events = eventQueries(snapshot, parts, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
+  const rollups = bucketQueries(dialect, split, filter, rollupParameters, `${columns}, total, blocked, would_block`)
+  const events = eventQueries(snapshot, split, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
   return [...(await read(rollups, rollupParameters)), ...(await read(events, eventParameters))]
 }
 
@@ -57,10 +57,10 @@ export async function countTraffic(
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
   const { query, dialect } = snapshot
   const parameters = new Parameters()
-  const parts = splitFor(snapshot, filter, period, filter.path === undefined)
+  const split = splitFor(snapshot, filter, period, filter.path === undefined)
   const queries = [
-    ...bucketQueries(dialect, parts, filter, parameters, 'total, blocked'),
-    ...eventQueries(snapshot, parts, filter, parameters, countEvents),
+    ...bucketQueries(dialect, split, filter, parameters, 'total, blocked'),
+    ...eventQueries(snapshot, split, filter, parameters, countEvents),
   ]
   // The window ends at the epoch.
   if (queries.length === 0) return { total: 0, blocked: 0 }
@@ -96,12 +96,12 @@ export function bucketQueries(
 /** Creates the queries of the events that the buckets of a period lack, or have in excess. */
 export function eventQueries(
   snapshot: LogSnapshot,
-  parts: SplitPeriod,
+  split: SplitPeriod,
   filter: ReportFilter,
   parameters: Parameters,
   columns: (sign: 1 | -1) => string,
 ): string[] {
-  return loggedRanges(snapshot, parts, parameters).map(
+  return loggedRanges(snapshot, split, parameters).map(
     ({ where, sign }) =>
       `SELECT ${columns(sign)} FROM ${snapshot.dialect.table('rate_limit_event')}
        WHERE ${where}${filtered(filter, parameters)}`,

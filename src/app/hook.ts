@@ -38,7 +38,7 @@ import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createRecord, createRouteRecord } from './record.js'
 
-export interface HookParts {
+export interface HookComponents {
   readonly app: FastifyInstance
   readonly settings: Settings
   readonly router: RouterOptions
@@ -53,8 +53,8 @@ export interface HookParts {
 export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
-export function createHook(parts: HookParts) {
-  const { app, settings, router, scopes } = parts
+export function createHook(components: HookComponents) {
+  const { app, settings, router, scopes } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -64,15 +64,15 @@ export function createHook(parts: HookParts) {
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
-  const keys = keyOptions(parts)
+  const keys = keyOptions(components)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
   const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.costFor(request))
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
-    address: parts.addresses.client,
-    check: createCheck(parts),
+    address: components.addresses.client,
+    check: createCheck(components),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
@@ -81,11 +81,11 @@ export function createHook(parts: HookParts) {
     path: createRequestPath(router),
     cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    inForce: createSnapshotReader(parts, warnOfUsers),
+    inForce: createSnapshotReader(components, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
-    limit: createLimitFinder(parts, keys, warnOfUsers),
+    limit: createLimitFinder(components, keys, warnOfUsers),
     headers: createHeaders(settings.headers),
-    record: createRecord(parts),
+    record: createRecord(components),
   }
   const preflights = createPreflights(
     createOnRequest({
@@ -106,7 +106,7 @@ export function createHook(parts: HookParts) {
       scopes,
       router,
       log,
-      record: createRouteRecord(parts),
+      record: createRouteRecord(components),
     })
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
@@ -140,7 +140,7 @@ function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
 }
 
-function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts): KeyOptions {
+function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookComponents): KeyOptions {
   return {
     log,
     hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
@@ -153,8 +153,12 @@ function createKeyFunction(key: ClientKind | KeyFunction, setting: string, optio
 }
 
 /** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
-function createLimitFinder(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
-  const { app, settings, router, scopes } = parts
+function createLimitFinder(
+  components: HookComponents,
+  options: KeyOptions,
+  warnOfUsers: () => void,
+): HookDependencies['limit'] {
+  const { app, settings, router, scopes } = components
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
 
@@ -181,7 +185,10 @@ function createLimitFinder(parts: HookParts, options: KeyOptions, warnOfUsers: (
 }
 
 /** Creates the function that reads the rules and overrides in force. */
-function createSnapshotReader({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+function createSnapshotReader(
+  { settings, current }: HookComponents,
+  warnOfUsers: () => void,
+): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()
@@ -208,7 +215,7 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
 }
 
 /** Creates the function that asks the limiter; with metrics it also measures the duration. */
-function createCheck({ limiter, metrics }: HookParts): HookDependencies['check'] {
+function createCheck({ limiter, metrics }: HookComponents): HookDependencies['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)
 }

@@ -177,7 +177,7 @@ export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[
 /** @param pricedRoutes the number of routes that have a cost of their own */
 export function previewNotesFor({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
   const notes: string[] = []
-  if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')
+  if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
   if (pricedRoutes > 0) {
     notes.push(
       `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at 1.`,

@@ -26,7 +26,7 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   const { staff, isStaff, templates } = options
   const internals = internalsFor(app)
   if (staff === undefined && isStaff === undefined) {
-    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
+    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }
   // Only apps with pages load the template engine.
   const { registerPages } = await import('../sign-in/pages.js')

@@ -195,7 +195,7 @@ export function databaseFor(client: object): Database {
   const database = databases.get(client)
   if (database === undefined) {
     throw new InvalidSettingError(
-      'Setting "database" is an object that createRateLimitClient did not make: give a URL or such a client',
+      'Setting "database" is an object that createRateLimitClient did not create: give a URL or such a client',
     )
   }
   return database

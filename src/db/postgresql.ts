@@ -1,5 +1,6 @@
-import pg from 'pg'
-import { InvalidSettingError } from '../errors.js'
+import type pg from 'pg'
+import { errorCode, InvalidSettingError } from '../errors.js'
+import { loadModule } from '../package-root.js'
 import { type Dialect, NOTHING_CHANGED, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
@@ -21,11 +22,20 @@ const BEGIN_REPORT =
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 /** The longest wait of inserts while settled ids are determined. */
 const SETTLE_TIMEOUT_MS = 20
-const UNDEFINED_TABLE = '42P01'
-const INVALID_SCHEMA = '3F000'
+/** The codes of an undefined table, and of an undefined schema. */
+const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
+
+function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** Quotes a text without backslashes. */
+function quoteLiteral(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
 
 export function postgresqlDialect(schema: string): Dialect {
-  const table = (name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
+  const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
@@ -45,8 +55,8 @@ export function postgresqlDialect(schema: string): Dialect {
     // Inserts share this lock. A long wait for it would queue all further inserts behind a long transaction.
     settleIds: [
       `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
-      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${pg.escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
-      `SELECT setval(${pg.escapeLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
+      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${quoteLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
+      `SELECT setval(${quoteLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
        FROM ${table('rate_limit_watermark_ahead')}`,
     ],
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
@@ -71,13 +81,14 @@ export function postgresqlDialect(schema: string): Dialect {
     started_at              TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count     INTEGER NOT NULL DEFAULT 0
 )`,
-    isMissingTable: (error) =>
-      error instanceof pg.DatabaseError && (error.code === UNDEFINED_TABLE || error.code === INVALID_SCHEMA),
+    isMissingTable: (error) => MISSING_TABLE_CODES.has(errorCode(error)),
   }
 }
 
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
-  const pool = new pg.Pool({
+  // The driver is loaded here, so that other servers need not wait for it.
+  const { Pool, types } = loadModule('pg') as typeof pg
+  const pool = new Pool({
     connectionString: url,
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -85,7 +96,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     // An idle pool keeps no process alive.
     allowExitOnIdle: true,
     application_name: 'fastify-smart-ratelimit',
-    types: { getTypeParser: typeParser },
+    types: { getTypeParser: createTypeParser(types) },
     // Checks each connection: the server may have been unreachable when the process started.
     onConnect: requireUtf8,
   })
@@ -153,8 +164,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
-        if (rowCount === 0) await client.query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`)
-        await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
+        if (rowCount === 0) await client.query(`CREATE SCHEMA ${quoteIdentifier(schema)}`)
+        await client.query(`SET LOCAL search_path TO ${quoteIdentifier(schema)}`)
         return migrate(createQuery(client), async (sql) => {
           await client.query(sql)
         })
@@ -217,25 +228,23 @@ function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolCl
   })
 }
 
-const parseTimestamp = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
-
-let lastText = ''
-let lastMs = Number.NaN
-
-/** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
-function parseMs(text: string): number {
-  if (text !== lastText) {
-    lastMs = Number(parseTimestamp(text))
-    lastText = text
+/** Creates the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
+function createTypeParser({ builtins, getTypeParser }: typeof pg.types): typeof pg.types.getTypeParser {
+  const parseTimestamp = getTypeParser(builtins.TIMESTAMPTZ)
+  let lastText = ''
+  let lastMs = Number.NaN
+  /** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
+  function parseMs(text: string): number {
+    if (text !== lastText) {
+      lastMs = Number(parseTimestamp(text))
+      lastText = text
+    }
+    return lastMs
   }
-  return lastMs
-}
-
-/** Returns the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
-function typeParser(oid: number, format?: 'text' | 'binary') {
-  if (oid === pg.types.builtins.INT8 || oid === pg.types.builtins.NUMERIC) return Number
-  if (oid === pg.types.builtins.TIMESTAMPTZ) return parseMs
-  return pg.types.getTypeParser(oid, format)
+  return (oid: number, format?: 'text' | 'binary') => {
+    if (oid === builtins.INT8 || oid === builtins.NUMERIC) return Number
+    return oid === builtins.TIMESTAMPTZ ? parseMs : getTypeParser(oid, format)
+  }
 }
 
 // Only the caller, who wrote the statement, knows the type of its rows.

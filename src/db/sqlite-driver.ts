@@ -1,8 +1,7 @@
 /** Chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
-import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
 import { errorCode, InvalidSettingError } from '../errors.js'
-import { packagePath } from '../package-root.js'
+import { loadModule } from '../package-root.js'
 
 export type SqliteDatabase = BetterSqlite3.Database
 export type SqliteStatement = BetterSqlite3.Statement
@@ -45,10 +44,9 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 }
 
 function loadDriver(): Driver {
-  const require = createRequire(packagePath('package.json'))
-  if (hasNodeApi10()) return require('better-sqlite3')
+  if (hasNodeApi10()) return loadModule('better-sqlite3') as Driver
   try {
-    return require(OLD_DRIVER)
+    return loadModule(OLD_DRIVER) as Driver
   } catch (error) {
     if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error
     throw new InvalidSettingError(

@@ -1,7 +1,7 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
 import { selectedColumns, toColumn } from '../db/columns.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork } from '../db/dialect.js'
-import { changeToken, currentActor } from '../history/actor.js'
+import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
 
 export function* readEntries<Table extends FieldTable, Identity extends keyof Table & string>(
@@ -37,7 +37,7 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
     `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
      SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
      ON CONFLICT (${identity.map(toColumn).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
-    [JSON.stringify(rows), nowMs, changeToken()],
+    [JSON.stringify(rows), nowMs, changeToken({ ...currentAuthor(), source: 'import' })],
   )
 }
 
@@ -60,9 +60,9 @@ export function* deleteEntries<Table extends FieldTable, Identity extends keyof 
     [JSON.stringify(rows)],
   )
   yield* runStatement(
-    `UPDATE ${changes} SET source = 'client', actor = $1
+    `UPDATE ${changes} SET source = 'import', actor = $1
      WHERE id > ${dialect.whole('$2')} AND entity = $3 AND action = 'delete'`,
-    [currentActor(), newest?.id ?? 0, entity],
+    [currentAuthor().actor, newest?.id ?? 0, entity],
   )
 }
 

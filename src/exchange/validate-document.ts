@@ -76,7 +76,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
   for (const [index, value] of given.entries()) {
     const place = `${description.place}[${index}]`
     if (isEnough()) {
-      complain(description.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
+      complain(description.place, `has too many errors: ${place} and later entries were not validated`)
       break
     }
     const entry = validateEntry(description, place, value, defaults, complain)

@@ -3,6 +3,7 @@ import { errorCode, RevertError } from '../errors.js'
 import { OVERRIDES } from '../overrides/override.js'
 import type { Description } from '../rules/description.js'
 import { RULES } from '../rules/rule.js'
+import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
 /** One change of a rule or an override. */
 export interface Change {
@@ -10,8 +11,8 @@ export interface Change {
   readonly changedAt: Date
   /** The actor given with `asActor`; empty without one. */
   readonly actor: string
-  /** Whether it came through this package's client, or by raw SQL. */
-  readonly source: 'client' | 'sql'
+  /** Where it came from: this package's client, its panel, its API, a ban or an import; or raw SQL. */
+  readonly source: ChangeSource
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
   readonly name: string
@@ -176,7 +177,7 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
   return {
     ...row,
     changedAt: new Date(changedAt),
-    source: source === 'client' ? source : 'sql',
+    source: CHANGE_SOURCES.find((known) => known === source) ?? 'sql',
     entity: entity === 'override' ? entity : 'rule',
     action: action === 'create' || action === 'delete' ? action : 'update',
     before: before === null ? null : JSON.parse(before),

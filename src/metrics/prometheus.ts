@@ -103,7 +103,7 @@ function register(registry: PrometheusRegistry, name: string, metric: object): v
   if (there === metric) return
   if (there !== undefined) {
     throw new InvalidSettingError(
-      `Setting "metrics.prometheus" is a registry that has a metric ${name} of somebody else's: give a Registry of its own`,
+      `Setting "metrics.prometheus" is a registry that already has a metric ${name} from another source: give a separate Registry`,
     )
   }
   registry.registerMetric(metric)

@@ -58,7 +58,7 @@ const OVERRIDE_FIELDS = {
     parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
     schema: { maxLength: MAX_EFFECT_LENGTH },
     about: 'deny, allow, or a rate.',
-    help: 'deny refuses, allow lets through without counting, and a rate such as 20/m holds to that.',
+    help: 'deny refuses requests, allow exempts them, and a rate such as 20/m limits them.',
     panel: { title: 'Effect', input: 'code', example: 'deny', column: 'sorted' },
   },
   algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
@@ -74,8 +74,8 @@ const OVERRIDE_FIELDS = {
     kind: 'moment',
     default: null,
     parse: parseMoment,
-    about: 'Until when it holds, such as 2030-01-31T12:00:00Z; null: for good. Expired ones are left out.',
-    help: 'Until when it holds, in UTC. Empty: for good.',
+    about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
+    help: 'The expiry in UTC. Empty for none.',
     panel: { title: 'Expires', input: 'moment', column: 'sorted' },
   },
   note: {
@@ -85,7 +85,7 @@ const OVERRIDE_FIELDS = {
     enforced: false,
     schema: { maxLength: MAX_NOTE_LENGTH },
     about: 'A note.',
-    help: 'Why, for whoever finds it later.',
+    help: 'The reason, for other operators.',
     panel: { title: 'Note', input: 'lines', column: 'shown', searched: true },
   },
 } as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
@@ -123,7 +123,7 @@ export function overrideErrors(values: Values, extent: Extent, nowMs: number): F
   if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
   const expiresAtMs = parseMoment(values.expiresAt)
   const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
-  return isPast ? { ...errors, expiresAt: 'is past: give a moment to come, or none' } : errors
+  return isPast ? { ...errors, expiresAt: 'is in the past: give a later moment, or none' } : errors
 }
 
 const parseOverrideRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')

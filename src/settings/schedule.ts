@@ -59,7 +59,7 @@ function validateAlerts({ threshold, emails, webhook }: AlertSettings): void {
   }
   if (emails.length === 0 && webhook === undefined) {
     throw new InvalidSettingError(
-      'Setting "schedule.alerts" is given without anybody to tell: give alertEmails, or alertWebhook',
+      'Setting "schedule.alerts" is given without a channel: give alertEmails, or alertWebhook',
     )
   }
 }

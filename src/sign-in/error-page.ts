@@ -51,5 +51,5 @@ export function titleFor(statusCode: number): string {
 /** Returns the message of an error for readers. Messages of internal failures go to the log only. */
 export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
-  return meantForReaders ? error.message : "The page could not be made. The server's log tells why."
+  return meantForReaders ? error.message : "The page could not be rendered. The server's log has the reason."
 }

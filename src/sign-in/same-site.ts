@@ -43,7 +43,7 @@ function createForgeryGuard(internals: Internals, isFromHere: (request: FastifyR
     const { origin, 'sec-fetch-site': site } = headers
     request.log.warn(
       { site, sender: originFrom(origin ?? ''), own: originFrom(`${protocol}://${host}`) },
-      'A request for what only staff can do was not sent by the page for it. If it was, let the proxy pass on the Host header, and trust it (trustProxy) to tell http from https',
+      'A staff action was refused, since the request did not come from a page of this site. If it did, let the proxy pass on the Host header, and trust the proxy (trustProxy), so that https is recognized',
     )
     throw new CrossSiteError()
   }

@@ -6,7 +6,7 @@ import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, type PolicyFunction, r
 import type { Store } from './store.js'
 
 export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: PolicyFunction) => Promise<void>>> = {
-  'allows exactly the limit and tells where the client stands': async (store, policy) => {
+  'allows exactly the limit and answers the count and the wait': async (store, policy) => {
     const key = freshKey()
     const decisions = await repeat(4, () => checkOne(store, NOW_MS, key, policy(3)))
     assert.deepEqual(
@@ -71,7 +71,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     assert.deepEqual(await checkAll(store, NOW_MS, ...batch), expected)
   },
 
-  'lets the same check in after the wait it names, and not a second earlier': async (store, policy) => {
+  'allows the same check after the wait that it answered, and not a second earlier': async (store, policy) => {
     const day = 366 * DAY_MS
     const asked = [
       [policy(3), 1],
@@ -95,7 +95,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     }
   },
 
-  'is back to nothing after the time it names': async (store, policy) => {
+  'is back to zero after the time that it answered': async (store, policy) => {
     const key = freshKey()
     await checkOne(store, NOW_MS, key, policy(7), 5)
     const { resetMs } = await checkOne(store, NOW_MS + 1, key, policy(7))
@@ -165,7 +165,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     }
   },
 
-  'only looks at a cost of 0: tells what was used and whether one more would be let in, and uses nothing': async (
+  'peeks at a cost of 0: answers the count and whether one more would be allowed, and uses nothing': async (
     store,
     policy,
   ) => {

@@ -1,6 +1,6 @@
-import type { GeneratedClient } from '../db/client.js'
+import type { GeneratedClient } from '../db/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
-import { changeToken, currentActor } from '../history/actor.js'
+import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Extent, spelled, type Values } from '../rules/description.js'
 import { Slices } from '../time/slices.js'
 import { clientBeside, interactiveTransaction } from './client-beside.js'
@@ -179,7 +179,7 @@ export function checkedWrites(
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await beside.rateLimitChange.updateMany({
         where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
-        data: { source: 'client', actor: currentActor() },
+        data: currentAuthor(),
       })
     }
   }

@@ -101,7 +101,7 @@ describe('the body for Discord', () => {
     assert.equal(parsed(RESOLVED, 'discord').embeds[0].color, 0x067647)
   })
 
-  test('mentions nobody, has keys in a block of code that they cannot leave, and stays within the limits', () => {
+  test('mentions no user, has keys in a block of code that they cannot leave, and stays within the limits', () => {
     const { embeds, allowed_mentions } = parsed(HOSTILE_ALERT, 'discord')
     const [{ title, description }] = embeds
     assert.deepEqual(allowed_mentions, { parse: [] })
@@ -112,7 +112,7 @@ describe('the body for Discord', () => {
 })
 
 describe('the event for PagerDuty', () => {
-  test('triggers an incident, the same for all that one watch tells', () => {
+  test('triggers one incident for all alerts of a subscription', () => {
     assert.deepEqual(parsed(ALERT, 'pagerduty'), {
       routing_key: ROUTING_KEY,
       event_action: 'trigger',

@@ -10,7 +10,7 @@ import { logEvents } from '../support/events.js'
 const KEY = 'ip:203.0.113.7'
 
 forEachDatabase((_provider, open) => {
-  test('the detail of a key tells its traffic, its paths and its latest events', async (t) => {
+  test('the detail of a key has its traffic, its paths and its latest events', async (t) => {
     const clock = fakeClock(Date.UTC(2026, 0, 15, 12, 0, 0, 123))
     const { client, database, close } = await open(clock)
     t.after(close)

@@ -49,7 +49,7 @@ test('without rateLimitPlugin the pages cannot be registered', async (t) => {
   await assert.rejects(async () => app.register(dashboardPlugin, {}), /Register rateLimitPlugin before dashboardPlugin/)
 })
 
-test('without staff and isStaff everybody is refused, and the log says why', async (t) => {
+test('without staff and isStaff every request is refused, and the log says why', async (t) => {
   const { request, log } = await startWithStaff(t, 'sqlite', {})
   const { status, text } = await request('/ops/dashboard/')
 
@@ -58,7 +58,7 @@ test('without staff and isStaff everybody is refused, and the log says why', asy
   assert.doesNotMatch(text, /<form/)
   assert.deepEqual(
     log.map(({ msg }) => msg),
-    ['dashboardPlugin has neither staff nor isStaff: it refuses everybody'],
+    ['dashboardPlugin has neither staff nor isStaff: it refuses every request'],
   )
 })
 

@@ -173,7 +173,7 @@ test('events that were lost are a warning, with the reason beside the numbers of
   )
 })
 
-test('clients near a limit are told with the rule and how much of it they used', async (t) => {
+test('clients near a limit are listed with the rule and how much of it they used', async (t) => {
   const { app, request } = await start(t)
   const event = { path: '/', method: 'GET', allowed: true, limit: 100, timestamp: new Date(NOW_MS - 60_000) }
   await app.smartRateLimit.client.rateLimitEvent.createMany({

@@ -30,7 +30,7 @@ test('a client is proposed for an override as overrides spell it, whatever limit
   }
 })
 
-test('nobody is proposed whose address or user a header, or a function of the host, has spelled', () => {
+test('no client is proposed whose address or user comes from a header, or from a function of the host', () => {
   for (const [key, userId] of [
     ['rule:partners:192.0.2.77', null],
     ['rule:partners:user:7', null],
@@ -43,7 +43,7 @@ test('nobody is proposed whose address or user a header, or a function of the ho
   }
 })
 
-test('of several events somebody is proposed whom all of them were counted for', () => {
+test('of several events the client is proposed that all of them were counted for', () => {
   const key = 'rule:partners:192.0.2.77'
   const own = { key, clientIp: '192.0.2.77', userId: null }
   assert.equal(commonClient([own, own], countsByUser), 'ip:192.0.2.77')

@@ -57,7 +57,7 @@ test('a card says what it is compared with', () => {
   )
 })
 
-test('of a log of refusals alone a card tells no rate', () => {
+test('of a log of refusals alone a card shows no rate', () => {
   const { before, figures, bar_label, segments } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
 
   assert.deepEqual(

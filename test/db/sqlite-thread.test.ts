@@ -58,7 +58,7 @@ test('neither a command nor the limiter alone starts a thread', async (t) => {
   assert.equal(started.length, 0)
 })
 
-test('whoever allows a client no threads gets none', async (t) => {
+test('a client without permission for threads opens none', async (t) => {
   const started = watchThreads(t)
   const client = createRateLimitClient({ database: (await openTestFile(t)).url, threads: false })
   atEnd(t, () => client.$disconnect())

@@ -112,7 +112,7 @@ describe('the document of an export', () => {
     })
   }
 
-  test('is told all that is wrong with it at once, and where', async () => {
+  test('is refused with all its errors at once, and their places', async () => {
     const errors = await errorsOf({
       version: 1,
       rules: [RULE, { name: 'a:b', pathPattern: '(?=a)', rate: 'often', extra: 1 }, { name: 'c' }],
@@ -143,7 +143,7 @@ describe('the document of an export', () => {
     const errors = await errorsOf({ version: 1, rules: Array(1_000_000).fill({}), overrides: [{}] })
     // Three for every rule, and one for either list.
     assert.equal(Object.keys(errors).length, 10_004)
-    assert.match(errors.rules ?? '', /rules\[3334\] and what follows was not looked at$/)
+    assert.match(errors.rules ?? '', /rules\[3334\] and later entries were not validated$/)
     assert.match(errors.overrides ?? '', /overrides\[0\] and/)
   })
 })

@@ -81,12 +81,12 @@ describe('app.smartRateLimit.health()', () => {
     assert.equal(asked, 2)
   })
 
-  test('an app that tells nobody by email needs no mail server', async (t) => {
+  test('an app without alerts by email needs no mail server', async (t) => {
     const { app } = await startApp(t, { database: null, plugin: { alertEmails: [] } })
     assert.equal((await app.smartRateLimit.health()).checks.mail.status, 'off')
   })
 
-  test('recipients without a mail server are told of', async (t) => {
+  test('recipients without a mail server are reported', async (t) => {
     const { app } = await startApp(t, { database: null, plugin: { alertEmails: ['ops@example.com'] } })
     const { checks } = await app.smartRateLimit.health()
     assert.match(checks.mail.detail, /^no mail server: set SMTP_URL/)
@@ -110,7 +110,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.equal((await app.smartRateLimit.health()).checks.database.status, 'ok')
   })
 
-  test('a schema without its tables is told of', { skip: postgresqlMissing }, async (t) => {
+  test('a schema without its tables is reported', { skip: postgresqlMissing }, async (t) => {
     const { url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const { app } = await startApp(t, {
@@ -121,7 +121,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate"$/)
   })
 
-  test('a database that answers and takes no writes is told of', { skip: postgresqlMissing }, async (t) => {
+  test('a database that answers and takes no writes is reported', { skip: postgresqlMissing }, async (t) => {
     const { url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const readOnly = new URL(url)
@@ -143,7 +143,7 @@ describe('app.smartRateLimit.health()', () => {
     )
   })
 
-  test('a Redis that answers and takes no writes is told of', { skip: redisMissing }, async (t) => {
+  test('a Redis that answers and takes no writes is reported', { skip: redisMissing }, async (t) => {
     const { client, namespace, url } = openRedis(t)
     await client.call('ACL', 'SETUSER', namespace, 'on', '>secret', '~*', '+@all', '-@write')
     atEnd(t, () => client.call('ACL', 'DELUSER', namespace))
@@ -159,7 +159,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.match(checks.redis.detail, /can't run this command/)
   })
 
-  test('a server of a cluster that is taken for a Redis of its own is told of', { skip: clusterMissing }, async (t) => {
+  test('a server of a cluster that is used as a single Redis is reported', { skip: clusterMissing }, async (t) => {
     const { url, stop } = await startCluster()
     atEnd(t, stop)
     for (const [redis, status] of [

@@ -186,7 +186,7 @@ describe('the limiter', () => {
     assert.equal(lines.length, 2)
   })
 
-  test('refuses whom the store had refused while it fails, also when nobody can look whether that still holds', async () => {
+  test('refuses the keys that the store had refused while it fails, also when the refusals cannot be verified', async () => {
     const store = controlledStore(1)
     const poll = { canLook: true }
     const limiter = createLimiter({

@@ -98,7 +98,7 @@ describe('an override set', () => {
     assert.equal(set.find('203.0.113.9', null, '/b', 0)?.id, 1)
   })
 
-  test('of two that nothing tells apart the older row wins', async () => {
+  test('of two that differ in nothing the older row wins', async () => {
     const set = await setOf([
       { client: 'ip:2001:db8::1', effect: '1/m' },
       { client: 'ip:2001:DB8:0::1', effect: '2/m' },
@@ -137,7 +137,7 @@ describe('an override set', () => {
     assert.equal(await changed(moved, []), moved)
   })
 
-  test('tells the rates that concern a client, or a part of a network', async () => {
+  test('returns the rates that concern a client, or a part of a network', async () => {
     const set = await setOf([
       { client: 'ip:2001:db8:1:2::5', effect: '1/m' },
       { client: 'ip:2001:db8::/32', effect: '2/m' },

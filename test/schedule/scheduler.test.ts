@@ -176,7 +176,7 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(log, ['Rate limit schedule: job failed: on purpose'])
   })
 
-  test('a failure is told to the apps that have the job, and to everybody for two days', async (t) => {
+  test('a failure is reported to the apps that have the job, and to all apps for two days', async (t) => {
     const { clock, database } = await start(t)
     const { scheduler } = startProcess(database, clock, async () => 'webhook failed (status 500)', 'alerts@shop')
     clock.advance(5 * MINUTE_MS)
