@@ -35,6 +35,7 @@ function createEventReadings(events: EventLog): AppReadings {
     eventsWritten: () => events.stats().written,
     eventsDropped: () => events.stats().dropped,
     eventsBuffered: () => events.stats().buffered,
+    eventsSpooled: () => events.stats().spooled,
   }
 }
 

@@ -52,7 +52,10 @@ export interface SmartRateLimit {
   }
   readonly analytics: Analytics
   readonly events: {
-    /** Resolves when every event recorded so far is in the table, or is counted as lost. */
+    /**
+     * Resolves when every event recorded so far is in the table, or is counted as lost; and when a write fails, after
+     * which these events are tried again.
+     */
     flush(): Promise<void>
     stats(): EventLogStats
   }

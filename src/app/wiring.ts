@@ -1,10 +1,13 @@
 /** Creates the parts of the plugin from its settings. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
 import { errorMessage } from '../errors.js'
-import { insertEventsSql } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'
+import { createEventTable } from '../events/event-table.js'
+import { openSpools } from '../events/spool.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
@@ -20,6 +23,9 @@ import { StateSweep } from '../stores/state-sweep.js'
 import type { Store } from '../stores/store.js'
 import { Poll } from '../time/poll.js'
 import type { Component } from './components.js'
+
+/** The longest wait of a report for the latest events, in milliseconds. */
+const FLUSH_TIMEOUT_MS = 5_000
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
   if (typeof backend === 'object') return backend
@@ -105,24 +111,29 @@ export function createCurrentSnapshot(
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
-  const sql = insertEventsSql(database.dialect)
+  const { clock, enabled, logEvents, eventSpool } = settings
+  const isLogging = enabled && logEvents !== false
+  const spools = isLogging && eventSpool !== undefined ? openSpools(eventSpool) : undefined
   return new EventLog({
-    write: (rowsJson) => database.execute(sql, [rowsJson]),
+    table: createEventTable(database, clock),
+    writer: spools?.own.writer ?? randomUUID(),
+    spools,
     batchSize: database.dialect.rowsPerInsert,
     bufferSize: settings.eventBuffer,
-    now: () => settings.clock.now(),
+    now: () => clock.now(),
     log,
   })
 }
 
 /** Writes buffered events before every report and when the app closes. */
 export function createFlush({ database: { beforeReport } }: OpenDatabase, events: EventLog): Component {
-  const flush = () => events.flush()
+  // A long spool takes minutes to be written, for which no report waits.
+  const flush = () => Promise.race([events.flush(), delay(FLUSH_TIMEOUT_MS, undefined, { ref: false })])
   beforeReport.add(flush)
   return {
     close: () => {
       beforeReport.delete(flush)
-      return flush()
+      return events.close()
     },
   }
 }

@@ -35,10 +35,11 @@ export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 
 }
 
 /** Returns the state of this process's log, for `event-log.hbs`. */
-export function logHealth({ stats: { written, dropped, buffered, lastError } }: LogState) {
+export function logHealth({ stats: { written, dropped, buffered, spooled, lastError } }: LogState) {
   return {
     written: formatCount(written),
     buffered: formatCount(buffered),
+    spooled: spooled === 0 ? undefined : formatCount(spooled),
     dropped: formatCount(dropped),
     has_dropped: dropped > 0,
     last_error: lastError === null ? undefined : visible(lastError),

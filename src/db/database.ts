@@ -112,8 +112,12 @@ export class Database {
     })
   }
 
-  /** Runs statements one after the other, all or none; false where they were undone, as `Step.mustChange` says. */
-  transaction(statements: readonly SqlStatement[]): Promise<boolean> {
+  /**
+   * Runs statements one after the other, all or none.
+   *
+   * @returns the number of changed rows; null where they were undone, as `SqlStatement.mustChange` says
+   */
+  transaction(statements: readonly SqlStatement[]): Promise<number | null> {
     return this.explained(async () => {
       await this.ready()
       return this.#connection.transaction(statements)

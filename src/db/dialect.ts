@@ -47,9 +47,10 @@ export interface SqlConnection {
   /**
    * Runs statements one after the other, all or none, without others in between.
    *
-   * @returns false where they were undone, since a statement that must change a row changed none
+   * @returns the number of changed rows; null where they were undone, since a statement that must change a row changed
+   * none
    */
-  transaction(statements: readonly SqlStatement[]): Promise<boolean>
+  transaction(statements: readonly SqlStatement[]): Promise<number | null>
   /** Runs queries that all see the database as of one moment. Must not be called while another snapshot is read. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
@@ -115,4 +116,6 @@ export interface Dialect {
   /** The statement that creates Prisma's migration ledger where there is none. */
   readonly createLedger: string
   isMissingTable(error: unknown): boolean
+  /** Returns whether the database answered that it never takes these rows: trying them again would change nothing. */
+  refusesRows(error: unknown): boolean
 }

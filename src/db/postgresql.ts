@@ -25,6 +25,9 @@ const SETTLE_TIMEOUT_MS = 20
 /** The codes of an undefined table, and of an undefined schema. */
 const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
 
+/** The classes of errors that are about the rows: data, constraints, views, triggers of the host, sizes. */
+const REFUSED_ROWS = /^(?:22|23|44|54|P0)...$/
+
 function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
@@ -82,6 +85,7 @@ export function postgresqlDialect(schema: string): Dialect {
     applied_steps_count     INTEGER NOT NULL DEFAULT 0
 )`,
     isMissingTable: (error) => MISSING_TABLE_CODES.has(errorCode(error)),
+    refusesRows: (error) => REFUSED_ROWS.test(errorCode(error) ?? ''),
   }
 }
 
@@ -128,16 +132,18 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     async transaction(statements) {
       try {
-        await inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        return await inTransaction(pool, BEGIN_CURRENT, async (client) => {
+          let changed = 0
           for (const { sql, parameters, mustChange } of statements) {
             const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
             const { rowCount } = await client.query(asked)
             if (rowCount === 0 && mustChange) throw NOTHING_CHANGED
+            changed += rowCount ?? 0
           }
+          return changed
         })
-        return true
       } catch (error) {
-        if (error === NOTHING_CHANGED) return false
+        if (error === NOTHING_CHANGED) return null
         throw error
       }
     },

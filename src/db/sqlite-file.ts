@@ -55,16 +55,19 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
 
     async transaction(statements) {
       const run = database.transaction(() => {
+        let changed = 0
         for (const { sql, parameters, mustChange } of statements) {
-          if (prepare(sql).run(named(parameters)).changes === 0 && mustChange) throw NOTHING_CHANGED
+          const { changes } = prepare(sql).run(named(parameters))
+          if (changes === 0 && mustChange) throw NOTHING_CHANGED
+          changed += changes
         }
+        return changed
       })
       return line.run(database, () => {
         try {
-          run.immediate()
-          return true
+          return run.immediate()
         } catch (error) {
-          if (error === NOTHING_CHANGED) return false
+          if (error === NOTHING_CHANGED) return null
           throw error
         }
       })

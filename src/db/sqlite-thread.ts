@@ -11,7 +11,7 @@ import { startWorker } from './worker.js'
 export const CLOSE_TIMEOUT_MS = 5_000
 
 interface PendingAnswer {
-  resolve(answer: string | number): void
+  resolve(answer: string | number | null): void
   reject(error: Error): void
 }
 
@@ -57,7 +57,7 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     else asked?.reject(toError(answered.message, answered.code))
   })
 
-  function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number> {
+  function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number | null> {
     return new Promise((resolve, reject) => {
       if (end !== undefined) {
         reject(end)
@@ -96,7 +96,8 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
     },
 
     async transaction(statements) {
-      return (await ask({ statements })) === 1
+      const changed = await ask({ statements })
+      return changed === null ? null : Number(changed)
     },
 
     async close() {

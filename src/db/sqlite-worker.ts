@@ -30,8 +30,8 @@ export interface Transaction {
 
 /** An answer, in texts and numbers, which pass between threads fastest. */
 export type Answered =
-  /** The rows as JSON, or the number of changed rows. */
-  | { readonly id: number; readonly answer: string | number }
+  /** The rows as JSON, or the number of changed rows; null for a transaction that was undone. */
+  | { readonly id: number; readonly answer: string | number | null }
   /** An error, which loses its class between threads; `code` is SQLite's. */
   | { readonly id: number; readonly message: string; readonly code: string | null }
 
@@ -55,7 +55,9 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
   const { id } = asked
   try {
     if ('statements' in asked) {
-      return { id, answer: Number(await file.transaction(asked.statements)) }
+      const changed = await file.transaction(asked.statements)
+      checkpoints.wrote(changed ?? 0)
+      return { id, answer: changed }
     }
     const { sql, parameters, reads } = asked
     if (!reads) {

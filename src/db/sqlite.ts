@@ -43,6 +43,7 @@ export const sqliteDialect: Dialect = {
     "applied_steps_count"   INTEGER UNSIGNED NOT NULL DEFAULT 0
 )`,
   isMissingTable: (error) => error instanceof Error && /no such table/.test(error.message),
+  refusesRows: (error) => /^SQLITE_(?:CONSTRAINT|MISMATCH|TOOBIG)/.test(sqliteErrorCode(error) ?? ''),
 }
 
 /** Returns the path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */

@@ -1,122 +1,383 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { errorMessage } from '../errors.js'
+import { BatchWriter, type BatchWriterOptions } from './batch-writer.js'
 import { eventValues, type RateLimitEvent } from './event.js'
+import type { EventRows, EventTable } from './event-table.js'
+import { MAX_SPOOL_BYTES, type OpenSpools, type Spool } from './spool.js'
 
 export interface EventLogStats {
   /** Events that are in the table. */
   readonly written: number
-  /** Events lost because the buffer was full or the write failed. */
+  /** Events lost because nothing could hold them, or the table refused them. */
   readonly dropped: number
-  /** Events not yet in the table. */
+  /** Events in memory, not yet in the table. */
   readonly buffered: number
-  /** The error of the last write that failed; null when none has. */
+  /** Events in the files of `eventSpool`, not yet in the table; also those that this process took over. */
+  readonly spooled: number
+  /** The error of the last write that failed, or the last reason for a loss; null when there was none. */
   readonly lastError: string | null
 }
 
 export interface EventLogOptions {
-  /** Writes the rows, given as a JSON array of `eventValues`. */
-  readonly write: (rowsJson: string) => Promise<unknown>
+  readonly table: EventTable
+  /** The id under which events are numbered; that of the spool where there is one. */
+  readonly writer: string
   /** The most events that one statement writes. */
   readonly batchSize: number
-  /** The most events that wait for the table; more are dropped and counted. */
+  /** The most events in memory. Further ones go to the spool, or are dropped and counted. */
   readonly bufferSize: number
+  readonly spools?: OpenSpools | undefined
+  readonly maxSpoolBytes?: number | undefined
   readonly now: () => number
   readonly log: { error(details: object, message: string): void }
 }
 
 const ERROR_LOG_INTERVAL_MS = 60_000
+/** The pause between two groups of the spool, so that the disk has to sync some tens of times a second. */
+const GROUP_MS = 20
+/** The pause after the spool has failed. */
+const SPOOL_RETRY_MS = 1_000
+/** How long closing tries to write what is left: less than a component may take to close. */
+const CLOSE_MS = 3_000
+const REPLAY_CLOSE_MS = 500
+/** The pause between attempts while the app closes. */
+const CLOSE_RETRY_MS = 100
+
+/** Events on their way to the table, and whether they are in the spool too. */
+interface Head extends EventRows {
+  isSpooled: boolean
+}
 
 /**
  * Writes events in the background. Events recorded while a statement runs are written together by the next one;
- * otherwise they are written at once, after the current turn of the event loop.
+ * otherwise they are written at once, after the current turn of the event loop. What cannot be written is tried again,
+ * in its order. With a spool, events go to the disk while the table does not take them, or too slowly: older ones than
+ * those in the buffer, and younger ones than the head.
  */
 export class EventLog {
   readonly #options: EventLogOptions
+  readonly #spool: Spool | undefined
+  readonly #writer: BatchWriter
+  /** The number of buffered events at which room has to be made. */
+  #threshold: number
   /** Each event as the JSON of its row, cut to the table's lengths, so that hostile requests cannot swell it. */
   #buffer: string[] = []
-  /** The rows of the running statement. */
-  #writing: readonly string[] = []
-  /** The running batch. */
+  /** The oldest events: those of the running statement, and others that were taken with them. */
+  #head: Head | undefined
   #turn: Promise<void> | undefined
-  /** The number of events that entered the buffer, and of those that left it, written or lost. */
+  /** The rows that are being appended to the spool. */
+  #appending: Promise<void> | undefined
+  #spooling: Promise<void> | undefined
+  #spoolRetryMs = Number.NEGATIVE_INFINITY
+  /** The number of the last event that was taken, and of the last one that is written or lost. */
   #accepted = 0
   #settled = 0
+  /** The unsettled events of this process that are in the spool, and those of other processes. */
+  #spooled = 0
+  #abandoned = 0
   #written = 0
   #dropped = 0
   #lastError: string | null = null
+  #isFailing = false
   #isLosing = false
-  #lastLoggedMs = Number.NEGATIVE_INFINITY
+  #isClosed = false
+  #flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
+  readonly #loggedMs = new Map<string, number>()
+  #replay: { readonly writer: BatchWriter; readonly end: Promise<void> } | undefined
 
   constructor(options: EventLogOptions) {
     this.#options = options
+    this.#spool = options.spools?.own
+    // The other half is for what comes while rows are appended to the spool.
+    this.#threshold = this.#spool === undefined ? options.bufferSize : Math.ceil(options.bufferSize / 2)
+    this.#writer = this.#createWriter({
+      written: (count) => this.#settle(count),
+      refused: (error) => {
+        this.#lose(1, error)
+        this.#settle(1)
+      },
+    })
+    const { abandoned = [] } = options.spools ?? {}
+    if (abandoned.length > 0) this.#startReplay(abandoned)
   }
 
   /** Records an event. Never waits and never throws. */
   record(event: RateLimitEvent): void {
-    if (this.#accepted - this.#settled >= this.#options.bufferSize) {
-      this.#dropped++
-      this.#logFailure(new Error(`the buffer of ${this.#options.bufferSize} events is full`))
-      return
-    }
+    if (this.#accepted - this.#settled - this.#spooled >= this.#threshold && !this.#hasRoom()) return
     this.#accepted++
     this.#buffer.push(JSON.stringify(eventValues(event)))
-    this.#turn ??= this.#writeBatch()
+    this.#turn ??= this.#drain()
   }
 
-  /** Resolves when every event recorded so far is in the table, or is counted as lost. */
-  async flush(): Promise<void> {
-    const accepted = this.#accepted
-    while (this.#settled < accepted && this.#turn !== undefined) await this.#turn
+  /**
+   * Resolves when every event recorded so far is in the table, or is counted as lost; and when a write fails, after
+   * which these events are tried again.
+   */
+  flush(): Promise<void> {
+    const upTo = this.#accepted
+    if (this.#settled >= upTo || this.#isClosed) return Promise.resolve()
+    this.#writer.retryNow()
+    return new Promise((resolve) => this.#flushes.push({ upTo, resolve }))
   }
 
   stats(): EventLogStats {
     return {
       written: this.#written,
       dropped: this.#dropped,
-      buffered: this.#accepted - this.#settled,
+      buffered: this.#accepted - this.#settled - this.#spooled,
+      spooled: this.#spooled + this.#abandoned,
       lastError: this.#lastError,
     }
   }
 
   /** Returns the age of the oldest event that is not in the table, in milliseconds; 0 where there is none. */
   lagMs(): number {
-    const [oldest = this.#buffer[0]] = this.#writing
+    const head = this.#head
+    const oldest = head?.rows[this.#settled + 1 - head.first] ?? this.#buffer[0]
     if (oldest === undefined) return 0
     // The row begins with the timestamp.
     return Math.max(0, this.#options.now() - Number.parseInt(oldest.slice(1), 10))
   }
 
-  /** Whether the last events to be written, or buffered, were lost. */
-  get isLosing(): boolean {
-    return this.#isLosing
+  /** Whether the last write failed, or the last events were lost. */
+  get isFailing(): boolean {
+    return this.#isFailing || this.#isLosing
   }
 
-  async #writeBatch(): Promise<void> {
-    await yieldToEventLoop()
-    await this.#write(this.#buffer.splice(0, this.#options.batchSize))
-    this.#turn = this.#buffer.length > 0 ? this.#writeBatch() : undefined
-  }
-
-  async #write(rows: readonly string[]): Promise<void> {
-    this.#writing = rows
-    try {
-      await this.#options.write(`[${rows.join(',')}]`)
-      this.#written += rows.length
-      this.#isLosing = false
-    } catch (error) {
-      this.#dropped += rows.length
-      this.#logFailure(error)
+  /** Writes what is left, for some seconds at most; then the rest goes to the spool, or is lost. */
+  async close(): Promise<void> {
+    let isOver = false
+    let endWait: () => void = () => undefined
+    const timeout = new Promise<void>((resolve) => {
+      endWait = resolve
+    })
+    const timer = setTimeout(() => {
+      isOver = true
+      endWait()
+    }, CLOSE_MS)
+    while (this.#turn !== undefined && !isOver) {
+      await Promise.race([timeout, this.#turn, this.flush().then(() => pauseMs(CLOSE_RETRY_MS))])
     }
-    this.#settled += rows.length
-    this.#writing = []
+    clearTimeout(timer)
+    this.#isClosed = true
+    this.#threshold = Number.NEGATIVE_INFINITY
+    this.#writer.stop()
+    this.#replay?.writer.stop()
+    // Not longer: a statement that hangs is given up by the database.
+    await Promise.race([this.#replay?.end, pauseMs(REPLAY_CLOSE_MS)])
+    await this.#keepRest()
+    await this.#spool?.close()
+    for (const { resolve } of this.#flushes.splice(0)) resolve()
   }
 
-  #logFailure(error: unknown): void {
+  /** Spools what is only in memory, or counts it as lost. */
+  async #keepRest(): Promise<void> {
+    await this.#spooling
+    const lost = () => this.#accepted - this.#settled - this.#spooled
+    if (this.#spool !== undefined) {
+      await this.#spoolHead()
+      if (this.#buffer.length > 0) await this.#spoolBuffer()
+    }
+    if (lost() === 0) return
+    this.#lose(lost(), new Error(this.#lastError ?? 'the database did not answer before the app was closed'))
+    this.#settled += lost()
+    this.#buffer = []
+  }
+
+  /** Drops and counts an event where nothing has room for it. */
+  #hasRoom(): boolean {
+    const { bufferSize } = this.#options
+    if (!this.#isClosed) this.#startSpooling()
+    if (!this.#isClosed && this.#accepted - this.#settled - this.#spooled < bufferSize) return true
+    const full = this.#spool === undefined ? '' : ', and the spool does not empty it'
+    this.#lose(1, new Error(this.#isClosed ? 'the app is closed' : `the buffer of ${bufferSize} events is full${full}`))
+    return false
+  }
+
+  async #drain(): Promise<void> {
+    await yieldToEventLoop()
+    if (this.#spool === undefined) await this.#writeBuffer()
+    else await this.#writeOldest(this.#spool)
+    const isDone = this.#isClosed || (this.#buffer.length === 0 && this.#spool?.isEmpty !== false)
+    this.#turn = isDone && this.#appending === undefined ? undefined : this.#drain()
+  }
+
+  async #writeBuffer(): Promise<void> {
+    const first = this.#accepted - this.#buffer.length + 1
+    const rows = this.#buffer.splice(0, this.#options.batchSize)
+    this.#head = { writer: this.#options.writer, first, rows, isSpooled: false }
+    await this.#writer.write(this.#head)
+    if (!this.#isClosed) this.#head = undefined
+  }
+
+  /** Writes a file of the spool, whose rows are older than those of the buffer, or a batch of the buffer. */
+  async #writeOldest(spool: Spool): Promise<void> {
+    while (this.#appending !== undefined) await this.#appending
+    if (spool.isEmpty) {
+      await this.#writeBuffer()
+      return
+    }
+    const file = await spool.read(this.#settled)
+    if (file === undefined || this.#isClosed) return
+    this.#head = { ...file, isSpooled: true }
+    await this.#writer.write(this.#head)
+    if (this.#isClosed) return
+    this.#head = undefined
+    if (file.unreadable > 0) {
+      this.#lose(file.unreadable, new Error('a file of the spool cannot be read'))
+      this.#spooled -= file.unreadable
+      this.#settled += file.unreadable
+    }
+    await file.remove().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
+  }
+
+  #createWriter(callbacks: Pick<BatchWriterOptions, 'written' | 'refused'>): BatchWriter {
+    return new BatchWriter({
+      table: this.#options.table,
+      batchSize: this.#options.batchSize,
+      failed: (error) => this.#fail(error),
+      refused: callbacks.refused,
+      written: (count) => {
+        this.#written += count
+        this.#isFailing = false
+        this.#isLosing = false
+        callbacks.written(count)
+      },
+    })
+  }
+
+  #settle(count: number): void {
+    this.#settled += count
+    if (this.#head?.isSpooled) this.#spooled -= count
+    if (this.#flushes.length > 0) this.#endFlushes(({ upTo }) => upTo <= this.#settled)
+  }
+
+  #fail(error: unknown): void {
+    this.#isFailing = true
+    this.#lastError = errorMessage(error)
+    this.#report('Rate limit events cannot be written, and are kept for now', error)
+    this.#startSpooling()
+    this.#endFlushes(() => true)
+  }
+
+  #endFlushes(isOver: (flush: { readonly upTo: number }) => boolean): void {
+    const flushes = this.#flushes
+    this.#flushes = flushes.filter((flush) => !isOver(flush))
+    for (const flush of flushes) if (isOver(flush)) flush.resolve()
+  }
+
+  #startSpooling(): void {
+    if (this.#spool === undefined || this.#isClosed || performance.now() < this.#spoolRetryMs) return
+    this.#spooling ??= this.#spoolGroups().finally(() => {
+      this.#spooling = undefined
+    })
+  }
+
+  /** Appends group after group to the spool, while events cannot be written, or more come than can be written. */
+  async #spoolGroups(): Promise<void> {
+    const isOverdue = () => this.#accepted - this.#settled - this.#spooled >= this.#threshold
+    while (!this.#isClosed && (this.#isFailing || isOverdue())) {
+      const isSpooled = (await this.#spoolHead()) && (this.#buffer.length === 0 || (await this.#spoolBuffer()))
+      if (!isSpooled) return
+      await pauseMs(GROUP_MS)
+    }
+  }
+
+  /** Spools what was taken from the buffer to be written, which then is older than all that the spool has. */
+  async #spoolHead(): Promise<boolean> {
+    const head = this.#head
+    if (head === undefined || head.isSpooled || !(this.#isFailing || this.#isClosed)) return true
+    return this.#append(head.first, head.rows, () => {
+      // Some may have been written meanwhile.
+      const settled = Math.max(0, this.#settled + 1 - head.first)
+      this.#spooled += Math.max(0, head.rows.length - settled)
+      head.isSpooled = true
+    })
+  }
+
+  async #spoolBuffer(): Promise<boolean> {
+    const first = this.#accepted - this.#buffer.length + 1
+    const rows = this.#buffer.splice(0)
+    const isSpooled = await this.#append(first, rows, () => {
+      this.#spooled += rows.length
+    })
+    if (!isSpooled) this.#buffer = [...rows, ...this.#buffer]
+    return isSpooled
+  }
+
+  async #append(first: number, rows: readonly string[], appended: () => void): Promise<boolean> {
+    const spool = this.#spool
+    if (spool === undefined) return false
+    const { maxSpoolBytes = MAX_SPOOL_BYTES, spools } = this.#options
+    const others = spools?.abandoned.reduce((sum, { bytes }) => sum + bytes, 0) ?? 0
+    const isFull = spool.bytes + others >= maxSpoolBytes
+    const append = isFull
+      ? Promise.reject(new Error(`the spool of ${maxSpoolBytes} bytes is full`))
+      : spool.append(first, rows)
+    let isAppended = true
+    this.#appending = append.then(appended, (error: unknown) => {
+      isAppended = false
+      this.#spoolRetryMs = performance.now() + SPOOL_RETRY_MS
+      this.#report('Rate limit events cannot be spooled', error)
+    })
+    await this.#appending
+    this.#appending = undefined
+    this.#turn ??= this.#isClosed ? undefined : this.#drain()
+    return isAppended
+  }
+
+  /** Writes what processes left that are gone, beside this process's own events. */
+  #startReplay(abandoned: readonly Spool[]): void {
+    const settle = (count: number) => {
+      this.#abandoned -= count
+    }
+    const writer = this.#createWriter({
+      written: settle,
+      refused: (error) => {
+        this.#lose(1, error)
+        settle(1)
+      },
+    })
+    this.#replay = { writer, end: this.#replayAll(abandoned, writer) }
+  }
+
+  async #replayAll(abandoned: readonly Spool[], writer: BatchWriter): Promise<void> {
+    try {
+      for (const spool of abandoned) this.#abandoned += await spool.count()
+      for (const spool of abandoned) {
+        for (let file = await spool.read(0); file !== undefined && !this.#isClosed; file = await spool.read(0)) {
+          await writer.write(file)
+          if (this.#isClosed) break
+          await file.remove()
+        }
+      }
+    } catch (error) {
+      this.#report('Rate limit events of an earlier process cannot be read', error)
+    } finally {
+      for (const spool of abandoned) await spool.close()
+    }
+  }
+
+  #lose(count: number, error: unknown): void {
+    this.#dropped += count
     this.#isLosing = true
     this.#lastError = errorMessage(error)
-    const nowMs = this.#options.now()
-    if (nowMs - this.#lastLoggedMs < ERROR_LOG_INTERVAL_MS && nowMs >= this.#lastLoggedMs) return
-    this.#lastLoggedMs = nowMs
-    this.#options.log.error({ err: error, dropped: this.#dropped }, 'Rate limit events are being lost')
+    this.#report('Rate limit events are being lost', error)
   }
+
+  /** Logs a message at most once a minute. */
+  #report(message: string, error: unknown): void {
+    const nowMs = this.#options.now()
+    const loggedMs = this.#loggedMs.get(message) ?? Number.NEGATIVE_INFINITY
+    if (nowMs - loggedMs < ERROR_LOG_INTERVAL_MS && nowMs >= loggedMs) return
+    this.#loggedMs.set(message, nowMs)
+    this.#options.log.error({ err: error, dropped: this.#dropped }, message)
+  }
+}
+
+/** A process that has nothing else to do ends. */
+function pauseMs(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
 }

@@ -61,13 +61,15 @@ export function ruleTableProbe(database: Database): Probe {
   }
 }
 
-/** Creates a probe of this process's log: whether it keeps up, and loses no events. */
+/** Creates a probe of this process's log: whether it can be written, keeps up, and loses no events. */
 export function eventLogProbe(events: EventLog): Probe {
   return () => {
     const lagMs = events.lagMs()
-    const { buffered, dropped, lastError } = events.stats()
-    const state = `${lagMs / SECOND_MS} s behind, ${buffered} waiting, ${dropped} lost since the start`
-    if (lagMs > MAX_LAG_MS || events.isLosing) throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
+    const { buffered, spooled, dropped, lastError } = events.stats()
+    const waiting = spooled === 0 ? `${buffered} waiting` : `${buffered} waiting, ${spooled} more in the spool`
+    const state = `${lagMs / SECOND_MS} s behind, ${waiting}, ${dropped} lost since the start`
+    if (lagMs > MAX_LAG_MS || events.isFailing)
+      throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
     return state
   }
 }

@@ -70,7 +70,7 @@ export const READINGS = [
     unit: '{event}',
     kind: 'counter',
     combine: 'sum',
-    help: 'Events lost, because the buffer was full or the write failed.',
+    help: 'Events lost, because nothing had room for them or the table refused them.',
   },
   {
     reading: 'eventsBuffered',
@@ -78,7 +78,15 @@ export const READINGS = [
     unit: '{event}',
     kind: 'gauge',
     combine: 'sum',
-    help: 'Events not yet written.',
+    help: 'Events in memory, not yet written.',
+  },
+  {
+    reading: 'eventsSpooled',
+    name: 'ratelimit.events.spooled',
+    unit: '{event}',
+    kind: 'gauge',
+    combine: 'sum',
+    help: 'Events in the files of the spool, not yet written.',
   },
   {
     reading: 'rulesActive',

@@ -130,7 +130,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [from, to],
     }))
   const isStart = since === hour * HOUR_MS
-  const isCounted = await database.transaction([
+  const changed = await database.transaction([
     ...toStatements(dialect.lockRollups),
     // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew. Where another
     // process has counted this step, the mark is gone. From the start on, what was counted before is forgotten.
@@ -154,7 +154,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
         ]
       : [{ sql: `INSERT INTO ${marks} (hour, since) VALUES ($1, $2)`, parameters: [hour, nextMs] }]),
   ])
-  return isCounted ? nextMs : endMs
+  return changed === null ? endMs : nextMs
 }
 
 /** Returns the id up to which events are in the rollups, as an expression. */

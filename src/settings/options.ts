@@ -70,8 +70,16 @@ export interface RateLimitOptions extends AlertSettingOptions {
   ipv6Subnet?: number | undefined
   /** How long a request waits for the store, in milliseconds; 500 by default. */
   storeTimeoutMs?: number | undefined
-  /** The most events buffered while the database is busy; further ones are dropped and counted; 10000 by default. */
+  /**
+   * The most events buffered while the database is busy or away; further ones go to the spool, or are dropped and
+   * counted; 10000 by default.
+   */
   eventBuffer?: number | undefined
+  /**
+   * A local folder, such as `./ratelimit-events`, for the events that the database does not take: at most 256 MiB per
+   * process, which it takes when it is back, or when the next process starts. Processes can share it. Off by default.
+   */
+  eventSpool?: string | undefined
   /**
    * Counts decisions, measures how long they take, and reports on the store, the events and the rules:
    * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off by default.

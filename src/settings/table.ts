@@ -79,6 +79,12 @@ export const OWN_SETTINGS = {
   storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
   // Some seconds of heavy traffic; a few megabytes, at most 10.
   eventBuffer: { ...integerFrom(1, 1_000_000), default: 10_000 },
+  eventSpool: {
+    schema: Text,
+    allowed: 'a folder, such as ./ratelimit-events',
+    variable: 'RATELIMIT_EVENT_SPOOL',
+    help: 'folder for events while the database is away',
+  },
   metrics: { schema: Reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { schema: Reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
   clock: { schema: Reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },

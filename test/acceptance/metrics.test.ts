@@ -12,7 +12,12 @@ import { runApps } from '../support/optional-peers.js'
 
 const WAIT = 'ratelimit_decision_duration_seconds'
 const RULES_SHOWN = ['ratelimit_rules_active', 'ratelimit_rules_age_seconds', 'ratelimit_overrides_active']
-const EVENTS_SHOWN = ['ratelimit_events_written_total', 'ratelimit_events_dropped_total', 'ratelimit_events_buffered']
+const EVENTS_SHOWN = [
+  'ratelimit_events_written_total',
+  'ratelimit_events_dropped_total',
+  'ratelimit_events_buffered',
+  'ratelimit_events_spooled',
+]
 
 test('a route of the host shows decisions by rule, policy, outcome and algorithm', async (t) => {
   const database = await openDatabase(t, 'sqlite')
@@ -154,7 +159,7 @@ for (const concurrency of [1, Number.POSITIVE_INFINITY]) {
   })
 }
 
-test('events are counted as written, dropped and buffered', async (t) => {
+test('events are counted as written, dropped, buffered and spooled', async (t) => {
   const database = await openDatabase(t, 'sqlite')
   const { app, statuses, registry } = await startMeasured(t, { database, plugin: { logEvents: true } })
   const events = async () => {
@@ -164,11 +169,11 @@ test('events are counted as written, dropped and buffered', async (t) => {
 
   await statuses(3, '/')
   await app.smartRateLimit.events.flush()
-  assert.deepEqual(await events(), [3, 0, 0])
+  assert.deepEqual(await events(), [3, 0, 0, 0])
   await database.database.execute('ALTER TABLE rate_limit_event RENAME TO elsewhere')
   await statuses(2, '/')
   await app.smartRateLimit.events.flush()
-  assert.deepEqual(await events(), [3, 2, 0])
+  assert.deepEqual(await events(), [3, 0, 2, 0])
 })
 
 test('the rules in force, the overrides, and how long ago the rules were read', async (t) => {

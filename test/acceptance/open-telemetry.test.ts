@@ -49,6 +49,7 @@ test('decisions, their duration, the store, the events and the rules reach the e
   assert.deepEqual(pointsOf(collected, 'ratelimit.events.written'), [[{}, 5]])
   assert.deepEqual(pointsOf(collected, 'ratelimit.events.dropped'), [[{}, 0]])
   assert.deepEqual(pointsOf(collected, 'ratelimit.events.buffered'), [[{}, 0]])
+  assert.deepEqual(pointsOf(collected, 'ratelimit.events.spooled'), [[{}, 0]])
   assert.deepEqual(pointsOf(collected, 'ratelimit.rules.active'), [[{}, 1]])
   assert.deepEqual(pointsOf(collected, 'ratelimit.rules.age'), [[{}, 4]])
   assert.deepEqual(pointsOf(collected, 'ratelimit.overrides.active'), [[{}, 0]])
@@ -77,7 +78,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   })
   const exposed = (await registry.getMetricsAsJSON()).map(({ name }) => name)
   assert.deepEqual(renamed.sort(), exposed.sort())
-  assert.equal(exposed.length, 10)
+  assert.equal(exposed.length, 11)
 })
 
 test('a meter will do too, and apps that share one are added up; of those that closed the counts stay', async (t) => {

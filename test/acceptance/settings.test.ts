@@ -50,6 +50,8 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['ipv6Subnet', 129, /1 to 128/],
   ['storeTimeoutMs', 0, /1 to 60000/],
   ['eventBuffer', 0, /1 to/],
+  ['eventSpool', '', /folder/],
+  ['eventSpool', true, /folder/],
   ['clock', 5, /now/],
   ['metrics', true, /prometheus/],
   ['metrics', {}, /prometheus.*openTelemetry/],

@@ -9,10 +9,11 @@ import { migrateDiff } from '../support/schema-engine.js'
 
 const EMPTY = '-- This is an empty migration.'
 
-/** What is written and read in SQL alone: the rollups. */
+/** What is written and read in SQL alone: the rollups, and how far each process has written the log. */
 const TABLES_WITHOUT_MODEL = [
   'rate_limit_blocked_rollup',
   'rate_limit_client_rollup',
+  'rate_limit_event_batch',
   'rate_limit_rollup_mark',
   'rate_limit_traffic_rollup',
   'rate_limit_trend',

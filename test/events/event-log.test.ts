@@ -1,43 +1,65 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { storable } from '../../src/db/storable.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
 import { EventLog } from '../../src/events/event-log.js'
 import { fakeClock } from '../support/clock.js'
-import { EVENT } from '../support/events.js'
+import { EVENT, tableOf } from '../support/events.js'
 
 function eventOf(key: string): RateLimitEvent {
   return { ...EVENT, key }
 }
 
-/** A table whose writing can be held up and made to fail. */
-function logOf({ bufferSize = 1_000 } = {}) {
+/** A table whose writing can be held up and made to fail, and which keeps what was written. */
+function logOf({ bufferSize = 1_000, batchSize = 200 } = {}) {
   const clock = fakeClock()
   const lines: string[] = []
   const waiting: (() => void)[] = []
   const table = {
     batches: [] as number[],
+    keys: [] as string[],
+    last: 0,
     held: false,
     failure: undefined as Error | undefined,
+    /** Loses the answers: the rows are there, and the writer does not know. */
+    answersAreLost: false,
+    refused: 'refused',
     letGo() {
       table.held = false
       for (const resolve of waiting.splice(0)) resolve()
     },
   }
   const events = new EventLog({
-    async write(rowsJson) {
-      const rows: unknown = JSON.parse(rowsJson)
-      table.batches.push(Array.isArray(rows) ? rows.length : -1)
-      if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
-      if (table.failure !== undefined) throw table.failure
+    writer: 'a',
+    table: {
+      async write({ first, rows }) {
+        const keys = rows.map((row) => String(JSON.parse(row)[1]))
+        table.batches.push(rows.length)
+        if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
+        if (table.failure !== undefined) throw table.failure
+        if (keys.includes(table.refused)) throw new RangeError('the value is refused')
+        if (first <= table.last) return false
+        table.keys.push(...keys)
+        table.last = first + rows.length - 1
+        if (table.answersAreLost) throw new Error('the connection broke')
+        return true
+      },
+      lastWritten: async () => table.last,
+      refusesRows: (error) => error instanceof RangeError,
     },
-    batchSize: 200,
+    batchSize,
     bufferSize,
     now: clock.now,
     log: { error: (_details, message) => lines.push(message) },
   })
   return { events, table, lines, clock }
+}
+
+/** Lets what is due run, and what follows from it. */
+async function tick(t: TestContext, ms: number): Promise<void> {
+  t.mock.timers.tick(ms)
+  for (let round = 0; round < 5; round++) await turn()
 }
 
 describe('the event log', () => {
@@ -52,7 +74,7 @@ describe('the event log', () => {
     table.letGo()
     await events.flush()
     assert.deepEqual(table.batches, [1, 50])
-    assert.deepEqual(events.stats(), { written: 51, dropped: 0, buffered: 0, lastError: null })
+    assert.deepEqual(events.stats(), { written: 51, dropped: 0, buffered: 0, spooled: 0, lastError: null })
   })
 
   test('writes no more than 200 rows by one statement', async () => {
@@ -91,7 +113,8 @@ describe('the event log', () => {
   test('holds no more of a request than the table takes', async () => {
     const written: number[] = []
     const events = new EventLog({
-      write: async (rowsJson) => written.push(rowsJson.length),
+      writer: 'a',
+      table: tableOf(async ({ rows }) => written.push(...rows.map((row) => row.length))),
       batchSize: 200,
       bufferSize: 10,
       now: Date.now,
@@ -110,6 +133,7 @@ describe('the event log', () => {
       written: 0,
       dropped: 15,
       buffered: 10,
+      spooled: 0,
       lastError: 'the buffer of 10 events is full',
     })
     await turn()
@@ -119,22 +143,119 @@ describe('the event log', () => {
     assert.equal(lines.length, 1)
   })
 
-  test('goes on after a write that failed, and logs failures at most once a minute', async () => {
+  test('keeps what could not be written, in its order, and tries it again after pauses that grow', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { events, table, lines } = logOf({ batchSize: 2 })
+    table.failure = new Error('the database is away')
+    for (const key of ['a', 'b', 'c']) events.record(eventOf(key))
+    await tick(t, 0)
+    const attempts = () => table.batches.length
+    assert.equal(attempts(), 1)
+    for (const pauseMs of [100, 200, 400, 800, 1_600, 3_000, 3_000]) {
+      const before = attempts()
+      await tick(t, pauseMs - 1)
+      assert.equal(attempts(), before, `${pauseMs} ms`)
+      await tick(t, 1)
+      assert.equal(attempts(), before + 1, `${pauseMs} ms`)
+    }
+    const buffered = { written: 0, dropped: 0, buffered: 3, spooled: 0, lastError: 'the database is away' }
+    assert.deepEqual(events.stats(), buffered)
+    assert.deepEqual(lines, ['Rate limit events cannot be written, and are kept for now'])
+
+    table.failure = undefined
+    events.record(eventOf('d'))
+    await tick(t, 3_000)
+    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd'])
+    assert.deepEqual(events.stats(), { ...buffered, written: 4, buffered: 0 })
+  })
+
+  test('a flush tries at once, and ends when the write fails', async () => {
+    const { events, table } = logOf()
+    table.failure = new Error('the database is away')
+    events.record(eventOf('a'))
+    await events.flush()
+    await events.flush()
+    assert.equal(table.batches.length, 2)
+    assert.equal(events.stats().buffered, 1)
+    table.failure = undefined
+    await events.flush()
+    assert.deepEqual(table.keys, ['a'])
+  })
+
+  test('writes nothing twice when only the answer was lost', async () => {
+    const { events, table } = logOf({ batchSize: 2 })
+    for (const key of ['a', 'b', 'c']) events.record(eventOf(key))
+    table.answersAreLost = true
+    await events.flush()
+    table.answersAreLost = false
+    events.record(eventOf('d'))
+    await events.flush()
+    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd'])
+    assert.equal(events.stats().written, 4)
+  })
+
+  test('drops and counts a row that the table refuses, and writes all others in their order', async () => {
+    const { events, table, lines } = logOf({ batchSize: 16 })
+    const isRefused = (place: number) => place % 20 === 7
+    const keys = Array.from({ length: 50 }, (_, place) => (isRefused(place) ? table.refused : `k${place}`))
+    for (const key of keys) events.record(eventOf(key))
+    await events.flush()
+    assert.deepEqual(
+      table.keys,
+      keys.filter((key) => key !== table.refused),
+    )
+    const lastError = 'the value is refused'
+    assert.deepEqual(events.stats(), { written: 47, dropped: 3, buffered: 0, spooled: 0, lastError })
+    assert.deepEqual(lines, ['Rate limit events are being lost'])
+  })
+
+  test('what closing cannot write within some seconds is counted as lost', async (t) => {
+    const { events, table, lines } = logOf()
+    table.failure = new Error('the database is away')
+    events.record(eventOf('a'))
+    await events.flush()
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const closed = events.close()
+    for (let round = 0; round < 40; round++) await tick(t, 100)
+    await closed
+    assert.deepEqual(events.stats(), {
+      written: 0,
+      dropped: 1,
+      buffered: 0,
+      spooled: 0,
+      lastError: 'the database is away',
+    })
+    assert.equal(lines.at(-1), 'Rate limit events are being lost')
+    assert.ok(table.batches.length > 5, `${table.batches.length} attempts`)
+  })
+
+  test('closing writes what the database takes again in time', async () => {
+    const { events, table } = logOf()
+    table.failure = new Error('the database is away')
+    events.record(eventOf('a'))
+    await events.flush()
+    const closed = events.close()
+    await turn()
+    table.failure = undefined
+    await closed
+    assert.deepEqual(table.keys, ['a'])
+    assert.equal(events.stats().dropped, 0)
+  })
+
+  test('logs failures at most once a minute', async () => {
     const { events, table, lines, clock } = logOf()
-    table.failure = new Error('disk full')
+    table.failure = new Error('the database is away')
     for (let round = 0; round < 5; round++) {
       events.record(eventOf('a'))
       await events.flush()
     }
     assert.equal(lines.length, 1)
     clock.advance(60_000)
-    events.record(eventOf('a'))
     await events.flush()
     assert.equal(lines.length, 2)
     table.failure = undefined
-    events.record(eventOf('a'))
     await events.flush()
-    assert.deepEqual(events.stats(), { written: 1, dropped: 6, buffered: 0, lastError: 'disk full' })
+    assert.equal(events.stats().written, 5)
   })
 })
 

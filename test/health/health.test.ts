@@ -9,7 +9,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
-import { EVENT } from '../support/events.js'
+import { EVENT, tableOf } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
 import { startMailServer } from '../support/mail-server.js'
 import { openRedis, redisMissing } from '../support/redis.js'
@@ -139,7 +139,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.deepEqual([health.ready, health.checks.database.status], [true, 'ok'])
     assert.match(
       health.checks.events.detail,
-      /^0 s behind, 0 waiting, 3 lost since the start \(.*read-only transaction/,
+      /^0 s behind, 3 waiting, 0 lost since the start \(.*read-only transaction/,
     )
   })
 
@@ -195,10 +195,13 @@ test('a log is behind by the time that its oldest event waits, and fails after t
   const clock = fakeClock()
   let finish: () => void = () => undefined
   const events = new EventLog({
-    write: () =>
-      new Promise<void>((resolve) => {
-        finish = resolve
-      }),
+    writer: 'a',
+    table: tableOf(
+      () =>
+        new Promise<void>((resolve) => {
+          finish = resolve
+        }),
+    ),
     batchSize: 1,
     bufferSize: 10,
     now: () => clock.now(),
@@ -226,8 +229,12 @@ test('a log is behind by the time that its oldest event waits, and fails after t
 test('a log that loses its events fails until one is written', async () => {
   let fails = true
   const events = new EventLog({
-    write: async () => {
-      if (fails) throw new Error('the disk is full')
+    writer: 'a',
+    table: {
+      ...tableOf(async () => {
+        if (fails) throw new Error('the value is refused')
+      }),
+      refusesRows: () => true,
     },
     batchSize: 1,
     bufferSize: 10,
@@ -238,7 +245,7 @@ test('a log that loses its events fails until one is written', async () => {
 
   events.record(EVENT)
   await events.flush()
-  const detail = '0 s behind, 0 waiting, 1 lost since the start (the disk is full)'
+  const detail = '0 s behind, 0 waiting, 1 lost since the start (the value is refused)'
   assert.deepEqual(await probe(), { status: 'failing', detail })
   fails = false
   events.record(EVENT)

@@ -1,6 +1,7 @@
 import type { RateLimitClient } from '../../src/client.js'
 import { databaseFor } from '../../src/db/database.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import type { EventRows, EventTable } from '../../src/events/event-table.js'
 
 /** A request that was let through, by no rule. */
 export const EVENT: RateLimitEvent = {
@@ -18,6 +19,18 @@ export const EVENT: RateLimitEvent = {
   client: 'ip:203.0.113.7',
   policy: 'default',
   outcome: 'allowed',
+}
+
+/** A table that takes whatever `write` takes. */
+export function tableOf(write: (batch: EventRows) => Promise<unknown>): EventTable {
+  return {
+    write: async (batch) => {
+      await write(batch)
+      return true
+    },
+    lastWritten: async () => 0,
+    refusesRows: () => false,
+  }
 }
 
 export interface LoggedEvents {

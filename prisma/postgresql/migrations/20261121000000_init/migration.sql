@@ -20,6 +20,17 @@ CREATE TABLE "rate_limit_event" (
 );
 
 -- CreateTable
+-- The number of the last event of each process that is in the log: a batch whose answer was lost is not written twice.
+-- A row has room beside it, for its next version.
+CREATE TABLE "rate_limit_event_batch" (
+    "writer" VARCHAR(36) NOT NULL,
+    "last_event" BIGINT NOT NULL,
+    "written_at" TIMESTAMPTZ(3) NOT NULL,
+
+    CONSTRAINT "rate_limit_event_batch_pkey" PRIMARY KEY ("writer")
+) WITH (fillfactor = 20);
+
+-- CreateTable
 CREATE TABLE "rate_limit_rule" (
     "id" BIGSERIAL NOT NULL,
     "name" VARCHAR(100) NOT NULL,

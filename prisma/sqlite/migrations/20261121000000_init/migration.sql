@@ -18,6 +18,14 @@ CREATE TABLE "rate_limit_event" (
 );
 
 -- CreateTable
+-- The number of the last event of each process that is in the log: a batch whose answer was lost is not written twice.
+CREATE TABLE "rate_limit_event_batch" (
+    "writer" TEXT NOT NULL PRIMARY KEY,
+    "last_event" BIGINT NOT NULL,
+    "written_at" DATETIME NOT NULL
+) WITHOUT ROWID;
+
+-- CreateTable
 CREATE TABLE "rate_limit_rule" (
     "id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     "name" TEXT NOT NULL,

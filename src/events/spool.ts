@@ -1,0 +1,262 @@
+/**
+ * A folder for events that wait for the database. Each writer has its own files: `<writer>-<number of the first>.events`
+ * with one row per line, and `<writer>.lock`, locked while the writer's process lives. A process that starts takes over
+ * the files of writers that are gone.
+ */
+import { randomUUID } from 'node:crypto'
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync } from 'node:fs'
+import { type FileHandle, open, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { openSqliteFile, type SqliteDatabase, sqliteErrorCode } from '../db/sqlite-driver.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
+import type { EventRows } from './event-table.js'
+
+/** The most that one process keeps in the folder: about a million events. */
+export const MAX_SPOOL_BYTES = 256 * 2 ** 20
+/** A file is deleted when all of its events are in the table, and read as a whole. */
+const MAX_FILE_BYTES = 4 * 2 ** 20
+
+const FILE = /^(?<writer>[0-9a-f-]{36})(?:-(?<first>\d{16})\.events|\.lock)$/
+
+interface SpoolFile {
+  readonly path: string
+  /** The number of its first event. */
+  readonly first: number
+  count: number
+  /** The bytes of complete rows that are safe on the disk. */
+  bytes: number
+}
+
+export interface SpooledRows extends EventRows {
+  /** The number of further rows that cannot be read. */
+  readonly unreadable: number
+  /** Deletes the file of the rows. */
+  remove(): Promise<void>
+}
+
+/** The events of one writer in the folder. */
+export class Spool {
+  readonly writer: string
+  readonly #folder: string
+  readonly #lock: SqliteDatabase
+  /** In the order of their events. */
+  readonly #files: SpoolFile[] = []
+  /** The file that is being written. */
+  #open: { readonly file: SpoolFile; readonly handle: FileHandle } | undefined
+
+  constructor(folder: string, writer: string, lock: SqliteDatabase, files: readonly SpoolFile[] = []) {
+    this.#folder = folder
+    this.writer = writer
+    this.#lock = lock
+    this.#files.push(...files)
+  }
+
+  get isEmpty(): boolean {
+    return this.#files.length === 0
+  }
+
+  get bytes(): number {
+    return this.#files.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  /**
+   * Appends rows, and resolves when they are safe on the disk.
+   *
+   * @throws the error of the disk, after which the rows are not in the spool
+   */
+  async append(first: number, rows: readonly string[]): Promise<void> {
+    const open = await this.#fileFor(first)
+    const { file, handle } = open
+    const text = Buffer.from(`${rows.join('\n')}\n`)
+    try {
+      await handle.appendFile(text)
+      await handle.datasync()
+      if (file.count === 0) await syncFolder(this.#folder)
+    } catch (error) {
+      if (this.#open === open) this.#open = undefined
+      if (file.count === 0) this.#forget(file)
+      await handle.truncate(file.bytes).catch(() => undefined)
+      await handle.close().catch(() => undefined)
+      if (file.count === 0) await rm(file.path, { force: true }).catch(() => undefined)
+      throw error
+    }
+    file.bytes += text.length
+    file.count += rows.length
+  }
+
+  /**
+   * Reads the rows of the oldest file; undefined where there is none. Must not run while rows are appended.
+   *
+   * @param settled the number of the last event that needs no more writing
+   */
+  async read(settled: number): Promise<SpooledRows | undefined> {
+    const [file] = this.#files
+    if (file === undefined) return undefined
+    if (this.#open?.file === file) await this.#closeFile()
+    const known = Math.min(Math.max(0, settled + 1 - file.first), file.count)
+    // What cannot be read is lost.
+    const text = await readFile(file.path).catch(() => Buffer.alloc(0))
+    const rows = readRows(text.subarray(0, file.bytes)).slice(known)
+    return {
+      writer: this.writer,
+      first: file.first + known,
+      rows,
+      unreadable: file.count - known - rows.length,
+      remove: async () => {
+        this.#forget(file)
+        await rm(file.path, { force: true })
+      },
+    }
+  }
+
+  /** Counts the events, where the files are those of another process. */
+  async count(): Promise<number> {
+    let count = 0
+    for (const file of this.#files) {
+      file.count = readRows(await readFile(file.path)).length
+      count += file.count
+    }
+    return count
+  }
+
+  /** Leaves what is not written to the next process that starts. */
+  async close(): Promise<void> {
+    await this.#closeFile()
+    // Before it is unlocked: afterwards another process may have taken it over.
+    if (this.isEmpty) await rm(lockPath(this.#folder, this.writer), { force: true }).catch(() => undefined)
+    this.#lock.close()
+  }
+
+  async #fileFor(first: number): Promise<{ readonly file: SpoolFile; readonly handle: FileHandle }> {
+    const opened = this.#open
+    if (opened !== undefined) {
+      const { file } = opened
+      if (file.bytes < MAX_FILE_BYTES && file.first + file.count === first) return opened
+      await this.#closeFile()
+    }
+    const path = join(this.#folder, `${this.writer}-${String(first).padStart(16, '0')}.events`)
+    const file = { path, first, count: 0, bytes: 0 }
+    const handle = await open(path, 'w', 0o600)
+    this.#files.push(file)
+    this.#files.sort((one, other) => one.first - other.first)
+    this.#open = { file, handle }
+    return this.#open
+  }
+
+  async #closeFile(): Promise<void> {
+    const opened = this.#open
+    this.#open = undefined
+    await opened?.handle.close()
+  }
+
+  #forget(file: SpoolFile): void {
+    const place = this.#files.indexOf(file)
+    if (place >= 0) this.#files.splice(place, 1)
+  }
+}
+
+/** Returns the rows of complete lines, up to the first one that a crash of the machine made unreadable. */
+function readRows(text: Buffer): string[] {
+  const lines = text.toString().split('\n').slice(0, -1)
+  const broken = lines.findIndex((line) => !isRow(line))
+  return broken < 0 ? lines : lines.slice(0, broken)
+}
+
+function isRow(line: string): boolean {
+  try {
+    return Array.isArray(JSON.parse(line))
+  } catch {
+    return false
+  }
+}
+
+export interface OpenSpools {
+  /** The spool of this process. */
+  readonly own: Spool
+  /** Those of processes that are gone. */
+  readonly abandoned: readonly Spool[]
+}
+
+/**
+ * Opens the folder, and takes over what processes left there that are gone.
+ *
+ * @throws InvalidSettingError when the folder cannot be used
+ */
+export function openSpools(folder: string): OpenSpools {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const own = createSpool(folder)
+    return { own, abandoned: takeOver(folder, own.writer) }
+  } catch (error) {
+    if (error instanceof InvalidSettingError) throw error
+    throw new InvalidSettingError(
+      `Setting "eventSpool" is ${JSON.stringify(folder)}, which cannot be used (${errorMessage(error)}): give a local folder in which this process can create files`,
+      { cause: error },
+    )
+  }
+}
+
+/** Creates a spool under a new id. A process that starts at the same moment may take that over before it is locked. */
+function createSpool(folder: string): Spool {
+  for (;;) {
+    const writer = randomUUID()
+    const lock = tryLock(folder, writer)
+    if (lock === undefined) continue
+    if (existsSync(lockPath(folder, writer))) return new Spool(folder, writer, lock)
+    lock.close()
+  }
+}
+
+function takeOver(folder: string, own: string): Spool[] {
+  const writers = new Set(readdirSync(folder).flatMap((name) => FILE.exec(name)?.groups?.writer ?? []))
+  writers.delete(own)
+  return [...writers].flatMap((writer) => {
+    const lock = tryLock(folder, writer)
+    return lock === undefined ? [] : new Spool(folder, writer, lock, listFiles(folder, writer))
+  })
+}
+
+function listFiles(folder: string, writer: string): SpoolFile[] {
+  return readdirSync(folder)
+    .sort()
+    .flatMap((name) => {
+      const found = FILE.exec(name)?.groups
+      if (found?.writer !== writer || found.first === undefined) return []
+      const path = join(folder, name)
+      return { path, first: Number(found.first), count: 0, bytes: statSync(path).size }
+    })
+}
+
+function lockPath(folder: string, writer: string): string {
+  return join(folder, `${writer}.lock`)
+}
+
+/**
+ * Locks a writer's file as SQLite does: the operating system ends the lock with the process, however that ends, and no
+ * other process that has its id by chance holds it. Returns undefined where the file is locked.
+ */
+function tryLock(folder: string, writer: string): SqliteDatabase | undefined {
+  const path = lockPath(folder, writer)
+  // An existing file is not opened here: closing it would end this process's own lock on it.
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
+  const lock = openSqliteFile(path, { timeout: 0 })
+  try {
+    lock.exec('BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if (sqliteErrorCode(error) === 'SQLITE_BUSY') return undefined
+    throw error
+  }
+}
+
+/** Makes a new file's name safe on the disk. Windows needs no such thing, and refuses it. */
+async function syncFolder(folder: string): Promise<void> {
+  if (process.platform === 'win32') return
+  const handle = await open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
