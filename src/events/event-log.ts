@@ -151,14 +151,14 @@ export class EventLog {
     const timeout = new Promise<void>((resolve) => {
       endWait = resolve
     })
-    const timer = setTimeout(() => {
+    // Repeats, so that the process does not end before this does: all other timers of the log let it.
+    const timer = setInterval(() => {
       isOver = true
       endWait()
     }, CLOSE_MS)
     while (this.#turn !== undefined && !isOver) {
       await Promise.race([timeout, this.#turn, this.flush().then(() => pauseMs(CLOSE_RETRY_MS))])
     }
-    clearTimeout(timer)
     this.#isClosed = true
     this.#threshold = Number.NEGATIVE_INFINITY
     this.#writer.stop()
@@ -167,7 +167,8 @@ export class EventLog {
     await Promise.race([this.#replay?.end, pauseMs(REPLAY_CLOSE_MS)])
     await this.#keepRest()
     await this.#spool?.close()
-    for (const { resolve } of this.#flushes.splice(0)) resolve()
+    clearInterval(timer)
+    this.#endFlushes(() => true)
   }
 
   /** Spools what is only in memory, or counts it as lost. */

@@ -241,6 +241,8 @@ function tryLock(folder: string, writer: string): SqliteDatabase | undefined {
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
   const lock = openSqliteFile(path, { timeout: 0 })
   try {
+    // Without a journal beside it: nothing is ever written to the file.
+    lock.pragma('journal_mode = MEMORY')
     lock.exec('BEGIN EXCLUSIVE')
     return lock
   } catch (error) {

@@ -12,6 +12,8 @@ export interface TcpProxy {
   hang(): void
   /** Lets new connections through; those there are hang for good, as when a router forgot them. */
   heal(): void
+  /** Passes questions on, and breaks the connection instead of passing on the answer. */
+  loseAnswers(areLost: boolean): void
   /** Passes the server's answers on so many milliseconds late, from now on. */
   slowDown(byMs: number): void
 }
@@ -21,6 +23,7 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
   let server: Server | undefined
   const stalled = new WeakSet<Socket>()
   let hangs = false
+  let answersAreLost = false
   let delayMs = 0
 
   function forward(client: Socket): void {
@@ -32,7 +35,8 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
       sockets.add(from)
       from.on('data', (chunk) => {
         if (hangs || stalled.has(from)) return
-        if (from === upstream && delayMs > 0) setTimeout(() => to.write(chunk), delayMs).unref()
+        if (from === upstream && answersAreLost) to.destroy()
+        else if (from === upstream && delayMs > 0) setTimeout(() => to.write(chunk), delayMs).unref()
         else to.write(chunk)
       })
       from.on('error', () => undefined)
@@ -65,6 +69,9 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     switchOn: () => listen(port),
     hang: () => {
       hangs = true
+    },
+    loseAnswers: (areLost) => {
+      answersAreLost = areLost
     },
     slowDown: (byMs) => {
       delayMs = byMs
