@@ -48,6 +48,7 @@ export function createStoreComponent(
 }
 
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+  if (store instanceof MemoryStore) return createMemoryLimiter(store)
   const memory = new MemoryStore()
   const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
@@ -61,6 +62,18 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     log,
   })
   return limiter
+}
+
+/** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
+function createMemoryLimiter(store: MemoryStore): Limiter {
+  return {
+    check: (check, nowMs) => store.checkOne(check, nowMs),
+    reset: async (keys) => store.reset(keys),
+    forgetRefusals: () => undefined,
+    close: () => undefined,
+    storeIsDown: false,
+    storeErrors: 0,
+  }
 }
 
 /** Creates the poll by which a process notices that another one reset a counter. */
