@@ -1,7 +1,7 @@
 import type { Offender } from '../alerts/offender.js'
 import { HOUR_SPAN } from '../rollups/counting.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
-import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { filtered, isFiltering, oneByOne, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsOf } from './over-time.js'
 import { type Period, partsOf } from './period.js'
@@ -80,7 +80,6 @@ function eventHoursSql(
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
-/** Selects whole buckets, one by one: a range would include all other keys. */
 function rollupHoursSql(
   snapshot: Snapshot,
   period: Period,
@@ -92,12 +91,11 @@ function rollupHoursSql(
   const parts = partsOf(period, { ...sums, longest: span })
   const isOffender = dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')
   return [
-    ...parts.buckets.map((range) => {
-      const buckets = Array.from({ length: range.to - range.from }, (_, place) => range.from + place)
-      return `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
-        WHERE span = ${range.span} AND ${dialect.oneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
-          AND ${isOffender}`
-    }),
+    ...parts.buckets.map(
+      (range) =>
+        `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
+         WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)} AND ${isOffender}`,
+    ),
     // Not by an index on the key: these events are few, and an offender has many.
     ...loggedParts(snapshot, parts, parameters, true).map(
       ({ where, sign }) =>

@@ -139,6 +139,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [hour, since],
       mustChange: true,
     },
+    { sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET recounts = recounts + 1`, parameters: [] },
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...ROLLUPS.map((rollup) => ({
       sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
