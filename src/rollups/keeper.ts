@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
-import { codeOf } from '../errors.js'
 import { type Clock, SECOND_MS } from '../time/clock.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
@@ -15,8 +14,6 @@ export interface RollupKeeperOptions {
 const INTERVAL_MS = SECOND_MS
 /** The longest rest between two steps, in milliseconds. */
 const MAX_REST_MS = 100
-/** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
-const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Keeps the rollups in the background of a server: folds new events and counts marked hours again. */
 export class RollupKeeper {
@@ -45,10 +42,7 @@ export class RollupKeeper {
   async round(): Promise<void> {
     const { database, clock } = this.#options
     try {
-      // A host's open transaction keeps new events from being folded, but not marked hours from being counted.
-      await this.#foldAll().catch((error: unknown) => {
-        if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
-      })
+      while (await this.#rested(() => foldStep(database, clock.now())));
       const marked = await markedHours(database)
       // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
@@ -59,11 +53,6 @@ export class RollupKeeper {
     } catch (error) {
       this.#reportFailure(error)
     }
-  }
-
-  async #foldAll(): Promise<void> {
-    const { database, clock } = this.#options
-    while (await this.#rested(() => foldStep(database, clock.now())));
   }
 
   async #run(): Promise<void> {
