@@ -58,6 +58,11 @@ forEachDatabase((_provider, open) => {
       `SELECT SUM(total) AS total FROM ${database.dialect.table('rate_limit_trend')}`,
     )
     assert.equal(Number(total), 900)
+    // Their sums are gone with them, in the same call.
+    const [{ rows } = { rows: -1 }] = await database.query<{ rows: number }>(
+      `SELECT COUNT(*) AS rows FROM ${database.dialect.table('rate_limit_traffic_rollup')}`,
+    )
+    assert.deepEqual([Number(rows), await markedHours(database)], [0, []])
   })
 
   async function start(t: TestContext) {
