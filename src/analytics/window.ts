@@ -48,11 +48,17 @@ export interface RankingOptions extends WindowOptions {
 
 const closedLeaders = new WeakMap<Database, ClosedLeaders>()
 
+/** Returns what this process knows of past days. */
+export function closedLeadersOf(database: Database): ClosedLeaders {
+  const closed = closedLeaders.get(database) ?? new ClosedLeaders()
+  closedLeaders.set(database, closed)
+  return closed
+}
+
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
 export function reportsOf(database: Database, clock: Clock, onlyBlocked = false) {
   const { dialect } = database
-  const closed = closedLeaders.get(database) ?? new ClosedLeaders()
-  closedLeaders.set(database, closed)
+  const closed = closedLeadersOf(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
     await foldForReport(database, clock.now())
     return database.report(async (query) =>

@@ -7,11 +7,15 @@ export interface RollupKeeperOptions {
   readonly database: Database
   /** Decides which minutes are recent. Rounds are scheduled by real time. */
   readonly clock: Clock
+  /** Called at the end of each round, to prepare reports. */
+  readonly prepare?: () => Promise<void>
   readonly log: { warn(details: object, message: string): void }
 }
 
 /** Short, so that a report finds few events that are not folded; a round without work costs an index read. */
 const INTERVAL_MS = SECOND_MS
+/** With fewer new events a round folds none: reports read these from the log. */
+const LEAST_EVENTS = 1_000
 /** The longest rest between two steps, in milliseconds. */
 const MAX_REST_MS = 100
 
@@ -42,13 +46,14 @@ export class RollupKeeper {
   async round(): Promise<void> {
     const { database, clock } = this.#options
     try {
-      while (await this.#rested(() => foldStep(database, clock.now())));
+      while (await this.#rested(() => foldStep(database, clock.now(), LEAST_EVENTS)));
       const marked = await markedHours(database)
       // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
         await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
       }
       this.#marked = new Set(marked)
+      await this.#options.prepare?.()
       this.#isFailing = false
     } catch (error) {
       this.#reportFailure(error)

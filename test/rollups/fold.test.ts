@@ -62,7 +62,8 @@ forEachDatabase((_provider, open) => {
     const [{ rows } = { rows: -1 }] = await database.query<{ rows: number }>(
       `SELECT COUNT(*) AS rows FROM ${database.dialect.table('rate_limit_traffic_rollup')}`,
     )
-    assert.deepEqual([Number(rows), await markedHours(database)], [0, []])
+    const marked = (await markedHours(database)).filter((hour) => hour < HOUR)
+    assert.deepEqual([Number(rows), marked], [0, []])
   })
 
   async function start(t: TestContext) {
