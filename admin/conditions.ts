@@ -16,7 +16,7 @@ const MAX_LENGTH = 500
 const MAX_CODE_POINT = 0x10ffff
 
 export const isExactly: FilterKind = (field, value) => {
-  const text = textOf(value)
+  const text = toFilterText(value)
   return text === '' ? undefined : { [field]: text }
 }
 
@@ -26,7 +26,7 @@ export const isExactly: FilterKind = (field, value) => {
  */
 export function beginsWith(provider: Provider): FilterKind {
   return (field, value) => {
-    const text = textOf(value)
+    const text = toFilterText(value)
     if (text === '') return undefined
     if (provider === 'postgresql') return { [field]: { startsWith: escaped(text) } }
     const end = afterAllThatBeginWith(text)
@@ -62,7 +62,7 @@ export interface Search {
  * @returns undefined for an empty or invalid value
  */
 export function searchIn(fields: readonly string[], value: unknown, provider: Provider): Search | undefined {
-  const text = textOf(value)
+  const text = toFilterText(value)
   if (text === '') return undefined
   const anyContains = (pattern: object) => ({ OR: fields.map((field) => ({ [field]: pattern })) })
   if (provider === 'postgresql') {
@@ -83,7 +83,7 @@ export function searchIn(fields: readonly string[], value: unknown, provider: Pr
  *
  * @param kinds the known filters; others are ignored
  */
-export function conditionsOf(kinds: Readonly<Record<string, FilterKind>>, values: FilterValues): Condition[] {
+export function toConditions(kinds: Readonly<Record<string, FilterKind>>, values: FilterValues): Condition[] {
   return Object.entries(kinds).flatMap(([field, kind]) => {
     const condition = kind(field, values[field])
     return condition === undefined ? [] : [condition]
@@ -91,7 +91,7 @@ export function conditionsOf(kinds: Readonly<Record<string, FilterKind>>, values
 }
 
 /** Returns the text of a filter, without NUL, which PostgreSQL refuses. */
-export function textOf(value: unknown): string {
+export function toFilterText(value: unknown): string {
   return typeof value === 'string' ? value.trim().replaceAll('\0', '').slice(0, MAX_LENGTH).toWellFormed() : ''
 }
 

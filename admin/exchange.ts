@@ -1,6 +1,6 @@
 import type { ActionRequest, AdminPage } from 'adminjs'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
-import { messageOf, RuleDocumentError } from '../src/errors.js'
+import { errorMessage, RuleDocumentError } from '../src/errors.js'
 
 /** Creates the page that exports all rules and overrides, and imports them after showing the difference. */
 export function exchangePage({ rules }: SmartRateLimit): AdminPage {
@@ -15,7 +15,7 @@ export function exchangePage({ rules }: SmartRateLimit): AdminPage {
         return { result: await rules.import(document, { keep: keep === true, dryRun: apply !== true }) }
       } catch (error) {
         if (error instanceof RuleDocumentError) return { errors: error.errors }
-        if (error instanceof SyntaxError) return { errors: { file: `is no JSON: ${messageOf(error)}` } }
+        if (error instanceof SyntaxError) return { errors: { file: `is no JSON: ${errorMessage(error)}` } }
         throw error
       }
     },

@@ -6,12 +6,12 @@ import { hostStaff } from '../src/sign-in/staff-guard.js'
 import type { AdminOptions } from './options.js'
 
 /** Returns the actor of a request; undefined for a client that is not staff. */
-export type ActorOf = (request: FastifyRequest) => Promise<string | undefined>
+export type ReadActor = (request: FastifyRequest) => Promise<string | undefined>
 
 const UNNAMED = 'staff'
 
-export function actorOf({ staff, isStaff, actor }: AdminOptions, { clock }: Internals): ActorOf {
-  if (staff !== undefined) return (request) => fromDatabase(staff.accountOf(request))
+export function createActorReader({ staff, isStaff, actor }: AdminOptions, { clock }: Internals): ReadActor {
+  if (staff !== undefined) return (request) => fromDatabase(staff.accountFor(request))
   if (isStaff === undefined) return async () => undefined
   const check = hostStaff(isStaff, clock, 'adminPlugin')
   return async (request) => {
@@ -33,7 +33,7 @@ export function knownActor(request: FastifyRequest): string {
  * Creates the hook before all routes of the panel, including its scripts. It refuses every request that does not come
  * from staff, whatever its address and its spelling.
  */
-export function createGuard(internals: Internals, actorOfRequest: ActorOf) {
+export function createGuard(internals: Internals, actorOfRequest: ReadActor) {
   return async function panelGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const actor = await actorOfRequest(request)
     if (actor === undefined) {

@@ -2,10 +2,10 @@ import type { AdminJSOptions } from 'adminjs'
 import { countedClients } from '../src/analytics/counted-clients.js'
 import { topOffenders } from '../src/analytics/top-offenders.js'
 import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic-summary.js'
-import { reportsOf, type Snapshot } from '../src/analytics/window.js'
+import { createReportRunner, type LogSnapshot } from '../src/analytics/window.js'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { formatCount, formatRate, visible } from '../src/dashboard/format.js'
-import { type LogState, logNotices, logStateOf, logsOnlyBlocked } from '../src/dashboard/log-state.js'
+import { type LogState, logNotices, logsOnlyBlocked, readLogState } from '../src/dashboard/log-state.js'
 import { commonClient, panelLinks } from '../src/dashboard/panel-links.js'
 import { type Internals, nearestMount } from '../src/internals.js'
 import { offenderHref } from './resources/links.js'
@@ -26,10 +26,10 @@ export function homePage(
       client.rateLimitOverride.count({
         where: { OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(clock.now()) } }] },
       }),
-      reportsOf(database, clock)(readTraffic),
+      createReportRunner(database, clock)(readTraffic),
     ])
     const dashboard = nearestMount(places.dashboards, mount)
-    const log = logStateOf(internals)
+    const log = readLogState(internals)
     return {
       dashboard,
       notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesFor(log, summary.total > 0)],
@@ -38,7 +38,7 @@ export function homePage(
         { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
         { ...trafficTile(summary, logsOnlyBlocked(log)), resource: 'events' },
       ],
-      nobody: switches.logEvents === false ? 'No refusals are logged.' : 'Nobody was blocked.',
+      empty: switches.logEvents === false ? 'No refusals are logged.' : 'No client was blocked.',
       offenders: offenders.map(({ key, blocked_count }, place) => ({
         key: visible(key),
         blocked: formatCount(blocked_count),
@@ -51,7 +51,7 @@ export function homePage(
 }
 
 /** Reads the requests of the last day, and the most refused keys with their clients, in one snapshot. */
-async function readTraffic(snapshot: Snapshot) {
+async function readTraffic(snapshot: LogSnapshot) {
   const summary = await trafficSummary({ days: 1 })(snapshot)
   const offenders = await topOffenders({ days: 1, limit: OFFENDERS })(snapshot)
   const keys = offenders.map(({ key }) => key)
@@ -69,7 +69,7 @@ function noticesFor(log: LogState, hasTraffic: boolean): string[] {
   const { limiter_off, log_off, only_blocked, dropped } = logNotices(log, true)
   const notices = [
     limiter_off && LIMITER_OFF,
-    log_off && (hasTraffic ? `${LOG_OFF} What is shown was logged before, or by others.` : LOG_OFF),
+    log_off && (hasTraffic ? `${LOG_OFF} The numbers shown were logged earlier, or by other servers.` : LOG_OFF),
     only_blocked && ONLY_BLOCKED,
     dropped && `${dropped}: the numbers are too low by as much.`,
   ]

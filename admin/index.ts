@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { AdminOptions } from './options.js'
-import { checkOptions } from './options.js'
+import { validateAdminOptions } from './options.js'
 import { preparePeers } from './peers.js'
 
 export type { AdminOptions } from './options.js'
@@ -13,7 +13,7 @@ export type { AdminResource } from './resources/resource.js'
  * @throws InvalidSettingError for a wrong or unknown option, or when one of those packages is not installed
  */
 export async function adminPlugin(app: FastifyInstance, options: AdminOptions): Promise<void> {
-  const rootPath = checkOptions(options)
+  const rootPath = validateAdminOptions(options)
   await preparePeers()
   const { registerPanel } = await import('./panel.js')
   await registerPanel(app, rootPath, options)

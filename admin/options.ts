@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../src/errors.js'
-import { checkStaffOptions, type StaffOptions } from '../src/sign-in/staff-options.js'
+import { type StaffOptions, validateStaffOptions } from '../src/sign-in/staff-options.js'
 
 export interface AdminOptions extends StaffOptions {
   /**
@@ -22,9 +22,9 @@ const ROOT_PATH = /^(?:\/[\w.~-]+)+$/
  * @returns the root path
  * @throws InvalidSettingError for a wrong or unknown option
  */
-export function checkOptions(options: AdminOptions): string {
+export function validateAdminOptions(options: AdminOptions): string {
   const { rootPath = DEFAULT_ROOT_PATH, staff, actor } = options
-  checkStaffOptions('adminPlugin', options, ['rootPath', 'actor'])
+  validateStaffOptions('adminPlugin', options, ['rootPath', 'actor'])
   if (!ROOT_PATH.test(rootPath)) {
     throw new InvalidSettingError(
       `Option "rootPath" is ${JSON.stringify(rootPath)}: give a path such as /admin or /ops/admin, without a slash at its end`,

@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
-import { asActor } from '../src/history/actor.js'
+import { asActor, fromSource } from '../src/history/actor.js'
 import {
   type Condition,
-  conditionsOf,
   type FilterKind,
   type FilterValues,
   type Provider,
   type Search,
   searchIn,
+  toConditions,
 } from './conditions.js'
 import { Resource } from './generated/adminjs-prisma.js'
 import { completedModel, type ModelName } from './models.js'
@@ -142,7 +142,7 @@ export class PanelResource extends Resource {
   async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
     const values = toValues(filter)
     const others = [await this.#table.always?.(values, context), this.#search(filter)?.condition]
-    return { AND: [...conditionsOf(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
+    return { AND: [...toConditions(this.#table.filters, values), ...others.filter((each) => each !== undefined)] }
   }
 
   #search(filter: Filter): Search | undefined {
@@ -192,11 +192,9 @@ export class PanelResource extends Resource {
     )
   }
 
-  /** Writes as the actor of the panel, or of the host's own AdminJS. */
   async #write(context: ActionContext | undefined, write: () => Promise<Row>): Promise<Record<string, unknown>> {
-    const actor = context?.currentAdmin?.email
     try {
-      return this.#params(await (actor === undefined ? write() : asActor(actor, write)))
+      return this.#params(await fromPanel(context, write))
     } catch (error) {
       throw explained(error, this.#table.name)
     }
@@ -217,4 +215,10 @@ interface FindOptions {
   limit?: number
   offset?: number
   sort?: { sortBy?: string; direction?: Direction }
+}
+
+/** Runs a write that the history ascribes to the panel, and to the actor of it, or of the host's own AdminJS. */
+export function fromPanel<T>(context: ActionContext | undefined, write: () => Promise<T>): Promise<T> {
+  const actor = context?.currentAdmin?.email
+  return fromSource('panel', () => (actor === undefined ? write() : asActor(actor, write)))
 }

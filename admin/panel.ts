@@ -1,6 +1,6 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { internalsOf } from '../src/internals.js'
+import { internalsFor } from '../src/internals.js'
 import { registerPages } from '../src/sign-in/pages.js'
 import { createScriptGuard } from '../src/sign-in/same-site.js'
 import { registerSignInRoutes } from '../src/sign-in/sign-in-routes.js'
@@ -8,7 +8,7 @@ import { staffRoute } from '../src/sign-in/staff-routes.js'
 import { createErrorHandler, NotFoundError } from './error-answers.js'
 import { exchangePage } from './exchange.js'
 import { parseForms } from './forms.js'
-import { actorOf, createGuard } from './guard.js'
+import { createActorReader, createGuard } from './guard.js'
 import { homePage } from './home.js'
 import type { AdminOptions } from './options.js'
 import { setSecurityHeaders } from './page.js'
@@ -18,12 +18,12 @@ import { TEXTS } from './texts.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
-  const internals = internalsOf(app, 'adminPlugin')
+  const internals = internalsFor(app, 'adminPlugin')
   const mount = `${app.prefix}${rootPath}`
   internals.places.panels.push(mount)
   const { staff, isStaff } = options
   if (staff === undefined && isStaff === undefined) {
-    app.log.warn('adminPlugin has neither staff nor isStaff: it refuses everybody')
+    app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')
   }
   const pages = await registerPages(app, undefined, staff !== undefined)
   app.setErrorHandler(createErrorHandler(pages, mount, staff !== undefined))
@@ -42,7 +42,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
     )
   }
   app.register(async (scope) => {
-    scope.addHook('onRequest', createGuard(internals, actorOf(options, internals)))
+    scope.addHook('onRequest', createGuard(internals, createActorReader(options, internals)))
     const refuseForged = createScriptGuard(internals)
     scope.addHook('onRequest', async (request, reply) => {
       // Pages and scripts change nothing, and other sites may link to them.
@@ -74,7 +74,7 @@ function isPage({ routeOptions: { url = '' }, method, server }: FastifyRequest, 
 }
 
 function createAdmin(app: FastifyInstance, mount: string, canSignOut: boolean): AdminJS {
-  const internals = internalsOf(app)
+  const internals = internalsFor(app)
   const limits = app.smartRateLimit
   const admin = new AdminJS({
     rootPath: mount,

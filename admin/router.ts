@@ -4,7 +4,7 @@ import { buildRouter } from '@adminjs/fastify'
 import { type AdminJS, Router } from 'adminjs'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { asActor } from '../src/history/actor.js'
-import { routerOptionsOf } from '../src/http/request-path.js'
+import { readRouterOptions } from '../src/http/request-path.js'
 import { requestedSearch } from '../src/sign-in/request-query.js'
 import { hiddenSchema } from '../src/sign-in/staff-routes.js'
 import { componentScript, STYLE_SHEET } from './component-script.js'
@@ -67,7 +67,7 @@ function addRoute({ app, rootPath }: Routes, method: 'GET' | 'POST', path: strin
   const route = { method, exposeHeadRoute: false, config: { smartRateLimit: false }, handler } as const
   app.route({ ...route, url, schema: hiddenSchema() })
   // Where the host's router ignores the slash, it is the same route.
-  if (path === '' && !routerOptionsOf(app).ignoreTrailingSlash) {
+  if (path === '' && !readRouterOptions(app).ignoreTrailingSlash) {
     app.route({ ...route, url: `${url}/`, schema: hiddenSchema() })
   }
 }

@@ -1,8 +1,8 @@
 import { AppError, ValidationError } from 'adminjs'
-import { codeOf, messageOf, RuleValidationError } from '../src/errors.js'
+import { errorCode, errorMessage, RuleValidationError } from '../src/errors.js'
 import { notice } from './resources/actions.js'
 
-const GONE = 'Somebody deleted it meanwhile.'
+const GONE = 'The row was deleted in the meantime.'
 
 /** Returns the error of a row that could not be saved as the form shows it: field errors below fields, others above. */
 export function explained(error: unknown, table: string): unknown {
@@ -10,7 +10,7 @@ export function explained(error: unknown, table: string): unknown {
     const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
     return new ValidationError(Object.fromEntries(fields))
   }
-  const code = codeOf(error)
+  const code = errorCode(error)
   if (code === 'P2002') {
     return table === 'rules'
       ? new ValidationError({ name: { message: 'There is a rule of this name already.' } })
@@ -20,7 +20,7 @@ export function explained(error: unknown, table: string): unknown {
   }
   if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
   if (error instanceof AppError) return error
-  return new Error(messageOf(error), { cause: error })
+  return new Error(errorMessage(error), { cause: error })
 }
 
 /** Returns a message of the validation, which continues the name of a field, as a sentence. */

@@ -9,7 +9,7 @@ export const TEXTS = {
     successfullyDeleted: 'Deleted.',
     thereWereValidationErrors: 'Not saved: see the fields marked below.',
     errorFetchingRecords:
-      'The list cannot be read: the server does not answer, or you are signed out. Reload the page.',
+      'The list cannot be loaded: the server does not answer, or you are signed out. Reload the page.',
     errorFetchingRecord: 'This row cannot be read: the server does not answer, or you are signed out. Reload the page.',
     noRecords: 'Nothing here',
   },

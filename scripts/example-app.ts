@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
-import { messageOf } from '../src/errors.js'
+import { errorMessage } from '../src/errors.js'
 import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
 import { withEnvironmentFile } from './commands/support/environment.js'
 import { apiRoutes } from './example/api-routes.js'
@@ -83,6 +83,6 @@ function closeOnSignal(app: FastifyInstance): void {
 }
 
 start().catch((error: unknown) => {
-  console.error(messageOf(error))
+  console.error(errorMessage(error))
   process.exitCode = 1
 })

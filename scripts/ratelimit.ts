@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { lineOf } from '../src/errors.js'
+import { errorLine } from '../src/errors.js'
 import { ratelimit } from './commands/run.js'
 import { warnLine } from './commands/support/terminal.js'
 
@@ -23,7 +23,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   // Where one line fails, as on a full disk, all do.
   if (error.code === 'EPIPE' || process.exitCode === 1) return
   process.exitCode = 1
-  warnLine(`ratelimit: what was found or done could not be printed: ${lineOf(error)}`)
+  warnLine(`ratelimit: the output could not be printed: ${errorLine(error)}`)
 })
 // A warning without a reader is lost; the work is still done.
 process.stderr.on('error', () => undefined)

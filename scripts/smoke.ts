@@ -39,7 +39,7 @@ async function buildApp(folder: string): Promise<FastifyInstance> {
   return app
 }
 
-async function statusOf(url: string, headers: Record<string, string> = {}): Promise<number> {
+async function fetchStatus(url: string, headers: Record<string, string> = {}): Promise<number> {
   const response = await fetch(url, { headers, redirect: 'manual' })
   await response.arrayBuffer()
   return response.status
@@ -61,27 +61,27 @@ async function signIn(origin: string): Promise<Record<string, string>> {
 async function tryEverything(app: FastifyInstance, origin: string, staff: Record<string, string>): Promise<void> {
   const { client, events, analytics, health } = app.smartRateLimit
   const limited: number[] = []
-  for (let request = 0; request < 6; request++) limited.push(await statusOf(`${origin}/limited`))
+  for (let request = 0; request < 6; request++) limited.push(await fetchStatus(`${origin}/limited`))
   assert.deepEqual(limited, [200, 200, 200, 200, 200, 429])
 
   await client.rateLimitRule.create({ data: { name: 'nothing', pathPattern: '^/ruled', rate: '0/m' } })
-  assert.equal(await statusOf(`${origin}/ruled`), 429)
+  assert.equal(await fetchStatus(`${origin}/ruled`), 429)
   await events.flush()
   assert.equal(await client.rateLimitEvent.count(), 7)
   assert.equal((await analytics.getTrafficSummary()).blocked, 2)
   assert.equal((await health()).ok, true)
 
-  assert.equal(await statusOf(`${origin}/ops/dashboard/`), 403)
-  assert.equal(await statusOf(`${origin}/ops/dashboard/`, staff), 200)
-  assert.equal(await statusOf(`${origin}/ops/admin/resources/rules`, staff), 200)
-  assert.equal(await statusOf(`${origin}/ops/admin/api/resources/rules/actions/list`, staff), 200)
+  assert.equal(await fetchStatus(`${origin}/ops/dashboard/`), 403)
+  assert.equal(await fetchStatus(`${origin}/ops/dashboard/`, staff), 200)
+  assert.equal(await fetchStatus(`${origin}/ops/admin/resources/rules`, staff), 200)
+  assert.equal(await fetchStatus(`${origin}/ops/admin/api/resources/rules/actions/list`, staff), 200)
 }
 
 /** @returns the number of answers by status */
 async function load(app: FastifyInstance, origin: string, staff: Record<string, string>, untilMs: number) {
   const counts: Record<number, number> = {}
   async function ask(path: string, headers?: Record<string, string>): Promise<void> {
-    const status = await statusOf(origin + path, headers)
+    const status = await fetchStatus(origin + path, headers)
     counts[status] = (counts[status] ?? 0) + 1
   }
   async function visit(client: number): Promise<void> {

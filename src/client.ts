@@ -1,6 +1,7 @@
-import { createGeneratedClient, type GeneratedClient } from './db/client.js'
-import { attachDatabase, Database, databaseOf } from './db/database.js'
+import { attachDatabase, Database, databaseFor } from './db/database.js'
+import type { GeneratedClient } from './db/generated-client.js'
 import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
+import { loadModule, modulePath } from './package-root.js'
 import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
@@ -23,7 +24,30 @@ export interface ClientOptions {
  */
 export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
   const database = new Database(url, schema, threads)
-  return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
+  return createLazyClient(database, () => {
+    const { createGeneratedClient } = loadModule(
+      modulePath('src/db/generated-client'),
+    ) as typeof import('./db/generated-client.js')
+    return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
+  })
+}
+
+/** Creates a client that is made by its first use: many servers never use it, and loading Prisma takes long. */
+function createLazyClient<T extends object>(database: Database, create: () => T): T {
+  let client: T | undefined
+  const lazyClient = new Proxy({} as T, {
+    get(_target, property) {
+      if (client === undefined && property === '$disconnect') return () => database.close()
+      client ??= create()
+      return Reflect.get(client, property)
+    },
+    has(_target, property) {
+      client ??= create()
+      return Reflect.has(client, property)
+    },
+  })
+  attachDatabase(lazyClient, database)
+  return lazyClient
 }
 
 /** The database and schema that `migrate` works on. */
@@ -53,10 +77,10 @@ export function openDatabase(
   clock: Clock,
 ): OpenDatabase {
   if (typeof option === 'object') {
-    return { database: databaseOf(option), client: option as RateLimitClient, close: async () => undefined }
+    return { database: databaseFor(option), client: option as RateLimitClient, close: async () => undefined }
   }
   const client = createRateLimitClient({ database: option, schema, clock })
-  return { database: databaseOf(client), client, close: () => client.$disconnect() }
+  return { database: databaseFor(client), client, close: () => client.$disconnect() }
 }
 
 export interface OpenDatabase {
@@ -116,18 +140,28 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
   })
 
   // The writes of an interactive transaction are in force after its commit.
-  async function transaction(...parameters: unknown[]): Promise<unknown> {
+  async function refreshed(run: () => unknown): Promise<unknown> {
     await database.ready()
     const writesBefore = ruleWrites
     try {
-      return await Reflect.apply(client.$transaction, client, parameters)
+      return await run()
     } finally {
       if (ruleWrites !== writesBefore) await database.rulesChanged()
     }
   }
-  const withTransaction = new Proxy(client, {
-    get: (target, property) => (property === '$transaction' ? transaction : Reflect.get(target, property)),
-  })
-  attachDatabase(withTransaction, database)
-  return withTransaction
+  function refreshing<T extends object>(client: T): T {
+    const proxy = new Proxy(client, {
+      get(target, property) {
+        const value: unknown = Reflect.get(target, property)
+        if (typeof value !== 'function') return value
+        if (property === '$transaction')
+          return (...given: unknown[]) => refreshed(() => Reflect.apply(value, target, given))
+        if (property === '$extends') return (...given: unknown[]) => refreshing(Reflect.apply(value, target, given))
+        return value
+      },
+    })
+    attachDatabase(proxy, database)
+    return proxy
+  }
+  return refreshing(client)
 }

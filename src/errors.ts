@@ -47,11 +47,13 @@ export class RuleValidationError extends InvalidRuleError {
   readonly rows: readonly WrongRow[]
 
   constructor(errors: FieldErrors, rows: readonly WrongRow[] = [], entity: 'rule' | 'override' = 'rule') {
-    const parts = [
-      ...(Object.keys(errors).length > 0 ? [listed(errors)] : []),
-      ...rows.map(({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listed(wrong)}`),
+    const messages = [
+      ...(Object.keys(errors).length > 0 ? [listFieldErrors(errors)] : []),
+      ...rows.map(
+        ({ index, name, errors: wrong }) => `row ${index + 1} (${JSON.stringify(name)}): ${listFieldErrors(wrong)}`,
+      ),
     ]
-    super(`Invalid ${entity}: ${parts.join('; ')}`)
+    super(`Invalid ${entity}: ${messages.join('; ')}`)
     this.rows = rows
     // The first row with an error in a field provides its message.
     this.errors = Object.assign({}, ...rows.map((row) => row.errors).reverse(), errors)
@@ -70,12 +72,14 @@ export class RuleDocumentError extends InvalidDocumentError {
   constructor(errors: FieldErrors) {
     const shown = Object.entries(errors).slice(0, SHOWN_ERRORS)
     const others = Object.keys(errors).length - shown.length
-    super(`Invalid rule document: ${listed(Object.fromEntries(shown))}${others > 0 ? `; and ${others} more` : ''}`)
+    super(
+      `Invalid rule document: ${listFieldErrors(Object.fromEntries(shown))}${others > 0 ? `; and ${others} more` : ''}`,
+    )
     this.errors = errors
   }
 }
 
-function listed(errors: FieldErrors): string {
+function listFieldErrors(errors: FieldErrors): string {
   return Object.entries(errors)
     .map(([field, message]) => `${field}: ${message}`)
     .join('; ')
@@ -85,7 +89,7 @@ function listed(errors: FieldErrors): string {
 export const RevertError: MessageErrorConstructor = createError('FST_RATE_LIMIT_REVERT', '%s', 409)
 
 /** Returns the code of an error that has one, as those of Node, databases and Prisma do. */
-export function codeOf(error: unknown): string | undefined {
+export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
@@ -100,20 +104,20 @@ export function unloadablePeer(
   { user, name, install = name, since }: { user: string; name: string; install?: string; since?: string },
   error: unknown,
 ): Error {
-  const isMissing = codeOf(error) === 'ERR_MODULE_NOT_FOUND' && messageOf(error).includes(`'${name}'`)
+  const isMissing = errorCode(error) === 'ERR_MODULE_NOT_FOUND' && errorMessage(error).includes(`'${name}'`)
   const range = since === undefined ? '' : `, ${since} or later`
   const problem = isMissing
-    ? `needs the package ${name}${range}: run "npm install ${install}" (${messageOf(error)})`
-    : `cannot load the package ${name}, which is installed: ${lineOf(error)}`
+    ? `needs the package ${name}${range}: run "npm install ${install}" (${errorMessage(error)})`
+    : `cannot load the package ${name}, which is installed: ${errorLine(error)}`
   return new InvalidSettingError(`${user} ${problem}`, { cause: error })
 }
 
 /** Returns an error's message in one line. Some network errors have only a code. */
-export function lineOf(error: unknown): string {
-  return (messageOf(error) || codeOf(error) || 'unknown error').replace(/\s+/g, ' ').trim()
+export function errorLine(error: unknown): string {
+  return (errorMessage(error) || errorCode(error) || 'unknown error').replace(/\s+/g, ' ').trim()
 }
 
 /** Returns the message of any thrown value. */
-export function messageOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -57,7 +57,7 @@ export function attachInternals(decoration: object, its: Internals): void {
  * @param plugin the plugin that asks
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
-export function internalsOf(app: FastifyInstance, plugin = 'dashboardPlugin'): Internals {
+export function internalsFor(app: FastifyInstance, plugin = 'dashboardPlugin'): Internals {
   const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
   if (its === undefined) throw new Error(`Register rateLimitPlugin before ${plugin}, on the same app`)
   return its

@@ -54,7 +54,7 @@ export default function RateLimitExchange() {
         'label',
         { className: 'rate-limit-box' },
         h('input', { type: 'checkbox', checked: keeps, onChange: (event) => change(setKeeps)(event.target.checked) }),
-        ' Keep what the file does not name, instead of deleting it',
+        ' Keep rules and overrides that the file does not contain, instead of deleting them',
       ),
       h(
         'div',
@@ -87,8 +87,8 @@ async function ask(options) {
 function headingFor({ result, errors, problem }, lines) {
   if (problem !== undefined) return problem
   if (errors !== undefined) return 'The file cannot be imported:'
-  if (result.applied) return lines.length === 0 ? 'Nothing had to be changed.' : 'Imported:'
-  return lines.length === 0 ? 'No difference: everything is as the file says.' : 'The import would change this:'
+  if (result.applied) return lines.length === 0 ? 'Nothing had to change.' : 'Imported:'
+  return lines.length === 0 ? 'No difference: the rules and overrides equal the file.' : 'The import would change this:'
 }
 
 function linesFor({ result, errors }) {

@@ -33,15 +33,15 @@ export default function RateLimitHome() {
     )
   }
 
-  function content({ tiles, offenders, nobody, notices, dashboard }) {
+  function content({ tiles, offenders, empty, notices, dashboard }) {
     return [
       ...notices.map((text) => h(MessageBox, { key: text, variant: 'info', mb: 'xl', message: text })),
       h('div', { key: 'tiles', className: 'rate-limit-tiles' }, tiles.map(tile)),
-      h(H4, { key: 'title', mt: 'xxl' }, 'Blocked most in the last 24 hours'),
+      h(H4, { key: 'title', mt: 'xxl' }, 'Most blocked clients of the last 24 hours'),
       offenders.length === 0
-        ? h('p', { key: 'none', className: 'rate-limit-help' }, nobody)
+        ? h('p', { key: 'none', className: 'rate-limit-help' }, empty)
         : h('table', { key: 'offenders', className: 'rate-limit-table' }, h('tbody', null, offenders.map(offender))),
-      dashboard === undefined ? null : h('p', { key: 'more' }, link(dashboard, 'All of it on the dashboard')),
+      dashboard === undefined ? null : h('p', { key: 'more' }, link(dashboard, 'More on the dashboard')),
     ]
   }
 

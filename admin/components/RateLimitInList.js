@@ -26,7 +26,7 @@ function Toggle({ property, record, resource }) {
       return
     }
     setOn(isOn)
-    sendNotice({ message: 'told', type: 'error', options: { defaultValue: problem } })
+    sendNotice({ message: 'rateLimitNotice', type: 'error', options: { defaultValue: problem } })
   }
 
   return h(
@@ -59,14 +59,14 @@ function NumberField({ property, record, resource }) {
     if (problem === undefined) {
       record.params[property.path] = Number(text)
       sendNotice({
-        message: 'told',
+        message: 'rateLimitNotice',
         type: 'success',
         options: { defaultValue: `Priority of ${record.title}: ${text}.` },
       })
       return
     }
     setText(stored)
-    sendNotice({ message: 'told', type: 'error', options: { defaultValue: problem } })
+    sendNotice({ message: 'rateLimitNotice', type: 'error', options: { defaultValue: problem } })
   }
 
   function pressed(event) {

@@ -33,7 +33,7 @@ async function preview(resourceId, params) {
   try {
     const { data: answer } = await new AdminJS.ApiClient().resourceAction({ resourceId, actionName: 'preview', data })
     const wrong = Object.entries(answer.errors ?? {}).map(([field, message]) => `${field}: ${message}`)
-    return wrong.length > 0 ? ['Nothing to preview yet:', ...wrong] : answer.told
+    return wrong.length > 0 ? ['Nothing to preview yet:', ...wrong] : answer.sentences
   } catch {
     return ['No preview: the server does not answer, or you are signed out. Reload the page.']
   }

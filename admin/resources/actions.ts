@@ -46,7 +46,7 @@ async function refuseOutdated(request: ActionRequest, { record }: ActionContext)
   throw new AppError(OUTDATED, undefined, notice(OUTDATED, 'error'))
 }
 
-const OUTDATED = 'Not saved: somebody changed it since you opened it. What you see now is what is stored.'
+const OUTDATED = 'Not saved: the row was changed after you opened it. The form now shows the stored values.'
 
 /** The actions of tables that operators write. */
 export const EDITABLE = {
@@ -58,7 +58,7 @@ export const EDITABLE = {
   delete: allowed(),
 } as const satisfies Readonly<Record<string, PanelAction>>
 
-export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This is done by POST alone.', 405)
+export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This action requires POST.', 405)
 
 /** AdminJS's actions that only read when they are requested by GET. */
 const READS = ['list', 'show', 'edit', 'bulkDelete']
@@ -85,11 +85,11 @@ export function byPost(actions: Actions = {}): Actions {
 
 /** Returns a notice above a page, with this text. */
 export function notice(text: string, type: 'success' | 'error' | 'info' = 'success') {
-  return { message: 'told', type, options: { defaultValue: text } }
+  return { message: 'rateLimitNotice', type, options: { defaultValue: text } }
 }
 
 /** Returns the record of a record action, which the controller has found. */
-export function recordOf({ record }: ActionContext): BaseRecord {
+export function requireRecord({ record }: ActionContext): BaseRecord {
   if (record === undefined) throw new Error('A record action was called without a record')
   return record
 }

@@ -8,14 +8,14 @@ export interface Deed {
   readonly isDue?: (record: BaseRecord) => boolean
   readonly act: (record: BaseRecord) => Promise<unknown>
   /** Returns the notice for a number of changed rows. */
-  readonly told: (done: number) => string
+  readonly describe: (done: number) => string
 }
 
 /** The number of rows written at a time: each write waits until it is in force, and these wait together. */
 const GROUP_SIZE = 10
 
 /** Writes each row by itself, as every other save, so that each is validated and recorded in the history. */
-export async function doForEach(context: ActionContext, { isDue = () => true, act, told }: Deed) {
+export async function doForEach(context: ActionContext, { isDue = () => true, act, describe }: Deed) {
   const { records = [], resource, currentAdmin, h } = context
   const refused: string[] = []
   let done = 0
@@ -33,7 +33,7 @@ export async function doForEach(context: ActionContext, { isDue = () => true, ac
   return {
     records: records.map((record) => record.toJSON(currentAdmin)),
     redirectUrl: h.resourceUrl({ resourceId: resource.id() }),
-    notice: refused.length === 0 ? notice(told(done)) : notice([told(done), ...refused].join(' '), 'error'),
+    notice: refused.length === 0 ? notice(describe(done)) : notice([describe(done), ...refused].join(' '), 'error'),
   }
 }
 
@@ -44,7 +44,7 @@ export const BULK_DELETE: PanelAction = {
     if (method !== 'post') return { records: records.map((record) => record.toJSON(currentAdmin)) }
     return doForEach(context, {
       act: (record) => resource.delete(record.id(), context),
-      told: (done) => `Deleted ${done} row(s).`,
+      describe: (done) => `Deleted ${done} row(s).`,
     })
   },
 }

@@ -1,18 +1,19 @@
 import type { ActionContext, ViewHelpers } from 'adminjs'
 import { visible } from '../../src/dashboard/format.js'
-import { messageOf, RevertError, RuleValidationError } from '../../src/errors.js'
+import { errorMessage, RevertError, RuleValidationError } from '../../src/errors.js'
+import { CHANGE_SOURCES } from '../../src/history/actor.js'
 import { isMoment } from '../../src/history/history.js'
-import { type Condition, type FilterValues, isExactly, textOf } from '../conditions.js'
-import { PanelResource, type Row } from '../panel-resource.js'
-import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './actions.js'
+import { type Condition, type FilterValues, isExactly, toFilterText } from '../conditions.js'
+import { fromPanel, PanelResource, type Row } from '../panel-resource.js'
+import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
 import { filterBy, MOMENT, only } from './fields.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 /** Creates the resource for the history of rules and overrides, with an action that reverts a change. */
-export function changes({ client, internals, limits }: Parts): AdminResource {
+export function changes({ client, internals, limits }: ResourceDependencies): AdminResource {
   /** Returns the condition for the changes of rows that have, or ever had, a name: a renamed row keeps its history. */
   async function conditionForName({ name }: FilterValues): Promise<Condition> {
-    const asked = textOf(name)
+    const asked = toFilterText(name)
     if (asked === '') return {}
     const rows = await client.rateLimitChange.findMany({
       where: { name: asked },
@@ -29,25 +30,26 @@ export function changes({ client, internals, limits }: Parts): AdminResource {
     model: 'RateLimitChange',
     provider: internals.database.dialect.provider,
     client,
-    filters: { entity: isExactly, actor: isExactly, action: isExactly },
+    filters: { entity: isExactly, actor: isExactly, source: isExactly, action: isExactly },
     always: conditionForName,
     order: [{ id: 'desc' }],
-    shown: (row) => ({ difference: toDifference(row), actor: row.actor || (row.source === 'sql' ? 'raw SQL' : '') }),
+    shown: (row) => ({ difference: toDifference(row) }),
   })
-  const seen = ['changedAt', 'actor', 'entity', 'name', 'action', 'difference']
+  const seen = ['changedAt', 'actor', 'source', 'entity', 'name', 'action', 'difference']
   return {
     resource,
     options: {
       navigation: { name: null, icon: 'Clock' },
       titleProperty: 'name',
       listProperties: seen,
-      filterProperties: ['entity', 'name', 'actor', 'action'],
+      filterProperties: ['entity', 'name', 'actor', 'source', 'action'],
       showProperties: seen,
       sort: { sortBy: 'id', direction: 'desc' },
       properties: {
         id: only(),
         changedAt: MOMENT,
         difference: { isSortable: false, isVisible: { list: true, show: true }, components: LINES },
+        source: filterBy(choices(...CHANGE_SOURCES)),
         entity: filterBy(choices('rule', 'override')),
         action: filterBy(choices('create', 'update', 'delete')),
       },
@@ -65,7 +67,7 @@ const LINES = { list: 'RateLimitLines', show: 'RateLimitLines' }
 /** Creates a record action that leads to the changes of its row. */
 export function historyAction(entity: 'rule' | 'override', nameField: string): PanelAction {
   async function showHistory(_request: unknown, _response: unknown, context: ActionContext) {
-    const record = recordOf(context)
+    const record = requireRecord(context)
     const search = new URLSearchParams({ 'filters.entity': entity, 'filters.name': String(record.get(nameField)) })
     return {
       record: record.toJSON(context.currentAdmin),
@@ -77,12 +79,12 @@ export function historyAction(entity: 'rule' | 'override', nameField: string): P
 
 function revertAction(revert: (changeId: number) => Promise<void>): PanelAction {
   async function revertOne(_request: unknown, _response: unknown, context: ActionContext) {
-    const record = recordOf(context)
-    const told = await reverted(() => revert(Number(record.id())))
+    const record = requireRecord(context)
+    const outcome = await reverted(() => fromPanel(context, () => revert(Number(record.id()))))
     return {
       record: record.toJSON(context.currentAdmin),
-      notice: told,
-      ...(told.type === 'success' ? { redirectUrl: listUrlFor(context.h) } : {}),
+      notice: outcome,
+      ...(outcome.type === 'success' ? { redirectUrl: listUrlFor(context.h) } : {}),
     }
   }
   return {
@@ -100,7 +102,7 @@ async function reverted(revert: () => Promise<void>) {
     return notice('Reverted.')
   } catch (error) {
     if (!(error instanceof RevertError) && !(error instanceof RuleValidationError)) throw error
-    return notice(messageOf(error), 'error')
+    return notice(errorMessage(error), 'error')
   }
 }
 
@@ -147,13 +149,14 @@ const TEXTS = {
   properties: {
     changedAt: 'When',
     actor: 'Who',
+    source: 'From',
     entity: 'What',
     name: 'Name',
     action: 'Action',
     difference: 'Difference',
   },
   messages: {
-    confirmRevert: 'Undo this change? What was changed since in other fields stays.',
-    noRecordsInResource: 'Nothing was changed yet.',
+    confirmRevert: 'Undo this change? Later changes of other fields stay.',
+    noRecordsInResource: 'There are no changes yet.',
   },
 }

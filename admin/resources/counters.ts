@@ -2,9 +2,9 @@ import type { ActionContext } from 'adminjs'
 import { beginsWith } from '../conditions.js'
 import type { ModelName } from '../models.js'
 import { PanelResource } from '../panel-resource.js'
-import { allowed, notice, type PanelAction, READ_ONLY, recordOf } from './actions.js'
+import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
 import { filterByText, MOMENT, only } from './fields.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 interface StateTable {
   readonly name: string
@@ -47,12 +47,15 @@ const TABLES: readonly StateTable[] = [
 ]
 
 /** Creates the resources for the live counters of all algorithms: read-only, except for "Reset". */
-export function counters(parts: Parts): AdminResource[] {
-  return TABLES.map((table) => stateTable(table, parts))
+export function counters(dependencies: ResourceDependencies): AdminResource[] {
+  return TABLES.map((table) => stateTable(table, dependencies))
 }
 
-function stateTable({ name, model, label, expiry, listed }: StateTable, parts: Parts): AdminResource {
-  const { client, internals } = parts
+function stateTable(
+  { name, model, label, expiry, listed }: StateTable,
+  dependencies: ResourceDependencies,
+): AdminResource {
+  const { client, internals } = dependencies
   const { provider } = internals.database.dialect
   const resource = new PanelResource({
     name,
@@ -78,21 +81,21 @@ function stateTable({ name, model, label, expiry, listed }: StateTable, parts: P
           resource.properties().map((each) => [each.path(), each.type() === 'datetime' ? MOMENT : {}]),
         ),
         id: only(),
-        key: filterByText('What it begins with.'),
+        key: filterByText('The beginning of the value.'),
       },
       actions: {
         ...READ_ONLY,
         list: { ...READ_ONLY.list, component: 'RateLimitList' },
-        reset: allowed(resetAction(parts)),
+        reset: allowed(resetAction(dependencies)),
       },
       translations: { en: textsFor(name, label) },
     },
   }
 }
 
-function resetAction({ limits }: Parts): PanelAction {
+function resetAction({ limits }: ResourceDependencies): PanelAction {
   async function reset(_request: unknown, _response: unknown, context: ActionContext) {
-    const record = recordOf(context)
+    const record = requireRecord(context)
     const id = record.id()
     // Deletes the row too: with a namespace, or cut, its key differs from the key of the checks.
     if ((await context.resource.findOne(id, context)) !== null) await context.resource.delete(id, context)
@@ -125,8 +128,8 @@ function textsFor(name: string, label: string) {
       createdAt: 'Created',
     },
     messages: {
-      confirmReset: 'Reset this counter? The client starts afresh at once.',
-      noRecordsInResource: 'Nothing is counted this way at the moment.',
+      confirmReset: 'Reset this counter? The client starts from zero at once.',
+      noRecordsInResource: 'There are no counters of this kind at the moment.',
     },
   }
 }

@@ -3,7 +3,7 @@ import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
 import { formatCount, formatTime } from '../../src/dashboard/format.js'
 import { type Clock, DAY_MS } from '../../src/time/clock.js'
-import { type Condition, type FilterValues, isExactly, isTrue, isWithin, textOf } from '../conditions.js'
+import { type Condition, type FilterValues, isExactly, isTrue, isWithin, toFilterText } from '../conditions.js'
 import { notice } from './actions.js'
 
 /** Filters without an index: they would have to read all requests of the window, of which there may be millions. */
@@ -13,13 +13,13 @@ const LOOKED_AT = 50_000
 /** The same for a single client, whose events are scattered over the table. */
 const LOOKED_AT_OF_CLIENT = 20_000
 
-function lookedAt({ key }: FilterValues): number {
-  return textOf(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
+function searched({ key }: FilterValues): number {
+  return toFilterText(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
 }
 
 /** Returns whether the filter has a client and a decision, which have separate indexes. */
 function isOfClient({ key, allowed }: FilterValues): boolean {
-  return textOf(key) !== '' && isTrue('allowed', allowed) !== undefined
+  return toFilterText(key) !== '' && isTrue('allowed', allowed) !== undefined
 }
 
 function decisionFor(values: FilterValues): Condition {
@@ -32,7 +32,7 @@ function decisionFor(values: FilterValues): Condition {
 interface Bound {
   /** The time of the newest event that is not searched. */
   readonly at: Date
-  readonly lookedAt: number
+  readonly searched: number
 }
 
 export function createEventReach(client: RateLimitClient, clock: Clock) {
@@ -45,15 +45,15 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
 
   /** Returns undefined where the whole window is searched. */
   async function findBound(values: FilterValues): Promise<Bound | undefined> {
-    if (UNAIDED.every((name) => textOf(values[name]) === '') && !isOfClient(values)) return undefined
-    const most = lookedAt(values)
+    if (UNAIDED.every((name) => toFilterText(values[name]) === '') && !isOfClient(values)) return undefined
+    const most = searched(values)
     const row = await client.rateLimitEvent.findFirst({
       where: { AND: [windowFor(values), isExactly('key', values.key) ?? {}] },
       orderBy: { timestamp: 'desc' },
       skip: most,
       select: { timestamp: true },
     })
-    return row === null ? undefined : { at: row.timestamp, lookedAt: most }
+    return row === null ? undefined : { at: row.timestamp, searched: most }
   }
 
   function boundFor(values: FilterValues, context: ActionContext | undefined): Promise<Bound | undefined> {
@@ -71,12 +71,12 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
   }
 
   /** Adds a notice where the list searched only a part of the window. */
-  async function tell(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
+  async function addNote(response: ActionResponse, _request: ActionRequest, context: ActionContext) {
     const bound = await bounds.get(context)
     if (bound === undefined) return response
-    const text = `Only the newest ${formatCount(bound.lookedAt)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
+    const text = `Only the newest ${formatCount(bound.searched)} requests were searched, back to ${formatTime(bound.at.getTime())} UTC. Filter by time to look further back.`
     return { ...response, notice: notice(text, 'info') }
   }
 
-  return { condition, tell }
+  return { condition, addNote }
 }

@@ -1,24 +1,24 @@
 import type { CountedClient } from '../../src/analytics/counted-clients.js'
 import { visible } from '../../src/dashboard/format.js'
-import { clientOf, panelLinks } from '../../src/dashboard/panel-links.js'
+import { panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
 import { beginsWith, isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
 import { createEventReach } from './event-reach.js'
 import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import { offenderHref } from './links.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
 const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 
 /** Creates the resource for the event log, which is read-only. */
-export function events({ client, internals, mounts }: Parts): AdminResource {
+export function events({ client, internals, mounts }: ResourceDependencies): AdminResource {
   const { database, clock, countsByUser } = internals
   const { provider } = database.dialect
   const reach = createEventReach(client, clock)
   const linksTo = (panel: string, event: CountedClient) =>
-    panelLinks(panel, event.key, clientOf(event, countsByUser), clock.now())
+    panelLinks(panel, event.key, toOverrideClient(event, countsByUser), clock.now())
   const resource = new PanelResource({
     name: 'events',
     model: 'RateLimitEvent',
@@ -55,7 +55,7 @@ export function events({ client, internals, mounts }: Parts): AdminResource {
       properties: FIELDS,
       actions: {
         ...READ_ONLY,
-        list: { ...READ_ONLY.list, component: 'RateLimitList', custom: { note: NOTE }, after: reach.tell },
+        list: { ...READ_ONLY.list, component: 'RateLimitList', custom: { note: NOTE }, after: reach.addNote },
       },
       translations: { en: TEXTS },
     },
@@ -88,7 +88,7 @@ const FIELDS = {
     components: { list: 'RateLimitDecision', show: 'RateLimitDecision', filter: 'RateLimitSelect' },
   },
   ruleName: filterByText('The whole name.'),
-  path: filterByText('What it begins with.'),
+  path: filterByText('The beginning of the value.'),
   ipAddress: filterByText('The whole address.'),
 }
 

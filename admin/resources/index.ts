@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { internalsOf, nearestMount } from '../../src/internals.js'
+import { internalsFor, nearestMount } from '../../src/internals.js'
 import { byPost } from './actions.js'
 import { changes } from './changes.js'
 import { counters } from './counters.js'
@@ -15,12 +15,16 @@ import { rules } from './rules.js'
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: FastifyInstance, panel?: string): AdminResource[] {
-  const internals = internalsOf(app, 'adminPlugin')
+  const internals = internalsFor(app, 'adminPlugin')
   const limits = app.smartRateLimit
   // Dashboards may be registered later.
   const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')
-  const parts = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
-  return [rules(parts), overrides(parts), changes(parts), events(parts), ...counters(parts)].map(
-    ({ resource, options }) => ({ resource, options: { ...options, actions: byPost(options.actions) } }),
-  )
+  const dependencies = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
+  return [
+    rules(dependencies),
+    overrides(dependencies),
+    changes(dependencies),
+    events(dependencies),
+    ...counters(dependencies),
+  ].map(({ resource, options }) => ({ resource, options: { ...options, actions: byPost(options.actions) } }))
 }

@@ -5,10 +5,10 @@ import { allowed, EDITABLE } from './actions.js'
 import { BULK_DELETE } from './bulk.js'
 import { historyAction } from './changes.js'
 import { describedFields } from './described.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 
 /** Creates the resource for the overrides, which operators edit. */
-export function overrides({ client, internals }: Parts): AdminResource {
+export function overrides({ client, internals }: ResourceDependencies): AdminResource {
   const { edited, listed, sortable, searched, properties, titles } = describedFields(OVERRIDES)
   const filters = { effect: isExactly }
   const resource = new PanelResource({
@@ -54,7 +54,7 @@ const TEXTS = {
     history: 'History',
   },
   messages: {
-    confirmDeleteOverride: 'Delete this override? Rules and static limits hold for the client again.',
-    noRecordsInResource: 'There is no override: rules and static limits hold for everybody.',
+    confirmDeleteOverride: 'Delete this override? Rules and static limits apply to the client again.',
+    noRecordsInResource: 'There is no override: rules and static limits apply to every client.',
   },
 }

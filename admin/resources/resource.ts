@@ -17,7 +17,7 @@ export interface Mounts {
 }
 
 /** The parts of the plugin that the resources use. */
-export interface Parts {
+export interface ResourceDependencies {
   readonly client: RateLimitClient
   readonly internals: Internals
   readonly limits: SmartRateLimit

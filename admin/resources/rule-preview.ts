@@ -4,18 +4,18 @@ import { RuleValidationError } from '../../src/errors.js'
 import type { RulePreview } from '../../src/preview/report.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
 import type { PanelAction } from './actions.js'
-import type { Parts } from './resource.js'
+import type { ResourceDependencies } from './resource.js'
 
 const SHOWN_KEYS = 3
 
 /** Creates the action that previews the rule in the form over the requests of the last day. */
-export function previewAction({ limits }: Parts): PanelAction {
+export function previewAction({ limits }: ResourceDependencies): PanelAction {
   async function preview({ payload = {} }: ActionRequest) {
     try {
-      return { told: describe(await limits.rules.preview(toCandidate(payload), { hours: 24 })) }
+      return { sentences: describe(await limits.rules.preview(toCandidate(payload), { hours: 24 })) }
     } catch (error) {
       if (!(error instanceof RuleValidationError)) throw error
-      return { told: [], errors: error.errors }
+      return { sentences: [], errors: error.errors }
     }
   }
   return { actionType: 'resource', isVisible: false, component: false, handler: preview }
@@ -39,7 +39,7 @@ export function describe(preview: RulePreview): string[] {
   const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
   const sentences = [
     `In the last 24 hours it ${blocks ? 'would have refused' : 'would have found over the limit, and let through,'} ${formatCount(over_limit)} of ${formatCount(events)} requests${mostly === '' ? '' : `, mostly ${mostly}`}.`,
-    `${formatCount(matched)} would have been this rule's to decide; ${formatCount(newly_refused)} of those that it would have refused were let through then.`,
+    `${formatCount(matched)} would have matched this rule; ${formatCount(newly_refused)} of the refused ones were allowed at the time.`,
   ]
   if (uncovered.count > 0) sentences.push(`${formatCount(uncovered.count)} could not be replayed.`)
   return [...sentences, ...preview.gaps, ...preview.notes]

@@ -7,12 +7,12 @@ import { BULK_DELETE, doForEach } from './bulk.js'
 import { historyAction } from './changes.js'
 import { describedFields, heading } from './described.js'
 import { only } from './fields.js'
-import type { AdminResource, Parts } from './resource.js'
+import type { AdminResource, ResourceDependencies } from './resource.js'
 import { previewAction } from './rule-preview.js'
 
 /** Creates the resource for the rules, which operators edit. */
-export function rules(parts: Parts): AdminResource {
-  const { client, internals } = parts
+export function rules(dependencies: ResourceDependencies): AdminResource {
+  const { client, internals } = dependencies
   const { provider } = internals.database.dialect
   const { edited, listed, sortable, searched, properties, titles, layout } = describedFields(RULES)
   const filters = { isActive: isTrue, algorithm: isExactly, key: beginsWith(provider) }
@@ -48,7 +48,7 @@ export function rules(parts: Parts): AdminResource {
         enable: allowed(switchAction('enable', true)),
         disable: allowed(switchAction('disable', false)),
         history: allowed(historyAction('rule', 'name')),
-        preview: allowed(previewAction(parts)),
+        preview: allowed(previewAction(dependencies)),
       },
       translations: { en: { ...TEXTS, properties: titles } },
     },
@@ -60,7 +60,7 @@ function switchAction(name: 'enable' | 'disable', isActive: boolean): PanelActio
     return doForEach(context, {
       isDue: (record) => record.get('isActive') !== isActive,
       act: (record) => context.resource.update(String(record.id()), { isActive }, context),
-      told: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${done} rule(s).`,
+      describe: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${done} rule(s).`,
     })
   }
   return { name, actionType: 'bulk', component: false, icon: isActive ? 'Play' : 'Pause', handler: switchRules }
@@ -79,6 +79,6 @@ const TEXTS = {
   },
   messages: {
     confirmDeleteRule: 'Delete this rule? Its clients fall back to the next rule that matches, or to the default.',
-    noRecordsInResource: 'There is no rule yet. Until there is one, the static limits hold.',
+    noRecordsInResource: 'There are no rules yet. The static limits apply.',
   },
 }

@@ -5,7 +5,7 @@
 
 import { writeFile } from 'node:fs/promises'
 import { Command, Option } from '@commander-js/extra-typings'
-import { lineOf } from '../../src/errors.js'
+import { errorLine } from '../../src/errors.js'
 import { integer } from '../commands/support/integer.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { findLoadGenerator } from './load-generator.js'
@@ -102,6 +102,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 try {
   process.exitCode = await bench()
 } catch (error) {
-  warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : lineOf(error)}`)
+  warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : errorLine(error)}`)
   process.exitCode = interruption.signal.aborted ? 130 : 1
 }

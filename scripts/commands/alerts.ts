@@ -1,7 +1,7 @@
 import type { ChannelOutcome } from '../../src/alerts/notify.js'
 import type { Offender } from '../../src/alerts/offender.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
-import { type Analytics, analyticsOf } from '../../src/analytics/analytics.js'
+import { type Analytics, analyticsFor } from '../../src/analytics/analytics.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 
@@ -23,7 +23,7 @@ export async function run(options: AlertsOptions, context: CommandContext): Prom
     const isConfigured = emails.length > 0 || webhook !== undefined
     const failures: string[] = []
     const log = { error: (_details: object, message: string) => failures.push(message) }
-    const analytics = analyticsOf(database, settings.clock, { settings: settings.alerts, log })
+    const analytics = analyticsFor(database, settings.clock, { settings: settings.alerts, log })
     return dryRun
       ? listOffenders(analytics, threshold, days)
       : sendAlerts(analytics, threshold, days, isConfigured, failures)

@@ -1,5 +1,5 @@
 import type { OpenDatabase } from '../../src/client.js'
-import { checkHealth, HEALTH_CHECKS, type Probes } from '../../src/health/health.js'
+import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/health/health.js'
 import {
   databaseProbe,
   lastEventProbe,
@@ -20,7 +20,7 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
   const redis = settings.redis === undefined ? undefined : new RedisStore({ redis: settings.redis })
   try {
     return await withDatabase(settings, async (opened) => {
-      const found = await checkHealth(probesFor(settings, opened, redis))
+      const found = await probeHealth(probesFor(settings, opened, redis))
       const checks = HEALTH_CHECKS.map((name) => ({ name, ...found.checks[name] }))
       const failing = checks.filter(({ status }) => status === 'failing')
       return {

@@ -33,7 +33,7 @@ export async function run(
     effect,
     algorithm: algorithm ?? 'fixed_window',
     pathPattern,
-    expiresAt: expiryOf(options.for, options.until, settings.clock.now()),
+    expiresAt: parseExpiry(options.for, options.until, settings.clock.now()),
     note,
   }
   const errors = overrideErrors(fields, 'new', settings.clock.now())
@@ -54,7 +54,7 @@ export async function run(
 }
 
 /** @throws UsageError for an invalid duration or moment */
-function expiryOf(length: string | undefined, until: string | undefined, nowMs: number): Date | null {
+function parseExpiry(length: string | undefined, until: string | undefined, nowMs: number): Date | null {
   if (length !== undefined) return new Date(nowMs + lengthMs(length))
   if (until === undefined) return null
   const moment = /^\d{4}-\d\d-\d\d(?:T|$)/.test(until) ? new Date(until) : new Date(Number.NaN)

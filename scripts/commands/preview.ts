@@ -1,10 +1,10 @@
-import { createRulePreview, logGapsOf } from '../../src/app/wiring.js'
+import { createRulePreview, findLogGaps } from '../../src/app/wiring.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { previewLines } from './support/preview-lines.js'
 import { createProgress } from './support/progress.js'
-import { nameOfInput, readJson } from './support/read-json.js'
+import { inputName, readJson } from './support/read-json.js'
 
 interface PreviewOptions extends DatabaseOptions {
   readonly file?: string | undefined
@@ -34,7 +34,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
     }
     const candidate = fromFile ?? (await stored())
     const replay = createRulePreview(settings, opened, DEFAULT_ROUTER, {
-      gaps: () => logGapsOf(settings),
+      gaps: () => findLogGaps(settings),
       notes: () => [],
     })
     const progress = createProgress(context.stderr)
@@ -48,7 +48,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
 async function readRule(file: string, context: CommandContext): Promise<RuleCandidate> {
   const rule = await readJson(file, context)
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) {
-    throw new Error(`${nameOfInput(file)} is no rule: give an object such as { "name": "api", … }`)
+    throw new Error(`${inputName(file)} is no rule: give an object such as { "name": "api", … }`)
   }
   // The preview checks every field.
   return rule as RuleCandidate

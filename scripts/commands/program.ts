@@ -78,14 +78,14 @@ export function createProgram(perform: Perform): Command {
   defineOnDatabase(program, 'cleanup', {
     summary: 'Delete rate-limit counters that expired',
     about: [
-      'Deletes the counters, sliding-window entries, token buckets and leaky buckets that expired more than --stale-days ago. They mean nothing any more, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
+      'Deletes the counters, sliding-window entries, token buckets and leaky buckets that expired more than --stale-days ago. Expired counters have no effect, whatever their age: the days are only a grace period. Events and rules are not touched (see prune-events).',
     ],
     example: 'ratelimit cleanup --dry-run --verbose',
   })
     .addOption(batchSize())
     .option('--stale-days <int>', 'days to keep a counter after it expired', integer('days', 0, MAX_DAYS), 7)
-    .option('--dry-run', 'say what would be deleted, delete nothing')
-    .option('--verbose', 'also say how many were found')
+    .option('--dry-run', 'print what would be deleted, delete nothing')
+    .option('--verbose', 'also print how many were found')
     .action((options, command) => perform(command, import('./cleanup.js'), options))
 
   define(program, 'hash-password', {
@@ -100,7 +100,7 @@ export function createProgram(perform: Perform): Command {
   defineOnDatabase(program, 'health', {
     summary: 'Check the database, Redis, the rules and the mail server',
     about: [
-      'Asks whether the database answers, is migrated and takes writes, whether the rules can be read, how old the last event is, what became of the jobs of the scheduler, whether Redis takes writes where it is set, and whether the mail server takes a sign-in where mails are to be sent. Nothing is sent, and nothing written but counters called "health", and the migrations that a SQLite file lacks, as whenever it is opened.',
+      'Checks whether the database answers, is migrated and accepts writes, whether the rules can be read, how old the last event is, how the jobs of the scheduler ended, whether Redis accepts writes where it is set, and whether the mail server accepts a sign-in where mails are to be sent. Nothing is sent, and nothing written but counters called "health", and the migrations that a SQLite file lacks, as whenever it is opened.',
       'The exit status is 1 where something fails. Every check takes five seconds at most.',
     ],
     example: 'ratelimit health',
@@ -110,7 +110,7 @@ export function createProgram(perform: Perform): Command {
   defineOnDatabase(program, 'migrate', {
     summary: "Bring the database's tables to this version",
     about: [
-      'Applies the migrations that the database lacks; run it before a new version of the server starts. Several at once do no harm, and where nothing is missing nothing happens. A SQLite file migrates itself when it is opened.',
+      'Applies the migrations that the database lacks; run it before a new version of the server starts. Concurrent runs are safe. A SQLite file migrates itself when it is opened.',
       'On PostgreSQL everything lives in a schema of its own, which is created where there is none: the user of the URL needs the right to do that.',
     ],
     example: 'RATELIMIT_DATABASE_URL=postgresql://user@localhost/app ratelimit migrate',
@@ -119,21 +119,21 @@ export function createProgram(perform: Perform): Command {
   const override = program
     .command('override')
     .summary('Refuse a client, let it through, or give it a rate of its own: add, list, remove')
-    .description('Overrides of single clients, which go before every rule.')
+    .description('Overrides of single clients, which take precedence over every rule.')
 
   defineOnDatabase(override, 'add', {
     summary: 'Refuse a client, let it through, or give it a rate of its own',
     about: [
-      `Servers that use rules (${variableFor('useDynamicRules')}) obey within two seconds. An override goes before every rule; an override of the same client and path is replaced.`,
-      'Several may hold for one request: a refusal goes before a pass before a rate, then a user before an address before a network.',
+      `Servers that use rules (${variableFor('useDynamicRules')}) obey within two seconds. An override takes precedence over every rule; an override of the same client and path is replaced.`,
+      'If several apply to a request, deny precedes allow, allow precedes a rate, and then a user precedes an address, an address a network.',
     ],
     example: 'ratelimit override add 203.0.113.7 deny --for 2h --note scraper',
   })
     .argument('<client>', 'an address, a network such as 10.0.0.0/8, or user:<id>')
     .argument('<effect>', 'deny, allow, or a rate such as 20/m')
-    .option('--path <pattern>', 'regular expression (RE2): only for paths that it is found in')
-    .addOption(new Option('--for <time>', 'how long it holds: 30m, 2h, 7d; at most 366d').conflicts('until'))
-    .option('--until <moment>', 'until when it holds: 2027-01-31T12:00:00Z')
+    .option('--path <pattern>', 'regular expression (RE2) that a path must contain')
+    .addOption(new Option('--for <time>', 'duration of the override: 30m, 2h, 7d; at most 366d').conflicts('until'))
+    .option('--until <moment>', 'expiry of the override: 2027-01-31T12:00:00Z')
     .option('--note <text>', 'why')
     .option('--algorithm <name>', 'how a rate counts (default: fixed_window)')
     .action((client, effect, options, command) =>
@@ -152,7 +152,7 @@ export function createProgram(perform: Perform): Command {
 
   defineOnDatabase(override, 'remove', {
     summary: 'Remove the override of a client',
-    about: ['Removes one override: that for every path or, with --path, that with this very pattern.'],
+    about: ['Removes one override: the one for every path or, with --path, the one with exactly this pattern.'],
     example: 'ratelimit override remove 203.0.113.7',
   })
     .argument('<client>', 'the client, as override list shows it; also a bare address or network')
@@ -163,8 +163,8 @@ export function createProgram(perform: Perform): Command {
     summary: 'Show what a rule would have refused',
     about: [
       'Replays the event log of the last --hours through a rule that is not in force, as if it were active among the rules that are. Nothing is written.',
-      'The rule is a JSON file with the fields of a rule, { "name": "api", "pathPattern": "^/api/", "rate": "20/m" }, or one of the table, with another rate if one is given. It takes the place of the stored rule of its name.',
-      'Paths are read as by a router with the options that are its defaults. In an app, app.smartRateLimit.rules.preview() goes by the options of that app.',
+      'The rule is a JSON file with the fields of a rule, { "name": "api", "pathPattern": "^/api/", "rate": "20/m" }, or a stored rule, with another rate if one is given. It replaces the stored rule of its name.',
+      'Paths are read as by a router with default options. In an app, app.smartRateLimit.rules.preview() uses the options of that app.',
     ],
     example: 'ratelimit preview --name api --rate 10/m --hours 48',
   })
@@ -183,14 +183,14 @@ export function createProgram(perform: Perform): Command {
   })
     .option('--older-than-days <int>', 'days to keep an event; 0 deletes all', integer('days', 0, MAX_DAYS), 30)
     .addOption(batchSize())
-    .option('--dry-run', 'say what would be deleted, delete nothing')
+    .option('--dry-run', 'print what would be deleted, delete nothing')
     .action((options, command) => perform(command, import('./prune-events.js'), options))
 
   defineOnDatabase(program, 'reload-rules', {
-    summary: 'Read the rules afresh and count the active ones',
+    summary: 'Reload the rules and count the active ones',
     about: [
-      'Reads the rule table and checks every active rule. A rule that is not valid is named on stderr; servers leave it out.',
-      'All servers of this database read their rules afresh within two seconds. They do so by themselves after every change of a rule, also one by SQL.',
+      'Reads the rule table and validates every active rule. Invalid rules are listed on stderr; servers leave them out.',
+      'All servers of this database reload their rules within two seconds. After a change of a rule, also one by SQL, they reload them without this command.',
     ],
     example: 'ratelimit reload-rules',
   }).action((options, command) => perform(command, import('./reload-rules.js'), options))
@@ -210,23 +210,23 @@ export function createProgram(perform: Perform): Command {
   }).action((options, command) => perform(command, import('./rules-export.js'), options))
 
   defineOnDatabase(rules, 'import', {
-    summary: 'Make the rules and overrides those of a JSON file',
+    summary: 'Replace the rules and overrides with those of a JSON file',
     about: [
-      'Creates, updates and deletes rules and overrides until they are those of the file, which rules export made; all of them or, when anything is wrong, none. Servers follow within two seconds. Look first with --dry-run: rules that the file does not name are deleted. With --keep they stay.',
+      'Creates, updates and deletes rules and overrides so that they equal the file, which rules export made. An invalid file changes nothing. Servers follow within two seconds. Run it with --dry-run first: rules that the file does not contain are deleted. With --keep they stay.',
       'A file without "rules" leaves the rules alone, one without "overrides" the overrides. Overrides of the file that have expired are left out. Another name is another rule: a rename is a deletion and a creation.',
-      'Every wrong place of the file is named on stderr; the exit status is then 1, and nothing was written.',
+      'Every invalid place of the file is listed on stderr; the exit status is then 1, and nothing is written.',
     ],
     example: 'ratelimit rules import rules.json --dry-run',
   })
     .argument('<file>', 'the file; - reads it from standard input')
-    .option('--dry-run', 'say what would change, write nothing')
+    .option('--dry-run', 'print what would change, write nothing')
     .option('--keep', 'delete nothing')
     .action((file, options, command) => perform(command, import('./rules-import.js'), file, options))
 
   defineOnDatabase(program, 'verify-rollups', {
-    summary: 'Count the event log again, for what the reports add up',
+    summary: 'Recount the sums of the event log',
     about: [
-      'Reports add up counts by hour and day, which servers keep. This counts all of them again, an hour at a time; reports are exact meanwhile, and slower. Nothing has to be run for reports to be right: it is for after a restore, or after the triggers that notice changes of events were disabled.',
+      'Reports add up counts by hour and day, which servers keep. This command counts all of them again, an hour at a time; reports are exact meanwhile, and slower. Run it after a restore, or after the triggers on the events were disabled; reports need it at no other time.',
     ],
     example: 'ratelimit verify-rollups',
   }).action((options, command) => perform(command, import('./verify-rollups.js'), options))

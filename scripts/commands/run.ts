@@ -1,5 +1,5 @@
 import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { lineOf } from '../../src/errors.js'
+import { errorLine } from '../../src/errors.js'
 import { createProgram, type Perform } from './program.js'
 import { type CommandContext, UsageError } from './support/command.js'
 import { printLine, warnLine } from './support/terminal.js'
@@ -19,7 +19,7 @@ export async function ratelimit(args: readonly string[], context: CommandContext
     } catch (error) {
       if (error instanceof UsageError) return wrongUsage(command, error.message)
       status = 1
-      warnLine(`${fullName(command)}: ${lineOf(error)}`, stderr)
+      warnLine(`${fullName(command)}: ${errorLine(error)}`, stderr)
       if (env.DEBUG && error instanceof Error) for (const line of error.stack?.split('\n') ?? []) warnLine(line, stderr)
     }
   }
@@ -38,7 +38,7 @@ export async function ratelimit(args: readonly string[], context: CommandContext
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
       // In one line, so that the log of a scheduler shows it completely.
-      outputError: (text) => wrongUsage(command, lineOf(text).replace(/^error: /, '')),
+      outputError: (text) => wrongUsage(command, errorLine(text).replace(/^error: /, '')),
     })
     command.exitOverride()
   }

@@ -1,4 +1,4 @@
-import { codeOf } from '../../src/errors.js'
+import { errorCode } from '../../src/errors.js'
 
 export interface ListenAddress {
   readonly port: number
@@ -18,7 +18,7 @@ export function listenAddress({ PORT = '3000', HOST = '127.0.0.1' }: NodeJS.Proc
 
 /** Returns an error that names the remedy for an address that cannot be listened on. */
 export function explainListenError(error: unknown, { port, host }: ListenAddress): unknown {
-  const code = codeOf(error)
+  const code = errorCode(error)
   if (code === 'EADDRINUSE') return new Error(`Port ${port} of ${host} is in use: stop the other server, or set PORT`)
   if (code === 'EACCES') return new Error(`Port ${port} is not open to this user: set PORT to 1024 or more`)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {

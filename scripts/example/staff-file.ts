@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { Check } from 'typebox/schema'
-import { codeOf } from '../../src/errors.js'
+import { errorCode } from '../../src/errors.js'
 import { hashPassword } from '../../src/index.js'
 
 /** The settings of the built-in sign-in that have to survive a restart. */
@@ -42,7 +42,7 @@ async function readStaffFile(path: string): Promise<StaffFile | undefined> {
   try {
     text = await readFile(path, 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
   const staff = parseJson(text)
@@ -58,7 +58,7 @@ async function createFile(path: string, text: string): Promise<boolean> {
     await link(draft, path)
     return true
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
+    if (errorCode(error) === 'EEXIST') return false
     throw error
   } finally {
     await rm(draft, { force: true })

@@ -90,7 +90,7 @@ export async function logInventedTraffic(client: RateLimitClient, nowMs: number)
       for (let number = 0; number < requests; number++) {
         const timestampMs = hourMs + Math.floor(random() * 60) * MINUTE_MS
         const isOver = random() < source.over
-        if (timestampMs < nowMs) events.push(eventOf(source, timestampMs, isOver, random()))
+        if (timestampMs < nowMs) events.push(toEvent(source, timestampMs, isOver, random()))
       }
     }
   }
@@ -99,7 +99,7 @@ export async function logInventedTraffic(client: RateLimitClient, nowMs: number)
   }
 }
 
-function eventOf(
+function toEvent(
   { key, rule = '', path, method = 'GET', limit, onlyCounted }: Source,
   ms: number,
   isOver: boolean,
@@ -114,12 +114,12 @@ function eventOf(
     allowed: !isOver || onlyCounted === true,
     count: isOver ? limit + 1 + Math.floor(used * limit) : Math.max(1, Math.ceil(used * limit)),
     limit,
-    ...clientOf(key),
+    ...toClient(key),
   }
 }
 
 /** Returns the client of a key, as previews need it. */
-function clientOf(key: string): { clientIp?: string; ipAddress?: string; userId?: number } {
+function toClient(key: string): { clientIp?: string; ipAddress?: string; userId?: number } {
   const [, user] = /user:(\d+)$/.exec(key) ?? []
   if (user !== undefined) return { userId: Number(user) }
   const [, clientIp] = /^(?:ip|rule:[^:]+):([\d.]+|[\da-f:]+\/64)$/.exec(key) ?? []

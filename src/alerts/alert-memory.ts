@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../db/database.js'
-import type { Steps } from '../db/dialect.js'
+import type { SqlWork } from '../db/dialect.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { ALERT_TABLE, claimKeys, forgetExpired, readAlerts, releaseClaim, settleClaim } from './alert-table.js'
 import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found } from './evaluate.js'
@@ -56,7 +56,7 @@ export class AlertMemory {
     }
   }
 
-  #locked<T>(work: () => Steps<T>): Promise<T> {
+  #locked<T>(work: () => SqlWork<T>): Promise<T> {
     return this.#options.database.locked([ALERT_TABLE], work)
   }
 }

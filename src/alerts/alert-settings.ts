@@ -2,24 +2,24 @@ import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { readableUrl } from '../readable-url.js'
 import {
-  checkSettings,
+  choiceFrom,
   ensure,
   FLAG,
   numberFrom,
-  oneOf,
   parseSettings,
   Reference,
   type Resolved,
   readList,
   readNumber,
   type SettingTable,
+  validateSettings,
 } from '../settings/setting.js'
 import { SECOND_MS } from '../time/clock.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
 import { webhookUrl } from './webhook.js'
 import { WEBHOOK_FORMATS, type WebhookFormat } from './webhook-format.js'
-import { keyOf } from './webhook-signature.js'
+import { parseWebhookSecret } from './webhook-signature.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {
@@ -90,7 +90,7 @@ export const ALERT_SETTINGS = {
     parse: parseSecrets,
   },
   alertWebhookFormat: {
-    ...oneOf(WEBHOOK_FORMATS),
+    ...choiceFrom(WEBHOOK_FORMATS),
     default: 'json',
     variable: 'RATELIMIT_ALERT_WEBHOOK_FORMAT',
     help: 'json (default), slack, teams, discord or pagerduty',
@@ -151,7 +151,7 @@ export type AlertSettings = ReturnType<typeof alertSettingsFrom>
 /** @throws InvalidSettingError for a setting that is invalid, unknown, or lacks another setting that it needs */
 export function resolveAlertSettings(options: AlertSettingOptions): AlertSettings {
   const called = (name: string) => name
-  checkSettings(ALERT_SETTINGS, options, called)
+  validateSettings(ALERT_SETTINGS, options, called)
   return alertSettingsFrom(parseSettings(ALERT_SETTINGS, options, called), called)
 }
 
@@ -171,7 +171,7 @@ export function alertSettingsFrom(
   }
   if (alertResolved && alertCooldown === 0) {
     throw new InvalidSettingError(
-      `Setting "${called('alertResolved')}" is true without "alertCooldown", which remembers what was told: give that option, or RATELIMIT_ALERT_COOLDOWN`,
+      `Setting "${called('alertResolved')}" is true without "alertCooldown", which remembers the alerts that were sent: give that option, or RATELIMIT_ALERT_COOLDOWN`,
     )
   }
   return {
@@ -182,7 +182,7 @@ export function alertSettingsFrom(
     webhookFormat: alertWebhookFormat,
     routingKey: alertRoutingKey,
     cooldownMs: alertCooldown * SECOND_MS,
-    tellsResolved: alertResolved,
+    notifiesResolved: alertResolved,
     from: settings.defaultFromEmail,
     smtpUrl: settings.smtpUrl,
     mailer: settings.mailer,
@@ -205,7 +205,7 @@ function isSmtpUrl(text: string): boolean {
 
 function parseSecrets(secrets: string | string[], called: string): Buffer[] {
   return [secrets].flat().map((secret) => {
-    const key = keyOf(secret)
+    const key = parseWebhookSecret(secret)
     if (key !== undefined) return key
     throw new InvalidSettingError(
       `Setting "${called}" is no secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,

@@ -1,5 +1,5 @@
 /** The statements on the table of sent alerts. Each expects that the caller has locked the table. */
-import { ask, type Dialect, type Steps } from '../db/dialect.js'
+import { type Dialect, runStatement, type SqlWork } from '../db/dialect.js'
 import type { KnownAlert } from './evaluate.js'
 import type { Offender } from './offender.js'
 
@@ -13,18 +13,18 @@ export interface Claimant {
   readonly id: string
 }
 
-export function* forgetExpired(dialect: Dialect, nowMs: number): Steps<void> {
+export function* forgetExpired(dialect: Dialect, nowMs: number): SqlWork<void> {
   const now = dialect.fromMs('$1')
-  yield* ask(
+  yield* runStatement(
     `DELETE FROM ${dialect.table(ALERT_TABLE)}
      WHERE expires_at < ${now} AND (claimed_until IS NULL OR claimed_until < ${now})`,
     [nowMs],
   )
 }
 
-export function* readAlerts(dialect: Dialect, watch: string): Steps<KnownAlert[]> {
-  return yield* ask<KnownAlert>(
-    `SELECT key, count, told_at AS "toldMs", resolved_at AS "resolvedMs", claimed_until AS "claimedUntilMs"
+export function* readAlerts(dialect: Dialect, watch: string): SqlWork<KnownAlert[]> {
+  return yield* runStatement<KnownAlert>(
+    `SELECT key, count, notified_at AS "notifiedMs", resolved_at AS "resolvedMs", claimed_until AS "claimedUntilMs"
      FROM ${dialect.table(ALERT_TABLE)} WHERE watch = $1`,
     [watch],
   )
@@ -36,10 +36,10 @@ export function* claimKeys(
   { watch, id }: Claimant,
   keys: readonly string[],
   { untilMs, expiresMs }: { untilMs: number; expiresMs: number },
-): Steps<void> {
+): SqlWork<void> {
   const { fromMs, jsonField, jsonRows } = dialect
   for (const slice of toSlices(keys)) {
-    yield* ask(
+    yield* runStatement(
       `INSERT INTO ${dialect.table(ALERT_TABLE)} (watch, key, claim, claimed_until, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, $3, ${fromMs('$4')}, ${fromMs('$5')} FROM ${jsonRows()} WHERE true
        ON CONFLICT (watch, key) DO UPDATE SET claim = excluded.claim, claimed_until = excluded.claimed_until`,
@@ -54,29 +54,29 @@ export function* settleClaim(
   { watch, id }: Claimant,
   offenders: readonly Offender[],
   { nowMs, expiresMs }: { nowMs: number; expiresMs: number },
-): Steps<void> {
+): SqlWork<void> {
   const { fromMs, jsonField, jsonRows } = dialect
   const table = dialect.table(ALERT_TABLE)
   for (const slice of toSlices(offenders)) {
-    yield* ask(
-      `INSERT INTO ${table} AS known (watch, key, count, told_at, expires_at)
+    yield* runStatement(
+      `INSERT INTO ${table} AS known (watch, key, count, notified_at, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, ${jsonField(1, 'bigint')}, ${fromMs('$3')}, ${fromMs('$4')}
        FROM ${jsonRows()} WHERE true
-       ON CONFLICT (watch, key) DO UPDATE SET count = excluded.count, told_at = excluded.told_at,
+       ON CONFLICT (watch, key) DO UPDATE SET count = excluded.count, notified_at = excluded.notified_at,
          expires_at = excluded.expires_at, resolved_at = NULL, claim = '', claimed_until = NULL
        WHERE known.claim = $5`,
       [JSON.stringify(slice.map(({ key, blocked_count }) => [key, blocked_count])), watch, nowMs, expiresMs, id],
     )
   }
-  yield* ask(
+  yield* runStatement(
     `UPDATE ${table} SET resolved_at = ${fromMs('$3')}, claim = '', claimed_until = NULL
      WHERE watch = $1 AND claim = $2`,
     [watch, id, nowMs],
   )
 }
 
-export function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): Steps<void> {
-  yield* ask(
+export function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): SqlWork<void> {
+  yield* runStatement(
     `UPDATE ${dialect.table(ALERT_TABLE)} SET claim = '', claimed_until = NULL WHERE watch = $1 AND claim = $2`,
     [watch, id],
   )

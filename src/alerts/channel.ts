@@ -3,7 +3,7 @@ import type { AlertMessage } from './message.js'
 /** The outcome of sending one message. */
 export interface Delivery {
   /** Whether any recipient has the message: it is then not sent again within the cool-down. */
-  readonly told: boolean
+  readonly delivered: boolean
   /** The channel's format has no text for this message, which counts as delivered. */
   readonly isEmpty?: boolean
   /** The failure, without secrets such as a webhook's URL. */

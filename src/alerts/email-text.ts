@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { packagePath } from '../package-root.js'
-import { type AlertMessage, listed, listedKeys, sentenceOf, titleOf } from './message.js'
+import { type AlertMessage, listedKeys, listOffenders, toSentence, toTitle } from './message.js'
 
 /** The most offenders that one mail lists; the report has the others. */
 const MAX_LINES = 100
@@ -16,18 +16,18 @@ type Render = (context: object) => string
 let templates: Promise<{ text: Render; html: Render }> | undefined
 
 /** Renders a message as a mail. */
-export async function emailTextOf(message: AlertMessage): Promise<EmailText> {
+export async function renderEmail(message: AlertMessage): Promise<EmailText> {
   templates ??= readTemplates().catch((error: unknown) => {
     templates = undefined
     throw error
   })
   const { text, html } = await templates
-  const title = titleOf(message)
-  const offenders = listed(message.offenders, MAX_LINES)
+  const title = toTitle(message)
+  const offenders = listOffenders(message.offenders, MAX_LINES)
   const resolved = listedKeys(message.resolved, MAX_LINES)
   const context = {
     title,
-    sentence: sentenceOf(message),
+    sentence: toSentence(message),
     threshold: message.threshold,
     days: message.days,
     offenders: offenders.lines,

@@ -1,7 +1,7 @@
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
-import { emailTextOf } from './email-text.js'
+import { renderEmail } from './email-text.js'
 import { MAIL_ADDRESS } from './mail-address.js'
-import { type Mailer, type MailMessage, mailErrorOf, withMailer } from './mailer.js'
+import { type Mailer, type MailMessage, mailErrorLine, withMailer } from './mailer.js'
 import type { AlertMessage } from './message.js'
 import { inTime } from './time-limit.js'
 
@@ -17,8 +17,8 @@ export interface EmailOptions {
 /** Creates the channel that sends one mail per run. Recipients do not see each other. */
 export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
-    const problem = problemOf(options)
-    if (problem !== undefined) return { told: false, error: problem }
+    const problem = findEmailProblem(options)
+    if (problem !== undefined) return { delivered: false, error: problem }
     try {
       const mail = await createMail(options, message)
       const sent = await withMailer(options, emailTimeoutMs, (mailer) =>
@@ -26,14 +26,14 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
       )
       return toDelivery(sent, options.to)
     } catch (error) {
-      return { told: false, error: mailErrorOf(error) }
+      return { delivered: false, error: mailErrorLine(error) }
     }
   }
   return { name: 'email', target: [...options.to].sort().join(','), send }
 }
 
 /** Returns what is missing or invalid, without asking a server; undefined when mail can be sent. */
-export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
+export function findEmailProblem({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
   if (to.length === 0) return 'no recipient: give addresses such as ops@example.com'
   const wrong = to.find((address) => !MAIL_ADDRESS.test(address))
   if (wrong !== undefined) return `${JSON.stringify(wrong)} is no mail address: give one such as ops@example.com`
@@ -47,7 +47,7 @@ export function problemOf({ to, from, smtpUrl, mailer }: EmailOptions): string |
 async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
   const [first = '', ...others] = to
   return {
-    ...(await emailTextOf(message)),
+    ...(await renderEmail(message)),
     from,
     to: others.length === 0 ? first : 'undisclosed-recipients:;',
     envelope: { from, to: [...to] },
@@ -60,9 +60,9 @@ async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage
 /** Reads a server's answer, which may accept a mail for some of the recipients only. */
 function toDelivery(sent: unknown, to: readonly string[]): Delivery {
   const rejected = typeof sent === 'object' && sent !== null && 'rejected' in sent ? sent.rejected : undefined
-  if (!Array.isArray(rejected) || rejected.length === 0) return { told: true }
+  if (!Array.isArray(rejected) || rejected.length === 0) return { delivered: true }
   return {
-    told: rejected.length < to.length,
+    delivered: rejected.length < to.length,
     error: `the mail server refused ${rejected.length} of ${to.length} recipient(s)`,
   }
 }

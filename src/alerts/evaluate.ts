@@ -10,7 +10,7 @@ export interface KnownAlert {
   /** Its number of refusals when it was last reported. */
   readonly count: number
   /** When it was last reported; null until the first report succeeds. */
-  readonly toldMs: number | null
+  readonly notifiedMs: number | null
   /** When it was reported as resolved; null while it is not. */
   readonly resolvedMs: number | null
   /** When the claim of a run ends; null for none. */
@@ -28,7 +28,7 @@ export interface Found {
 export interface Cooldown {
   readonly cooldownMs: number
   /** Whether resolved keys are reported. */
-  readonly tellsResolved: boolean
+  readonly notifiesResolved: boolean
 }
 
 /** The keys that a run has to report. */
@@ -43,15 +43,15 @@ export interface Evaluation {
 export function evaluate(
   known: readonly KnownAlert[],
   { offenders, isComplete }: Found,
-  { cooldownMs, tellsResolved }: Cooldown,
+  { cooldownMs, notifiesResolved }: Cooldown,
   nowMs: number,
 ): Evaluation {
   const byKey = new Map(known.map((alert) => [alert.key, alert]))
   const over = new Set(offenders.map(({ key }) => key))
   const due = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
-  const active = known.filter(({ toldMs, resolvedMs }) => toldMs !== null && resolvedMs === null)
+  const active = known.filter(({ notifiedMs, resolvedMs }) => notifiedMs !== null && resolvedMs === null)
   const resolved =
-    tellsResolved && isComplete ? active.filter((alert) => !over.has(alert.key) && !isClaimed(alert, nowMs)) : []
+    notifiesResolved && isComplete ? active.filter((alert) => !over.has(alert.key) && !isClaimed(alert, nowMs)) : []
   const remaining = new Set([...active, ...due].map(({ key }) => key))
   for (const { key } of resolved) remaining.delete(key)
   return { offenders: due, resolved: resolved.map(({ key }) => key).sort(), remaining: remaining.size }
@@ -65,9 +65,9 @@ function isQuiet(
 ): boolean {
   if (known === undefined) return false
   if (isClaimed(known, nowMs)) return true
-  if (known.toldMs === null || blocked_count >= 2 * known.count) return false
+  if (known.notifiedMs === null || blocked_count >= 2 * known.count) return false
   // A clock that was set back does not extend the cool-down.
-  return Math.abs(nowMs - known.toldMs) < cooldownMs
+  return Math.abs(nowMs - known.notifiedMs) < cooldownMs
 }
 
 function isClaimed({ claimedUntilMs }: KnownAlert, nowMs: number): boolean {

@@ -1,5 +1,5 @@
 /** Connects to the mail server. Only this module loads nodemailer, and only when a mail server is needed. */
-import { lineOf } from '../errors.js'
+import { errorLine } from '../errors.js'
 import { visible } from '../visible.js'
 
 const MAX_ERROR_LENGTH = 300
@@ -57,6 +57,6 @@ async function openMailer(smtpUrl: string, timeoutMs: number): Promise<Mailer> {
 }
 
 /** Returns why a mail was not sent, in one line: servers may answer with several. */
-export function mailErrorOf(error: unknown): string {
-  return visible(lineOf(error)).slice(0, MAX_ERROR_LENGTH)
+export function mailErrorLine(error: unknown): string {
+  return visible(errorLine(error)).slice(0, MAX_ERROR_LENGTH)
 }

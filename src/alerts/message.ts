@@ -23,11 +23,11 @@ export interface Listing {
 }
 
 /** Returns a title without any key: subjects end up in lists, notifications and logs of mail servers. */
-export function titleOf({ offenders, resolved }: AlertMessage): string {
+export function toTitle({ offenders, resolved }: AlertMessage): string {
   return offenders.length > 0 ? `${offenders.length} offender(s) alert` : `${resolved.length} offender(s) resolved`
 }
 
-export function sentenceOf({ offenders, resolved, threshold, days }: AlertMessage): string {
+export function toSentence({ offenders, resolved, threshold, days }: AlertMessage): string {
   const window = `${threshold} times or more in ${days} day(s)`
   return offenders.length > 0
     ? `${offenders.length} client(s) were blocked ${window}.`
@@ -39,7 +39,11 @@ export function sentenceOf({ offenders, resolved, threshold, days }: AlertMessag
  *
  * @param maxKeyLength in characters; longer keys are cut
  */
-export function listed(offenders: readonly Offender[], max: number, maxKeyLength = Number.MAX_SAFE_INTEGER): Listing {
+export function listOffenders(
+  offenders: readonly Offender[],
+  max: number,
+  maxKeyLength = Number.MAX_SAFE_INTEGER,
+): Listing {
   const lines = offenders.slice(0, max).map(({ key, blocked_count }) => ({
     key: shortened(visible(key), maxKeyLength),
     blocked_count,
@@ -60,7 +64,7 @@ export function listedKeys(keys: readonly string[], max: number, maxKeyLength = 
  */
 export function textLines({ offenders, resolved }: AlertMessage, max: number, maxKeyLength: number): string[] {
   const each = offenders.length > 0 && resolved.length > 0 ? Math.floor(max / 2) : max
-  const shown = listed(offenders, each, maxKeyLength)
+  const shown = listOffenders(offenders, each, maxKeyLength)
   const silent = listedKeys(resolved, each, maxKeyLength)
   return [
     ...shown.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Database } from '../db/database.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import type { Clock } from '../time/clock.js'
 import { AlertMemory, type Claim } from './alert-memory.js'
 import type { AlertSettings } from './alert-settings.js'
@@ -23,8 +23,8 @@ export interface AlertLog {
   error(details: object, message: string): void
 }
 
-/** The dependencies of `tell`. */
-export interface TellParts {
+/** The dependencies of `notifyChannel`. */
+export interface NotifyDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly settings: AlertSettings
@@ -32,59 +32,70 @@ export interface TellParts {
 }
 
 /** The offenders that a run found, and the threshold that it applied. */
-export interface Run extends Found {
+export interface AlertRun extends Found {
   readonly threshold: number
 }
 
 /** Notifies a channel. Never rejects. Resolves to undefined where there is nothing to report. */
-export async function tell(channel: AlertChannel, run: Run, parts: TellParts): Promise<ChannelOutcome | undefined> {
+export async function notifyChannel(
+  channel: AlertChannel,
+  run: AlertRun,
+  dependencies: NotifyDependencies,
+): Promise<ChannelOutcome | undefined> {
   const watch = watchFor(channel, run)
-  const claim = await createClaim(watch, run, parts)
+  const claim = await createClaim(watch, run, dependencies)
   const { offenders, resolved, remaining } = claim
   if (offenders.length + resolved.length === 0) {
     return run.offenders.length === 0 ? undefined : { sent: false, quiet: run.offenders.length }
   }
   const { threshold, days } = run
   const message = { watch, threshold, days, offenders, resolved, remaining }
-  const { told, isEmpty, error } = await channel
+  const { delivered, isEmpty, error } = await channel
     .send(message)
-    .catch((failure: unknown): Delivery => ({ told: false, error: messageOf(failure) }))
-  await claim.settle(told).catch((failure: unknown) => {
-    const reason = messageOf(failure)
-    parts.log.error({ err: failure }, `Rate limit alerts: what was told could not be kept in mind: ${reason}`)
+    .catch((failure: unknown): Delivery => ({ delivered: false, error: errorMessage(failure) }))
+  await claim.settle(delivered).catch((failure: unknown) => {
+    const reason = errorMessage(failure)
+    dependencies.log.error({ err: failure }, `Rate limit alerts: the sent alert could not be stored: ${reason}`)
   })
   if (error !== undefined)
-    parts.log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
+    dependencies.log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
   const quiet = run.offenders.length - offenders.length
   return {
-    sent: told && !isEmpty && error === undefined,
+    sent: delivered && !isEmpty && error === undefined,
     ...(error === undefined ? {} : { error }),
     ...(quiet > 0 ? { quiet } : {}),
-    ...(told && !isEmpty && resolved.length > 0 ? { resolved: resolved.length } : {}),
+    ...(delivered && !isEmpty && resolved.length > 0 ? { resolved: resolved.length } : {}),
   }
 }
 
 /** Claims the keys to report: all of them without a cool-down, or where the memory fails (better twice than never). */
-async function createClaim(watch: string, run: Run, { settings, database, clock, log }: TellParts): Promise<Claim> {
+async function createClaim(
+  watch: string,
+  run: AlertRun,
+  { settings, database, clock, log }: NotifyDependencies,
+): Promise<Claim> {
   const everything = {
     offenders: run.offenders,
     resolved: [],
     remaining: run.offenders.length,
     settle: async () => undefined,
   }
-  const { cooldownMs, tellsResolved } = settings
+  const { cooldownMs, notifiesResolved } = settings
   if (cooldownMs === 0) return everything
   try {
-    return await new AlertMemory({ database, clock, cooldownMs, tellsResolved }).claim(watch, run)
+    return await new AlertMemory({ database, clock, cooldownMs, notifiesResolved }).claim(watch, run)
   } catch (error) {
-    const reason = messageOf(error)
-    log.error({ err: error }, `Rate limit alerts: the cool-down does not hold, its table cannot be used: ${reason}`)
+    const reason = errorMessage(error)
+    log.error(
+      { err: error },
+      `Rate limit alerts: the cool-down is not applied, since its table cannot be used: ${reason}`,
+    )
     return everything
   }
 }
 
 /** Returns a hash of recipients, threshold and window, each of which has a memory of its own. It reveals no secret. */
-function watchFor({ name, target }: AlertChannel, { threshold, days }: Run): string {
+function watchFor({ name, target }: AlertChannel, { threshold, days }: AlertRun): string {
   return `${name}:${createHash('sha256')
     .update(JSON.stringify([target, threshold, days]))
     .digest('hex')}`

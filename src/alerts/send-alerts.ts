@@ -1,6 +1,6 @@
 import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
 import { createEmailChannel } from './email.js'
-import { type ChannelOutcome, type Run, type TellParts, tell } from './notify.js'
+import { type AlertRun, type ChannelOutcome, type NotifyDependencies, notifyChannel } from './notify.js'
 import type { Offender } from './offender.js'
 import { createWebhookChannel } from './webhook.js'
 
@@ -34,7 +34,7 @@ export type AlertResult =
       readonly channels: AlertChannels
     }
 
-export interface AlertParts extends TellParts {
+export interface AlertDependencies extends NotifyDependencies {
   readonly findOffenders: (options: { threshold: number; days: number; limit: number }) => Promise<readonly Offender[]>
   readonly times?: AlertTimes | undefined
 }
@@ -46,18 +46,18 @@ export interface AlertParts extends TellParts {
  * @throws InvalidSettingError for an invalid threshold or window, and the error of a database that cannot be read
  */
 export async function sendOffenderAlerts(
-  parts: AlertParts,
-  { threshold = parts.settings.threshold, days = 1, emailTo, webhookUrl }: AlertOptions,
+  dependencies: AlertDependencies,
+  { threshold = dependencies.settings.threshold, days = 1, emailTo, webhookUrl }: AlertOptions,
 ): Promise<AlertResult> {
   if (threshold === undefined) return { enabled: false, offenders: [], channels: {} }
-  const offenders = await parts.findOffenders({ threshold, days, limit: MAX_ALERTED })
-  const run: Run = { threshold, days, offenders, isComplete: offenders.length < MAX_ALERTED }
-  const { settings } = parts
+  const offenders = await dependencies.findOffenders({ threshold, days, limit: MAX_ALERTED })
+  const run: AlertRun = { threshold, days, offenders, isComplete: offenders.length < MAX_ALERTED }
+  const { settings } = dependencies
   const recipients = emailTo === undefined ? settings.emails : [emailTo].flat()
   const url = webhookUrl ?? settings.webhook
   const [email, webhook] = await Promise.all([
-    recipients.length > 0 ? tell(emailChannel(parts, recipients), run, parts) : undefined,
-    url === undefined ? undefined : tell(webhookChannel(parts, url), run, parts),
+    recipients.length > 0 ? notifyChannel(emailChannel(dependencies, recipients), run, dependencies) : undefined,
+    url === undefined ? undefined : notifyChannel(webhookChannel(dependencies, url), run, dependencies),
   ])
   return {
     enabled: true,
@@ -71,12 +71,12 @@ export async function sendOffenderAlerts(
   }
 }
 
-function emailChannel({ settings, times = ALERT_TIMES }: AlertParts, to: readonly string[]): AlertChannel {
+function emailChannel({ settings, times = ALERT_TIMES }: AlertDependencies, to: readonly string[]): AlertChannel {
   const { from, smtpUrl, mailer } = settings
   return createEmailChannel({ to, from, smtpUrl, mailer }, times)
 }
 
-function webhookChannel({ settings, clock, times = ALERT_TIMES }: AlertParts, url: string): AlertChannel {
+function webhookChannel({ settings, clock, times = ALERT_TIMES }: AlertDependencies, url: string): AlertChannel {
   const { webhookFormat: format, routingKey, webhookKeys: keys, blockPrivateNetworks } = settings
   return createWebhookChannel({ url, format, routingKey, keys, blockPrivateNetworks }, clock, times)
 }

@@ -1,4 +1,4 @@
-import { type AlertMessage, listed, listedKeys, sentenceOf, textLines, titleOf } from './message.js'
+import { type AlertMessage, listedKeys, listOffenders, textLines, toSentence, toTitle } from './message.js'
 import type { WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
@@ -17,7 +17,7 @@ const GREEN = 0x067647
  *
  * Clients write the keys: where a format has markup, the keys are placed where it is not interpreted.
  */
-export function bodyOf(message: AlertMessage, format: WebhookFormat, routingKey = ''): string | undefined {
+export function toWebhookBody(message: AlertMessage, format: WebhookFormat, routingKey = ''): string | undefined {
   if (format === 'json') return jsonBody(message)
   if (format === 'slack') return JSON.stringify(slackBody(message))
   if (format === 'teams') return JSON.stringify(teamsBody(message))
@@ -53,10 +53,10 @@ function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): strin
 function slackBody(message: AlertMessage): object {
   const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).join('\n')
   return {
-    text: `${titleOf(message)}: ${sentenceOf(message)}`,
+    text: `${toTitle(message)}: ${toSentence(message)}`,
     blocks: [
-      { type: 'header', text: { type: 'plain_text', text: titleOf(message) } },
-      { type: 'section', text: { type: 'plain_text', text: sentenceOf(message) } },
+      { type: 'header', text: { type: 'plain_text', text: toTitle(message) } },
+      { type: 'section', text: { type: 'plain_text', text: toSentence(message) } },
       { type: 'rich_text', elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: lines }] }] },
     ],
   }
@@ -80,8 +80,8 @@ function teamsBody(message: AlertMessage): object {
           type: 'AdaptiveCard',
           version: '1.4',
           body: [
-            { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: titleOf(message) },
-            { type: 'TextBlock', wrap: true, text: sentenceOf(message) },
+            { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: toTitle(message) },
+            { type: 'TextBlock', wrap: true, text: toSentence(message) },
             ...textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).map(line),
           ],
         },
@@ -96,8 +96,8 @@ function discordBody(message: AlertMessage): object {
   return {
     embeds: [
       {
-        title: titleOf(message),
-        description: `${sentenceOf(message)}\n\`\`\`\n${lines}\n\`\`\``,
+        title: toTitle(message),
+        description: `${toSentence(message)}\n\`\`\`\n${lines}\n\`\`\``,
         color: message.offenders.length > 0 ? RED : GREEN,
       },
     ],
@@ -113,13 +113,13 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
   if (message.offenders.length === 0) {
     return message.remaining === 0 ? { ...identity, event_action: 'resolve' } : undefined
   }
-  const offenders = listed(message.offenders, PAGER_LINES)
+  const offenders = listOffenders(message.offenders, PAGER_LINES)
   const resolved = listedKeys(message.resolved, PAGER_LINES)
   return {
     ...identity,
     event_action: 'trigger',
     payload: {
-      summary: sentenceOf(message),
+      summary: toSentence(message),
       source: 'fastify-smart-ratelimit',
       severity: 'warning',
       custom_details: {

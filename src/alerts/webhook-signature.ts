@@ -9,7 +9,7 @@ const MIN_KEY_BYTES = 16
  * Returns the bytes of a secret of the Standard Webhooks scheme: base64 after an optional `whsec_`. Returns undefined
  * for any other text.
  */
-export function keyOf(secret: string): Buffer | undefined {
+export function parseWebhookSecret(secret: string): Buffer | undefined {
   const text = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret
   const key = BASE64.test(text) ? Buffer.from(text, 'base64') : Buffer.alloc(0)
   return key.length < MIN_KEY_BYTES ? undefined : key

@@ -3,13 +3,13 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
 import { urlToHttpOptions } from 'node:url'
-import { codeOf } from '../errors.js'
+import { errorCode } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
 import type { Clock } from '../time/clock.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
 import type { AlertMessage } from './message.js'
 import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
-import { bodyOf } from './webhook-body.js'
+import { toWebhookBody } from './webhook-body.js'
 import type { WebhookFormat } from './webhook-format.js'
 import { signatureHeaders } from './webhook-signature.js'
 
@@ -29,13 +29,13 @@ type Answer = { readonly status: number } | { readonly failure: 'late' | 'privat
 export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
   async function send(message: AlertMessage): Promise<Delivery> {
     const url = webhookUrl(options.url)
-    if (url === undefined) return { told: false, error: 'its address is no URL: give one of http or https' }
+    if (url === undefined) return { delivered: false, error: 'its address is no URL: give one of http or https' }
     if (options.blockPrivateNetworks && isPrivateHost(url.hostname)) {
-      return { told: false, error: new PrivateNetworkError().message }
+      return { delivered: false, error: new PrivateNetworkError().message }
     }
     const id = `msg_${randomUUID()}`
-    const body = bodyOf(message, options.format, options.routingKey)
-    if (body === undefined) return { told: true, isEmpty: true }
+    const body = toWebhookBody(message, options.format, options.routingKey)
+    if (body === undefined) return { delivered: true, isEmpty: true }
     const attempt = () => post(url, body, signatureHeaders(options.keys, id, clock.now(), body))
     let answer = await attempt()
     if (isWorthARetry(answer)) {
@@ -43,7 +43,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       answer = await attempt()
     }
     const error = complaintAbout(answer, times)
-    return error === undefined ? { told: true } : { told: false, error }
+    return error === undefined ? { delivered: true } : { delivered: false, error }
   }
 
   function post(url: URL, body: string, headers: Record<string, string>): Promise<Answer> {
@@ -73,7 +73,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       request.on('error', (error) =>
         settle({
           failure: error instanceof PrivateNetworkError ? 'private' : 'network',
-          code: codeOf(error) ?? error.name,
+          code: errorCode(error) ?? error.name,
         }),
       )
       request.end(body)

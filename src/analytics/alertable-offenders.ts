@@ -1,6 +1,6 @@
 import type { Offender } from '../alerts/offender.js'
 import { rankOffenders } from './offender-ranking.js'
-import { checkAtLeastOne, checkDays, type RankingOptions, type Report, windowOf } from './window.js'
+import { type RankingOptions, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
 
 export interface AlertableOffendersOptions extends RankingOptions {
   /** The number of refused requests that makes an offender: a whole number, 1 or more. */
@@ -13,8 +13,8 @@ export function alertableOffenders({
   days = 1,
   limit = 100,
 }: AlertableOffendersOptions): Report<readonly Offender[]> {
-  checkAtLeastOne('threshold', threshold)
-  checkDays(days)
-  checkAtLeastOne('limit', limit)
-  return (snapshot) => rankOffenders(snapshot, windowOf(days, snapshot.nowMs), { limit, atLeast: threshold })
+  validateAtLeastOne('threshold', threshold)
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: threshold })
 }

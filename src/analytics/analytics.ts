@@ -12,7 +12,7 @@ import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from 
 import { type RuleHitCount, ruleHitCounts } from './rule-hit-counts.js'
 import { topOffenders } from './top-offenders.js'
 import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
-import { type RankingOptions, reportsOf, type WindowOptions } from './window.js'
+import { createReportRunner, type RankingOptions, type WindowOptions } from './window.js'
 
 /**
  * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.
@@ -65,7 +65,7 @@ export function createAnalytics({
   const settings = resolveAlertSettings(options)
   const opened = openDatabase(database, schema, clock)
   opened.database.useThreads({ logsEvents: false })
-  return { ...analyticsOf(opened.database, clock, { settings, log }), close: () => opened.close() }
+  return { ...analyticsFor(opened.database, clock, { settings, log }), close: () => opened.close() }
 }
 
 const SILENT: AlertLog = { error: () => undefined }
@@ -78,13 +78,13 @@ export interface AnalyticsAlerts {
 }
 
 /** Creates the reports of a database that is open already. */
-export function analyticsOf(
+export function analyticsFor(
   database: Database,
   clock: Clock,
   alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
   onlyBlocked = false,
 ): Analytics {
-  const read = reportsOf(database, clock, onlyBlocked)
+  const read = createReportRunner(database, clock, onlyBlocked)
   // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   return {

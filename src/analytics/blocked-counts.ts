@@ -1,8 +1,8 @@
 import type { Offender } from '../alerts/offender.js'
 import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import { inRange, oneByOne, Parameters } from './filter.js'
-import type { BucketRange, PeriodParts } from './period.js'
-import { loggedParts, type Snapshot } from './window.js'
+import type { BucketRange, SplitPeriod } from './period.js'
+import { type LogSnapshot, loggedRanges } from './window.js'
 
 /** The keys with the most refusals of some buckets. */
 export interface Leaders {
@@ -14,14 +14,14 @@ export interface Leaders {
 
 /** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
 export class BlockedCounts {
-  readonly #snapshot: Snapshot
+  readonly #snapshot: LogSnapshot
   readonly #table: string
-  readonly #parts: PeriodParts
+  readonly #split: SplitPeriod
 
-  constructor(snapshot: Snapshot, parts: PeriodParts) {
+  constructor(snapshot: LogSnapshot, split: SplitPeriod) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
-    this.#parts = parts
+    this.#split = split
   }
 
   /** Returns the `count` most blocked keys of some buckets. */
@@ -58,11 +58,11 @@ export class BlockedCounts {
   }
 
   /** Returns the refusals of these keys in some buckets. */
-  async of(keys: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
+  async forKeys(keys: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
     if (keys.length === 0 || ranges.length === 0) return new Map()
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
-    const isOneOfThem = dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')
+    const isOneOfThem = dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')
     const buckets = ranges.map(
       (range) =>
         `SELECT key, blocked FROM ${this.#table}
@@ -89,7 +89,7 @@ export class BlockedCounts {
   rankAll(limit: number, atLeast: number): Promise<Offender[]> {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
-    const queries = [...this.#queries(this.#parts.buckets, parameters), this.#restSql(parameters)]
+    const queries = [...this.#queries(this.#split.buckets, parameters), this.#restSql(parameters)]
     return query<Offender>(
       `SELECT key, SUM(blocked) AS blocked_count FROM (${queries.join(' UNION ALL ')}) AS blocked_counts
        GROUP BY key HAVING SUM(blocked) >= ${parameters.add(atLeast)}
@@ -107,7 +107,7 @@ export class BlockedCounts {
 
   #restSql(parameters: Parameters): string {
     const { dialect } = this.#snapshot
-    return loggedParts(this.#snapshot, this.#parts, parameters, true)
+    return loggedRanges(this.#snapshot, this.#split, parameters, true)
       .map(
         ({ where, sign }) => `SELECT key, ${sign} AS blocked FROM ${dialect.table('rate_limit_event')} WHERE ${where}`,
       )

@@ -30,7 +30,7 @@ export function breakdown<Counts extends TrafficCounts>(
   const shares = busiest(traffic, nameFor)
   const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
   const names = new Set(listed.map(({ name }) => name))
-  return { shares: listed, other: sumOf(shares.filter(({ name }) => !names.has(name))) }
+  return { shares: listed, other: sumTraffic(shares.filter(({ name }) => !names.has(name))) }
 }
 
 /** Sums the counts of each name: most requests first, then by the bytes of the name. */
@@ -41,16 +41,16 @@ export function busiest<Counts extends TrafficCounts>(
   const shares = new Map<string, Share>()
   for (const counts of traffic) {
     const name = nameFor(counts)
-    shares.set(name, { name, ...sumOf([counts, shares.get(name) ?? NOTHING]) })
+    shares.set(name, { name, ...sumTraffic([counts, shares.get(name) ?? NO_TRAFFIC]) })
   }
   return [...shares.values()]
     .filter(({ total }) => total > 0)
     .toSorted((one, other) => other.total - one.total || compareBytes(one.name, other.name))
 }
 
-export const NOTHING: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+export const NO_TRAFFIC: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
 
-export function sumOf(traffic: readonly TrafficCounts[]): TrafficCounts {
+export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
   let [total, blocked, would_block] = [0, 0, 0]
   for (const counts of traffic) {
     total += counts.total

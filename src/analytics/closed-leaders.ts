@@ -1,7 +1,7 @@
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import type { BlockedCounts, Leaders } from './blocked-counts.js'
 import type { BucketRange } from './period.js'
-import type { Snapshot } from './window.js'
+import type { LogSnapshot } from './window.js'
 
 /** How many keys are read: the more, the fewer lists need those below them. */
 export interface LeaderSizes {
@@ -40,7 +40,7 @@ export class ClosedLeaders {
   }
 
   async read(
-    { sums, nowMs }: Snapshot,
+    { sums, nowMs }: LogSnapshot,
     counts: BlockedCounts,
     ranges: readonly BucketRange[],
     windowMs: number,

@@ -1,4 +1,4 @@
-import { checkDays, type Report, windowOf } from './window.js'
+import { type Report, validateDays, windowFor } from './window.js'
 
 /** The client that an event was counted for. */
 export interface CountedClient {
@@ -17,14 +17,14 @@ const LATEST = 20
  * its latest events. The key alone does not identify a client: a header can spell another client's key.
  */
 export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
-  checkDays(days)
+  validateDays(days)
   return async ({ query, dialect, nowMs }) => {
     const latest = (key: string, condition: string) =>
       query<CountedClient>(
         `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
          WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'${condition}
          ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
-        [windowOf(days, nowMs).startMs, key, LATEST],
+        [windowFor(days, nowMs).startMs, key, LATEST],
       )
     const found: CountedClient[][] = []
     for (const key of keys) {

@@ -1,12 +1,12 @@
-import { type Breakdown, breakdown, sumOf } from './breakdown.js'
+import { type Breakdown, breakdown, sumTraffic } from './breakdown.js'
 import type { ReportFilter } from './filter.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OffenderOverTime, readOffendersOverTime } from './offenders-over-time.js'
 import { type OverTime, readOverTime } from './over-time.js'
-import { type RuleHitCount, ruleHitsOf } from './rule-hit-counts.js'
+import { type RuleHitCount, toRuleHits } from './rule-hit-counts.js'
 import { countTraffic, readTraffic } from './traffic.js'
-import { summaryOf, type TrafficSummary } from './traffic-summary.js'
-import { checkDays, type Report, windowBefore, windowOf } from './window.js'
+import { type TrafficSummary, toSummary } from './traffic-summary.js'
+import { type Report, validateDays, windowBefore, windowFor } from './window.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {
@@ -48,16 +48,16 @@ const TODAY = 1
 
 /** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
 export function dashboardReport({ days, filter = {} }: DashboardReportOptions): Report<DashboardReport> {
-  checkDays(days)
+  validateDays(days)
   return async (snapshot) => {
     const { nowMs } = snapshot
-    const summary = async (its: number, period = windowOf(its, nowMs)) =>
-      summaryOf(its, await countTraffic(snapshot, period, filter))
+    const summary = async (its: number, period = windowFor(its, nowMs)) =>
+      toSummary(its, await countTraffic(snapshot, period, filter))
     const { path, ...others } = filter
-    const anyPath = await readTraffic(snapshot, windowOf(days, nowMs), others)
+    const anyPath = await readTraffic(snapshot, windowFor(days, nowMs), others)
     const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
-    const counts = sumOf(traffic)
-    const window = summaryOf(days, counts)
+    const counts = sumTraffic(traffic)
+    const window = toSummary(days, counts)
     const windowWasBefore = await summary(days, windowBefore(days, nowMs))
     return {
       days,
@@ -69,7 +69,7 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
         window: windowWasBefore,
       },
       top_offenders: await readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
-      rule_hits: ruleHitsOf(traffic, MAX_ROWS),
+      rule_hits: toRuleHits(traffic, MAX_ROWS),
       outcomes: {
         allowed: counts.total - counts.blocked - counts.would_block,
         would_block: counts.would_block,
@@ -85,7 +85,7 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
       by_method: breakdown(traffic, ({ method }) => method),
       over_time: await readOverTime(snapshot, days, filter),
       near_limit: await nearLimit(filter)(snapshot),
-      unknown_paths: path === undefined ? 0 : sumOf(anyPath.filter((its) => its.path === '')).total,
+      unknown_paths: path === undefined ? 0 : sumTraffic(anyPath.filter((its) => its.path === '')).total,
     }
   }
 }

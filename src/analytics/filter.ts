@@ -51,7 +51,7 @@ export function oneByOne(
   const { from, to } = range
   if (to - from > MAX_VALUES) return inRange(column, range, parameters)
   const values = Array.from({ length: to - from }, (_, place) => from + place)
-  return dialect.oneOf(column, parameters.add(JSON.stringify(values)), 'bigint')
+  return dialect.isOneOf(column, parameters.add(JSON.stringify(values)), 'bigint')
 }
 
 /** Returns the condition that a row of events, or of a rollup, passes the filter: begins with AND, or is empty. */

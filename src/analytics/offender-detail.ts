@@ -3,12 +3,12 @@ import { InvalidSettingError } from '../errors.js'
 import { blockRate } from './traffic-summary.js'
 import {
   type Coverage,
-  checkAtLeastOne,
-  checkDays,
-  coverageOf,
+  type LogSnapshot,
   type Report,
-  type Snapshot,
-  windowOf,
+  toCoverage,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
 } from './window.js'
 
 export interface OffenderDetail extends Coverage {
@@ -62,12 +62,12 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
   }
-  checkDays(days)
-  checkAtLeastOne('recent', recent)
+  validateDays(days)
+  validateAtLeastOne('recent', recent)
   // The log cuts keys to the length of their column: a longer key would never be found.
   const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
-    const { startMs } = windowOf(days, snapshot.nowMs)
+    const { startMs } = windowFor(days, snapshot.nowMs)
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
     return {
       key: storedKey,
@@ -76,11 +76,11 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
       allowed: total - blocked,
       blocked,
       block_rate: blockRate(blocked, total),
-      first_seen: firstMs === null ? null : isoTime(firstMs),
-      last_seen: lastMs === null ? null : isoTime(lastMs),
+      first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
+      last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
       by_path: await readBlockedPaths(snapshot, startMs, storedKey),
       recent_events: await readRecentEvents(snapshot, startMs, storedKey, recent),
-      ...coverageOf(snapshot),
+      ...toCoverage(snapshot),
     }
   }
 }
@@ -92,7 +92,7 @@ interface Totals {
   readonly lastMs: number | null
 }
 
-async function readTotals({ query, dialect }: Snapshot, startMs: number, key: string): Promise<Totals> {
+async function readTotals({ query, dialect }: LogSnapshot, startMs: number, key: string): Promise<Totals> {
   const [totals] = await query<Totals>(
     `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
        MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
@@ -103,7 +103,7 @@ async function readTotals({ query, dialect }: Snapshot, startMs: number, key: st
   return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
 }
 
-function readBlockedPaths({ query, dialect }: Snapshot, startMs: number, key: string): Promise<BlockedPath[]> {
+function readBlockedPaths({ query, dialect }: LogSnapshot, startMs: number, key: string): Promise<BlockedPath[]> {
   // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through the refusals of all clients.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
@@ -120,7 +120,7 @@ interface EventRow extends Omit<RecentEvent, 'timestamp' | 'allowed'> {
 }
 
 async function readRecentEvents(
-  { query, dialect }: Snapshot,
+  { query, dialect }: LogSnapshot,
   startMs: number,
   key: string,
   recent: number,
@@ -131,11 +131,11 @@ async function readRecentEvents(
      ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
     [startMs, key, recent],
   )
-  return rows.map((row) => ({ ...row, timestamp: isoTime(row.timestamp), allowed: Boolean(row.allowed) }))
+  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }
 
 /** Formats a timestamp. Raw SQL may have written an invalid one, which becomes the earliest or latest date. */
-function isoTime(ms: number): string {
+function clampedIsoTime(ms: number): string {
   const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
   return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()
 }

@@ -3,8 +3,8 @@ import { DAY_SPAN } from '../rollups/counting.js'
 import { DAY_MS } from '../time/clock.js'
 import { BlockedCounts, type Leaders } from './blocked-counts.js'
 import { compareBytes } from './breakdown.js'
-import { type BucketRange, type Period, partsOf } from './period.js'
-import type { Snapshot } from './window.js'
+import { type BucketRange, type Period, splitPeriod } from './period.js'
+import type { LogSnapshot } from './window.js'
 
 export interface Ranking {
   readonly limit: number
@@ -22,20 +22,20 @@ export interface Ranking {
  * middleware", 2003.)
  */
 export async function rankOffenders(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   { limit, atLeast }: Ranking,
 ): Promise<readonly Offender[]> {
   const { nowMs, sums } = snapshot
-  const parts = partsOf(period, sums)
-  const counts = new BlockedCounts(snapshot, parts)
+  const split = splitPeriod(period, sums)
+  const counts = new BlockedCounts(snapshot, split)
   const today = Math.floor(nowMs / DAY_MS)
-  const days = parts.buckets.find(({ span, from, to }) => span === DAY_SPAN && from <= today && today < to)
-  if (days === undefined || parts.dirty.length > 0) return counts.rankAll(limit, atLeast)
+  const days = split.buckets.find(({ span, from, to }) => span === DAY_SPAN && from <= today && today < to)
+  if (days === undefined || split.dirty.length > 0) return counts.rankAll(limit, atLeast)
 
   const present: BucketRange[] = [{ ...days, from: today, to: today + 1 }]
   const others = [
-    ...parts.buckets.filter((range) => range !== days),
+    ...split.buckets.filter((range) => range !== days),
     { ...days, to: today },
     { ...days, from: today + 1 },
   ]
@@ -58,8 +58,8 @@ export async function rankOffenders(
     totals.set(key, known(key))
   }
   const looked = [
-    ...(await counts.of(missing(totals, closed), past)),
-    ...(await counts.of(missing(totals, open), present)),
+    ...(await counts.forKeys(missing(totals, closed), past)),
+    ...(await counts.forKeys(missing(totals, open), present)),
   ]
   for (const [key, blocked] of looked) totals.set(key, (totals.get(key) ?? 0) + blocked)
   return [...totals]

@@ -3,9 +3,9 @@ import { HOUR_SPAN } from '../rollups/counting.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import { filtered, isFiltering, oneByOne, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
-import { type BarLengths, barsOf } from './over-time.js'
-import { type Period, partsOf } from './period.js'
-import { duringPeriod, loggedParts, type Snapshot, windowOf } from './window.js'
+import { type BarLengths, barsFor } from './over-time.js'
+import { type Period, splitPeriod } from './period.js'
+import { duringPeriod, type LogSnapshot, loggedRanges, windowFor } from './window.js'
 
 /** An offender, and when it was blocked: without gaps, oldest first. The first bar begins at or before the window. */
 export interface OffenderOverTime extends Offender {
@@ -14,7 +14,7 @@ export interface OffenderOverTime extends Offender {
   readonly bars: readonly { readonly start_ms: number; readonly blocked: number }[]
 }
 
-/** Whole days where the chart has parts of days: each hour of each offender would be a lookup of its own. */
+/** Whole days where the chart has split of days: each hour of each offender would be a lookup of its own. */
 const OFFENDER_BARS: BarLengths = [
   [2, HOUR_MS],
   [120, DAY_MS],
@@ -22,7 +22,7 @@ const OFFENDER_BARS: BarLengths = [
 
 /** Reads the top offenders. The rollup of keys has no other fields of a request, so a filter reads the events. */
 export async function readOffendersOverTime(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   days: number,
   filter: ReportFilter,
   limit: number,
@@ -30,9 +30,9 @@ export async function readOffendersOverTime(
   const isFiltered = isFiltering(filter)
   const offenders = isFiltered
     ? await rankFiltered(snapshot, days, filter, limit)
-    : await rankOffenders(snapshot, windowOf(days, snapshot.nowMs), { limit, atLeast: 1 })
+    : await rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
   if (offenders.length === 0) return []
-  const { barMs, starts, period, span } = barsOf(OFFENDER_BARS, days, snapshot.nowMs)
+  const { barMs, starts, period, span } = barsFor(OFFENDER_BARS, days, snapshot.nowMs)
   const keys = offenders.map(({ key }) => key)
   const parameters = new Parameters()
   const hours = isFiltered
@@ -52,7 +52,7 @@ export async function readOffendersOverTime(
 }
 
 function rankFiltered(
-  { query, dialect, nowMs }: Snapshot,
+  { query, dialect, nowMs }: LogSnapshot,
   days: number,
   filter: ReportFilter,
   limit: number,
@@ -62,46 +62,46 @@ function rankFiltered(
   const isBlocked = `${filter.key === undefined ? 'allowed = false' : 'NOT allowed'} AND outcome <> 'denied'`
   return query<Offender>(
     `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
-     WHERE ${isBlocked} AND ${duringPeriod(dialect, windowOf(days, nowMs), parameters)}${filtered(filter, parameters)}
+     WHERE ${isBlocked} AND ${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(filter, parameters)}
      GROUP BY key ORDER BY COUNT(*) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(limit)}`,
     parameters.values,
   )
 }
 
 function eventHoursSql(
-  { dialect }: Snapshot,
+  { dialect }: LogSnapshot,
   period: Period,
   keys: readonly string[],
   filter: ReportFilter,
   parameters: Parameters,
 ): string {
-  return `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, 1 AS blocked
-    FROM ${dialect.table('rate_limit_event')} WHERE NOT allowed AND outcome <> 'denied' AND ${dialect.oneOf('key', parameters.add(JSON.stringify(keys)), 'text')}
+  return `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, 1 AS blocked
+    FROM ${dialect.table('rate_limit_event')} WHERE NOT allowed AND outcome <> 'denied' AND ${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')}
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
 function rollupHoursSql(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   keys: readonly string[],
   span: 60 | 1440,
   parameters: Parameters,
 ): string {
   const { dialect, sums } = snapshot
-  const parts = partsOf(period, { ...sums, longest: span })
+  const split = splitPeriod(period, { ...sums, longest: span })
   const offenders = parameters.add(JSON.stringify(keys))
-  const isOffender = dialect.oneOf('key', offenders, 'text')
+  const isOffender = dialect.isOneOf('key', offenders, 'text')
   return [
-    ...parts.buckets.map(
+    ...split.buckets.map(
       (range) =>
         `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
          WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)} AND ${isOffender}`,
     ),
     // An expression, for which no planner uses the index on the key: these events are few, and an offender has many.
-    ...loggedParts(snapshot, parts, parameters, true).map(
+    ...loggedRanges(snapshot, split, parameters, true).map(
       ({ where, sign }) =>
-        `SELECT key, ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
-         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${dialect.oneOf("key || ''", offenders, 'text')}`,
+        `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
+         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${dialect.isOneOf("key || ''", offenders, 'text')}`,
     ),
   ].join(' UNION ALL ')
 }

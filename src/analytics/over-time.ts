@@ -3,9 +3,9 @@ import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
-import { type Period, partsOf } from './period.js'
+import { type Period, splitPeriod } from './period.js'
 import { bucketQueries, eventQueries, SUMS } from './traffic.js'
-import { duringPeriod, type Snapshot, windowOf } from './window.js'
+import { duringPeriod, type LogSnapshot, windowFor } from './window.js'
 
 export interface Bar extends TrafficCounts {
   /** Milliseconds since the epoch: a whole hour, day or week (from Thursday, as the epoch's) in UTC. */
@@ -41,9 +41,9 @@ export interface Bars {
 }
 
 /** Returns the bars of a window; the last one contains the current time. */
-export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
+export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars {
   const [, barMs] = lengths.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
-  const { startMs } = windowOf(days, nowMs)
+  const { startMs } = windowFor(days, nowMs)
   const first = Math.floor(startMs / barMs)
   const last = Math.floor(nowMs / barMs)
   return {
@@ -57,8 +57,8 @@ export function barsOf(lengths: BarLengths, days: number, nowMs: number): Bars {
 /**
  * Reads the traffic bar by bar. Without a filter it comes from the trend, which includes events deleted from the log.
  */
-export async function readOverTime(snapshot: Snapshot, days: number, filter: ReportFilter): Promise<OverTime> {
-  const bars = barsOf(CHART_BARS, days, snapshot.nowMs)
+export async function readOverTime(snapshot: LogSnapshot, days: number, filter: ReportFilter): Promise<OverTime> {
+  const bars = barsFor(CHART_BARS, days, snapshot.nowMs)
   const { barMs, starts } = bars
   const parameters = new Parameters()
   const bar = `hour / ${barMs / HOUR_MS}`
@@ -75,19 +75,19 @@ export async function readOverTime(snapshot: Snapshot, days: number, filter: Rep
 }
 
 /** Selects counts by `hour`, from the table with the fewest rows to read. The period consists of whole bars. */
-function hoursSql(snapshot: Snapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
+function hoursSql(snapshot: LogSnapshot, { period, span }: Bars, filter: ReportFilter, parameters: Parameters): string {
   const { dialect, sums } = snapshot
   const counts = 'total, blocked, would_block'
-  const hour = `${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour`
+  const hour = `${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour`
   if (filter.key !== undefined) {
     return `SELECT ${hour}, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
       WHERE ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
   }
   if (isFiltering(filter)) {
-    const parts = partsOf(period, { ...sums, longest: span })
+    const split = splitPeriod(period, { ...sums, longest: span })
     return [
-      ...bucketQueries(dialect, parts, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
-      ...eventQueries(snapshot, parts, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
+      ...bucketQueries(dialect, split, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
+      ...eventQueries(snapshot, split, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
     ].join(' UNION ALL ')
   }
   const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }

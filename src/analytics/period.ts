@@ -25,7 +25,7 @@ export interface Edge extends Period {
 }
 
 /** A period as whole buckets, and its differences from them. */
-export interface PeriodParts {
+export interface SplitPeriod {
   readonly buckets: readonly BucketRange[]
   readonly edges: readonly Edge[]
   /** The whole hours, whose events above the watermark are read. */
@@ -51,10 +51,10 @@ export interface RoundingOptions {
  * Rounds a period to whole days and hours, and returns the differences at its ends. So at most half an hour of events
  * is read at each end, which matters where the log is long.
  */
-export function partsOf(
+export function splitPeriod(
   { startMs, endMs }: Period,
   { dirty, takesAway = true, longest = DAY_SPAN }: RoundingOptions,
-): PeriodParts {
+): SplitPeriod {
   const from = takesAway ? Math.round(startMs / HOUR_MS) : Math.ceil(startMs / HOUR_MS)
   const to = Math.min(NO_END, takesAway ? Math.round(endMs / HOUR_MS) : Math.floor(endMs / HOUR_MS))
   if (from >= to) {

@@ -1,6 +1,6 @@
 import type { TrafficCounts } from './breakdown.js'
 import { countTraffic } from './traffic.js'
-import { type Coverage, checkDays, coverageOf, type Report, type WindowOptions, windowOf } from './window.js'
+import { type Coverage, type Report, toCoverage, validateDays, type WindowOptions, windowFor } from './window.js'
 
 export interface TrafficSummary extends Coverage {
   readonly days: number
@@ -13,14 +13,14 @@ export interface TrafficSummary extends Coverage {
 
 /** Reports the number of requests, and of those refused. */
 export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
-  checkDays(days)
+  validateDays(days)
   return async (snapshot) => {
-    const summary = summaryOf(days, await countTraffic(snapshot, windowOf(days, snapshot.nowMs)))
-    return { ...summary, ...coverageOf(snapshot) }
+    const summary = toSummary(days, await countTraffic(snapshot, windowFor(days, snapshot.nowMs)))
+    return { ...summary, ...toCoverage(snapshot) }
   }
 }
 
-export function summaryOf(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {
+export function toSummary(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {
   return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total) }
 }
 

@@ -2,8 +2,8 @@ import type { Dialect } from '../db/dialect.js'
 import { eventCounts, IS_REFUSED } from '../events/readings.js'
 import type { TrafficCounts } from './breakdown.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type Period, type PeriodParts, partsOf } from './period.js'
-import { loggedParts, type Snapshot } from './window.js'
+import { type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { type LogSnapshot, loggedRanges } from './window.js'
 
 /** Requests that have path, rule and method in common. */
 export interface Traffic extends TrafficCounts {
@@ -27,13 +27,13 @@ function countEvents(sign: 1 | -1): string {
  * occur twice: in one statement, most of them would be sorted a second time.
  */
 export async function readTraffic(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   filter: ReportFilter = {},
 ): Promise<readonly Traffic[]> {
   const { query, dialect } = snapshot
   // A path for which a bucket had no room cannot be subtracted from it.
-  const parts = partsFor(snapshot, filter, period, false)
+  const split = splitFor(snapshot, filter, period, false)
   const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
     if (queries.length === 0) return []
     return query<Traffic>(
@@ -44,23 +44,23 @@ export async function readTraffic(
   }
   const [rollupParameters, eventParameters] = [new Parameters(), new Parameters()]
   const columns = 'path, rule_name, method'
-  const rollups = bucketQueries(dialect, parts, filter, rollupParameters, `${columns}, total, blocked, would_block`)
-  const events = eventQueries(snapshot, parts, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
+  const rollups = bucketQueries(dialect, split, filter, rollupParameters, `${columns}, total, blocked, would_block`)
+  const events = eventQueries(snapshot, split, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
   return [...(await read(rollups, rollupParameters)), ...(await read(events, eventParameters))]
 }
 
 /** Counts the requests of a period, and those refused. */
 export async function countTraffic(
-  snapshot: Snapshot,
+  snapshot: LogSnapshot,
   period: Period,
   filter: ReportFilter = {},
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
   const { query, dialect } = snapshot
   const parameters = new Parameters()
-  const parts = partsFor(snapshot, filter, period, filter.path === undefined)
+  const split = splitFor(snapshot, filter, period, filter.path === undefined)
   const queries = [
-    ...bucketQueries(dialect, parts, filter, parameters, 'total, blocked'),
-    ...eventQueries(snapshot, parts, filter, parameters, countEvents),
+    ...bucketQueries(dialect, split, filter, parameters, 'total, blocked'),
+    ...eventQueries(snapshot, split, filter, parameters, countEvents),
   ]
   // The window ends at the epoch.
   if (queries.length === 0) return { total: 0, blocked: 0 }
@@ -73,15 +73,15 @@ export async function countTraffic(
 }
 
 /** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
-function partsFor({ sums }: Snapshot, { key }: ReportFilter, period: Period, takesAway: boolean): PeriodParts {
-  if (key === undefined) return partsOf(period, { ...sums, takesAway })
+function splitFor({ sums }: LogSnapshot, { key }: ReportFilter, period: Period, takesAway: boolean): SplitPeriod {
+  if (key === undefined) return splitPeriod(period, { ...sums, takesAway })
   return { buckets: [], edges: [{ ...period, sign: 1 }], hours: { from: 0, to: 0 }, dirty: [] }
 }
 
 /** Creates the queries of the whole buckets of a period. */
 export function bucketQueries(
   dialect: Dialect,
-  { buckets }: PeriodParts,
+  { buckets }: SplitPeriod,
   filter: ReportFilter,
   parameters: Parameters,
   columns: string,
@@ -95,13 +95,13 @@ export function bucketQueries(
 
 /** Creates the queries of the events that the buckets of a period lack, or have in excess. */
 export function eventQueries(
-  snapshot: Snapshot,
-  parts: PeriodParts,
+  snapshot: LogSnapshot,
+  split: SplitPeriod,
   filter: ReportFilter,
   parameters: Parameters,
   columns: (sign: 1 | -1) => string,
 ): string[] {
-  return loggedParts(snapshot, parts, parameters).map(
+  return loggedRanges(snapshot, split, parameters).map(
     ({ where, sign }) =>
       `SELECT ${columns(sign)} FROM ${snapshot.dialect.table('rate_limit_event')}
        WHERE ${where}${filtered(filter, parameters)}`,

@@ -8,10 +8,10 @@ import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { ClosedLeaders } from './closed-leaders.js'
 import { inRange, type Parameters } from './filter.js'
-import type { Period, PeriodParts } from './period.js'
+import type { Period, SplitPeriod } from './period.js'
 
 /** The event log as of one moment, which a report reads. */
-export interface Snapshot {
+export interface LogSnapshot {
   readonly query: Query
   readonly dialect: Dialect
   readonly nowMs: number
@@ -29,12 +29,12 @@ export interface Coverage {
   readonly only_blocked?: true
 }
 
-export function coverageOf({ onlyBlocked }: Snapshot): Coverage {
+export function toCoverage({ onlyBlocked }: LogSnapshot): Coverage {
   return onlyBlocked ? { only_blocked: true } : {}
 }
 
 /** A report whose options are valid. Several can read the same snapshot. */
-export type Report<Result> = (snapshot: Snapshot) => Promise<Result>
+export type Report<Result> = (snapshot: LogSnapshot) => Promise<Result>
 
 export interface WindowOptions {
   /** The length of the window: a number of days above 0, fractions allowed. */
@@ -49,16 +49,16 @@ export interface RankingOptions extends WindowOptions {
 const closedLeaders = new WeakMap<Database, ClosedLeaders>()
 
 /** Returns what this process knows of past days. */
-export function closedLeadersOf(database: Database): ClosedLeaders {
+export function closedLeadersFor(database: Database): ClosedLeaders {
   const closed = closedLeaders.get(database) ?? new ClosedLeaders()
   closedLeaders.set(database, closed)
   return closed
 }
 
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
-export function reportsOf(database: Database, clock: Clock, onlyBlocked = false) {
+export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false) {
   const { dialect } = database
-  const closed = closedLeadersOf(database)
+  const closed = closedLeadersFor(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
     await foldForReport(database, clock.now())
     return database.report(async (query) =>
@@ -86,9 +86,9 @@ export interface LoggedPart {
  *
  * @param onlyRefused leaves out all other events
  */
-export function loggedParts(
-  { dialect, sums }: Snapshot,
-  { edges, dirty, hours }: PeriodParts,
+export function loggedRanges(
+  { dialect, sums }: LogSnapshot,
+  { edges, dirty, hours }: SplitPeriod,
   parameters: Parameters,
   onlyRefused = false,
 ): LoggedPart[] {
@@ -98,7 +98,7 @@ export function loggedParts(
   const isNew = onlyRefused ? "NOT allowed AND outcome <> 'denied' AND " : ''
   // An end that planners do not know makes them expect few rows.
   const lastId = `SELECT MAX(id) FROM ${dialect.table('rate_limit_event')}`
-  const hour = `${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN}`
+  const hour = `${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN}`
   return [
     ...edges.map(({ sign, ...edge }) => ({ sign, where: `${indexed} AND ${duringPeriod(dialect, edge, parameters)}` })),
     ...dirty.map(
@@ -119,7 +119,7 @@ export function loggedParts(
 }
 
 /** Returns the last `days` days, and all later dates. */
-export function windowOf(days: number, nowMs: number): Period {
+export function windowFor(days: number, nowMs: number): Period {
   return { startMs: daysBefore(days, nowMs), endMs: Number.POSITIVE_INFINITY }
 }
 
@@ -134,13 +134,13 @@ function daysBefore(days: number, nowMs: number): number {
 }
 
 /** @throws InvalidSettingError unless `days` is a finite number above 0 */
-export function checkDays(days: number): void {
+export function validateDays(days: number): void {
   if (Number.isFinite(days) && days > 0) return
   throw new InvalidSettingError(`Option "days" is ${String(days)}: give a number of days above 0, such as 7 or 0.5`)
 }
 
 /** @throws InvalidSettingError unless `value` is an integer >= 1 */
-export function checkAtLeastOne(option: string, value: number): void {
+export function validateAtLeastOne(option: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 1) return
   throw new InvalidSettingError(`Option "${option}" is ${String(value)}: give a whole number, 1 or more`)
 }

@@ -2,7 +2,7 @@
 
 import type { OpenDatabase } from '../client.js'
 import type { EventLog } from '../events/event-log.js'
-import { checkHealth, type Health, type Probe } from '../health/health.js'
+import { type Health, type Probe, probeHealth } from '../health/health.js'
 import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../health/probes.js'
 import { JobLeases } from '../schedule/job-leases.js'
 import type { Settings } from '../settings/resolve.js'
@@ -15,7 +15,7 @@ import { jobNames } from './schedule.js'
 /** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
 const MAIL_INTERVAL_MS = MINUTE_MS
 
-interface HealthParts {
+interface HealthComponents {
   readonly opened: OpenDatabase
   readonly store: Store
   readonly current: CurrentSnapshot
@@ -23,16 +23,16 @@ interface HealthParts {
 }
 
 /** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
-export function createHealth(settings: Settings, parts: HealthParts): () => Promise<Health> {
+export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
-  const { opened, store, events } = parts
+  const { opened, store, events } = components
   const counting = settings.middleware.backend === 'database' ? store : undefined
   const probes = !settings.enabled
     ? {}
     : {
         ...(needsDatabase(settings) ? { database: databaseProbe(opened.database, clock, counting) } : {}),
         ...(store instanceof RedisStore ? { redis: redisProbe(store, clock) } : {}),
-        ...(useDynamicRules ? { rules: cachedRulesProbe(parts, clock) } : {}),
+        ...(useDynamicRules ? { rules: cachedRulesProbe(components, clock) } : {}),
         ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
         ...(schedule === undefined
@@ -41,7 +41,7 @@ export function createHealth(settings: Settings, parts: HealthParts): () => Prom
       }
   let underWay: Promise<Health> | undefined
   return () => {
-    underWay ??= checkHealth(probes).finally(() => {
+    underWay ??= probeHealth(probes).finally(() => {
       underWay = undefined
     })
     return underWay
@@ -54,7 +54,7 @@ export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule
 }
 
 /** Probes the rules in force, which it reads no more often than requests do. */
-function cachedRulesProbe({ current }: HealthParts, clock: Clock): Probe {
+function cachedRulesProbe({ current }: HealthComponents, clock: Clock): Probe {
   return async () => {
     const { rules } = (await current.at(clock.now())).rules
     const count = `${rules.length} active rule(s)`

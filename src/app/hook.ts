@@ -8,14 +8,14 @@ import type { CounterScopes } from '../http/counter-scopes.js'
 import { NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
 import {
+  createFunctionKey,
+  createKindKey,
   createStaticLimits,
+  type DeriveClientKey,
   type KeyFunction,
-  type KeyOf,
   type KeyOptions,
-  keyOfFunction,
-  keyOfKind,
-  limitOfOverride,
-  limitOfRule,
+  limitForOverride,
+  limitForRule,
   TOO_LONG_LIMIT,
 } from '../http/limits.js'
 import { memoize } from '../http/memoize.js'
@@ -38,7 +38,7 @@ import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createRecord, createRouteRecord } from './record.js'
 
-export interface HookParts {
+export interface HookComponents {
   readonly app: FastifyInstance
   readonly settings: Settings
   readonly router: RouterOptions
@@ -50,9 +50,11 @@ export interface HookParts {
   readonly metrics: Metrics | undefined
 }
 
+export type Hook = ReturnType<typeof createHook>
+
 /** Creates the functions of the hot path, so that it reads no option. */
-export function createHook(parts: HookParts) {
-  const { app, settings, router, scopes } = parts
+export function createHook(components: HookComponents) {
+  const { app, settings, router, scopes } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -62,15 +64,15 @@ export function createHook(parts: HookParts) {
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
-  const keys = keyOptions(parts)
+  const keys = keyOptions(components)
   const isSkipped = (request: FastifyRequest, path: string): boolean =>
     !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.of(request))
+  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.costFor(request))
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
-    address: parts.addresses.client,
-    check: createCheck(parts),
+    address: components.addresses.client,
+    check: createCheck(components),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
@@ -79,11 +81,11 @@ export function createHook(parts: HookParts) {
     path: createRequestPath(router),
     cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
-    inForce: createInForce(parts, warnOfUsers),
+    inForce: createSnapshotReader(components, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
-    limit: createLimit(parts, keys, warnOfUsers),
+    limit: createLimitFinder(components, keys, warnOfUsers),
     headers: createHeaders(settings.headers),
-    record: createRecord(parts),
+    record: createRecord(components),
   }
   const preflights = createPreflights(
     createOnRequest({
@@ -100,11 +102,11 @@ export function createHook(parts: HookParts) {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => null,
       variant: settings.headers,
-      keyOf: createKeyFunction(key, 'limit.key', keys),
+      deriveClientKey: createKeyFunction(key, 'limit.key', keys),
       scopes,
       router,
       log,
-      record: createRouteRecord(parts),
+      record: createRouteRecord(components),
     })
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
@@ -115,7 +117,7 @@ export function createHook(parts: HookParts) {
     const { method, url, config } = route
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
-    routeCost.check(config?.smartRateLimit)
+    routeCost.validateConfig(config?.smartRateLimit)
     if (typeof config?.smartRateLimit === 'object') pricedRoutes++
     scopes.addRoute({ method, url })
   }
@@ -138,7 +140,7 @@ function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
 }
 
-function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts): KeyOptions {
+function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookComponents): KeyOptions {
   return {
     log,
     hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
@@ -146,13 +148,17 @@ function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookParts)
   }
 }
 
-function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): KeyOf {
-  return typeof key === 'function' ? keyOfFunction(key, setting, options) : keyOfKind(key, options)
+function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): DeriveClientKey {
+  return typeof key === 'function' ? createFunctionKey(key, setting, options) : createKindKey(key, options)
 }
 
 /** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
-function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => void): HookDependencies['limit'] {
-  const { app, settings, router, scopes } = parts
+function createLimitFinder(
+  components: HookComponents,
+  options: KeyOptions,
+  warnOfUsers: () => void,
+): HookDependencies['limit'] {
+  const { app, settings, router, scopes } = components
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
 
@@ -160,7 +166,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
-    keyOf: createKeyFunction(key, 'middleware.key', options),
+    deriveClientKey: createKeyFunction(key, 'middleware.key', options),
     scopes,
     router,
     log: app.log,
@@ -169,7 +175,7 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
 
   const ruleLimit = memoize((rule: Rule) => {
     if (rule.client.kind === 'user') warnOfUsers()
-    return limitOfRule(rule, options)
+    return limitForRule(rule, options)
   })
   return (checked) => {
     const rule = checked.inForce.rules.match(checked.path, checked.request.method)
@@ -179,7 +185,10 @@ function createLimit(parts: HookParts, options: KeyOptions, warnOfUsers: () => v
 }
 
 /** Creates the function that reads the rules and overrides in force. */
-function createInForce({ settings, current }: HookParts, warnOfUsers: () => void): HookDependencies['inForce'] {
+function createSnapshotReader(
+  { settings, current }: HookComponents,
+  warnOfUsers: () => void,
+): HookDependencies['inForce'] {
   if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
   function checkUsers(inForce: Snapshot): Snapshot {
     if (inForce.overrides.hasUsers) warnOfUsers()
@@ -190,7 +199,7 @@ function createInForce({ settings, current }: HookParts, warnOfUsers: () => void
 
 /** Creates the function that returns the limit of an override. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
-  return memoize((override: ActiveOverride) => limitOfOverride(override, options))
+  return memoize((override: ActiveOverride) => limitForOverride(override, options))
 }
 
 /** Creates a function that warns once when limits by user have no way to find the user. */
@@ -206,7 +215,7 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
 }
 
 /** Creates the function that asks the limiter; with metrics it also measures the duration. */
-function createCheck({ limiter, metrics }: HookParts): HookDependencies['check'] {
+function createCheck({ limiter, metrics }: HookComponents): HookDependencies['check'] {
   const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)
 }

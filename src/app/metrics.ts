@@ -2,19 +2,26 @@
 
 import type { EventLog } from '../events/event-log.js'
 import type { Limiter } from '../limiter/limiter.js'
+import type { Metrics } from '../metrics/metrics.js'
 import type { AppReadings } from '../metrics/shared-readings.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import { SECOND_MS } from '../time/clock.js'
+import type { Component } from './components.js'
 
-interface ReadParts {
+interface ReadComponents {
   readonly limiter: Limiter
   readonly events: EventLog
   readonly current: CurrentSnapshot
 }
 
+/** Adds the readings of an app to its metrics until the app closes. */
+export function openReadings(metrics: Metrics, settings: Settings, read: ReadComponents): Component {
+  return { close: metrics.join(createReadings(settings, read)) }
+}
+
 /** Creates the readings; those of events and of rules only where the app uses them. */
-export function createReadings(settings: Settings, { limiter, events, current }: ReadParts): AppReadings {
+function createReadings(settings: Settings, { limiter, events, current }: ReadComponents): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),

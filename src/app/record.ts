@@ -4,14 +4,14 @@ import type { CheckedRequest } from '../http/decide.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { createReceivedPath } from '../http/request-path.js'
 import { integerUserId } from '../http/request-user.js'
-import type { HookParts } from './hook.js'
+import type { HookComponents } from './hook.js'
 
 type RecordStep = HookDependencies['record']
 
 /** Creates the record step of the plugin's hook. */
-export function createRecord(parts: HookParts): RecordStep {
-  const count = createCount(parts)
-  const recordEvent = createEventRecord(parts)
+export function createRecord(components: HookComponents): RecordStep {
+  const count = createCount(components)
+  const recordEvent = createEventRecord(components)
   if (count === undefined || recordEvent === undefined) return count ?? recordEvent ?? recordNothing
   return function record(checked) {
     count(checked)
@@ -20,17 +20,22 @@ export function createRecord(parts: HookParts): RecordStep {
 }
 
 /** Creates the record step of limits for single routes, which log no event. */
-export function createRouteRecord(parts: HookParts): RecordStep {
-  return createCount(parts) ?? recordNothing
+export function createRouteRecord(components: HookComponents): RecordStep {
+  return createCount(components) ?? recordNothing
 }
 
 function recordNothing(): void {}
 
-function createCount({ metrics }: HookParts): RecordStep | undefined {
+function createCount({ metrics }: HookComponents): RecordStep | undefined {
   return metrics && (({ limit, decision }) => metrics.count(limit, decision.allowed))
 }
 
-function createEventRecord({ settings: { logEvents }, router, addresses, events }: HookParts): RecordStep | undefined {
+function createEventRecord({
+  settings: { logEvents },
+  router,
+  addresses,
+  events,
+}: HookComponents): RecordStep | undefined {
   if (logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
   const receivedPath = createReceivedPath(router)

@@ -10,15 +10,14 @@ import { type Job, Scheduler } from '../schedule/scheduler.js'
 import type { Settings } from '../settings/resolve.js'
 import { cleanupState } from '../stores/state-cleanup.js'
 
-/** Returns undefined where nothing is scheduled. */
 export function createScheduler(
+  schedule: NonNullable<Settings['schedule']>,
   settings: Settings,
   { database }: OpenDatabase,
   analytics: Pick<Analytics, 'sendOffenderAlerts'>,
   log: Pick<FastifyBaseLogger, 'error'>,
-): Scheduler | undefined {
-  const { clock, schedule } = settings
-  if (schedule === undefined) return undefined
+): Scheduler {
+  const { clock } = settings
   const { olderThanDays } = schedule
   const work: Record<JobName, Job['run']> = {
     alerts: async () => failuresFor(await analytics.sendOffenderAlerts()),

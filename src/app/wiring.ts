@@ -1,14 +1,15 @@
 /** Creates the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
-import { type Analytics, analyticsOf } from '../analytics/analytics.js'
+import { type Analytics, analyticsFor } from '../analytics/analytics.js'
 import { prepareTopOffenders } from '../analytics/top-offenders.js'
 import type { OpenDatabase } from '../client.js'
+import { errorMessage } from '../errors.js'
 import { insertEventsSql } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
-import { fallbackOf } from '../limiter/fallback.js'
+import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
-import { createPreview, type Preview, type PreviewParts } from '../preview/preview.js'
+import { createPreview, type Preview, type PreviewDependencies } from '../preview/preview.js'
 import { RollupKeeper } from '../rollups/keeper.js'
 import type { Settings } from '../settings/resolve.js'
 import { CurrentSnapshot } from '../snapshot/current-snapshot.js'
@@ -19,6 +20,7 @@ import { RedisStore } from '../stores/redis-store.js'
 import { StateSweep } from '../stores/state-sweep.js'
 import type { Store } from '../stores/store.js'
 import { Poll } from '../time/poll.js'
+import type { Component } from './components.js'
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
   if (typeof backend === 'object') return backend
@@ -27,9 +29,28 @@ export function createStore({ middleware: { backend }, namespace, redis }: Setti
   return new DatabaseStore({ database: client, namespace })
 }
 
+/** Prepares Redis, and closes the store unless it is the host's own. */
+export function createStoreComponent(
+  { middleware: { backend } }: Settings,
+  store: Store,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): Component {
+  return {
+    prepare: async () => {
+      if (!(store instanceof RedisStore) || store === backend) return
+      await store.load()
+      store.ready().catch((error: unknown) => {
+        const message = `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`
+        log.error({ err: error }, message)
+      })
+    },
+    close: () => (store === backend ? undefined : store.close()),
+  }
+}
+
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   const memory = new MemoryStore()
-  const fallback = fallbackOf(settings.onStoreError, {
+  const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
     reset: (keys) => memory.reset(keys),
   })
@@ -68,13 +89,20 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
 }
 
 export function createCurrentSnapshot(
-  { clock, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
+  { clock, enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   log: FastifyBaseLogger,
 ): CurrentSnapshot {
-  const now = () => clock.now()
-  return new CurrentSnapshot({ database, router, ttlMs: ruleCacheTimeoutMs, timeoutMs: storeTimeoutMs, now, log })
+  return new CurrentSnapshot({
+    database,
+    router,
+    isInUse: enabled && useDynamicRules,
+    ttlMs: ruleCacheTimeoutMs,
+    timeoutMs: storeTimeoutMs,
+    now: () => clock.now(),
+    log,
+  })
 }
 
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
@@ -88,12 +116,24 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
   })
 }
 
+/** Writes buffered events before every report and when the app closes. */
+export function createFlush({ database: { beforeReport } }: OpenDatabase, events: EventLog): Component {
+  const flush = () => events.flush()
+  beforeReport.add(flush)
+  return {
+    close: () => {
+      beforeReport.delete(flush)
+      return flush()
+    },
+  }
+}
+
 export function createReports(
   { clock, alerts, logEvents }: Settings,
   { database }: OpenDatabase,
   log: Pick<FastifyBaseLogger, 'error'>,
 ): Analytics {
-  return analyticsOf(database, clock, { settings: alerts, log }, logEvents === 'blocked')
+  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked')
 }
 
 export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
@@ -113,7 +153,7 @@ export function createRulePreview(
   { clock }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
-  known: Pick<PreviewParts, 'gaps' | 'notes'>,
+  known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
 ): Preview {
   return createPreview({
     database,
@@ -126,7 +166,7 @@ export function createRulePreview(
 }
 
 /** Returns why the log may lack requests. Losses of other processes, and of this one before it started, are unknown. */
-export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] {
+export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[] {
   const gaps: string[] = []
   if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
   if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
@@ -136,9 +176,9 @@ export function logGapsOf({ logEvents }: Settings, events?: EventLog): string[] 
 }
 
 /** @param pricedRoutes the number of routes that have a cost of their own */
-export function previewNotesOf({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
+export function previewNotesFor({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
   const notes: string[] = []
-  if (!useDynamicRules) notes.push('useDynamicRules is false: this app obeys no rule.')
+  if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
   if (pricedRoutes > 0) {
     notes.push(
       `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at 1.`,

@@ -29,13 +29,13 @@ export interface AxisLabel {
 }
 
 /** Returns the height of the chart in requests: a round number, no less than the tallest bar. */
-export function topOf(most: number): number {
+export function chartHeightFor(most: number): number {
   return lineDistance(most) * Math.max(1, Math.ceil(most / lineDistance(most)))
 }
 
 /** Returns the lines at 0 and a few round numbers of requests. */
 export function countLines(most: number): AxisLine[] {
-  const top = topOf(most)
+  const top = chartHeightFor(most)
   const distance = lineDistance(most)
   const lines = Math.round(top / distance)
   return Array.from({ length: lines + 1 }, (_, line) => ({

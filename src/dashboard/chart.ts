@@ -1,8 +1,8 @@
 import type { OverTime } from '../analytics/over-time.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
-import { type AxisLabel, type AxisLine, countLines, timeLabels, topOf } from './chart-axes.js'
+import { type AxisLabel, type AxisLine, chartHeightFor, countLines, timeLabels } from './chart-axes.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
-import { rounded, type StackPart, stack } from './stack.js'
+import { rounded, type StackSegment, stack } from './stack.js'
 
 /** The context of `chart.hbs`: all lengths in percent, so that the chart fits any width and texts keep their size. */
 export interface Chart {
@@ -17,7 +17,7 @@ export interface ChartBar {
   readonly x: number
   readonly width: number
   /** From the bottom up; `y` is a part's upper end. */
-  readonly parts: readonly (StackPart & { readonly y: number })[]
+  readonly segments: readonly (StackSegment & { readonly y: number })[]
   /** The time of the bar, in UTC. */
   readonly time: string
   readonly requests: string
@@ -35,16 +35,16 @@ const GAP = 0.2
  */
 export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rates: boolean }): Chart {
   const most = Math.max(0, ...bars.map(({ total }) => total))
-  const top = topOf(most)
+  const top = chartHeightFor(most)
   const room = 100 / Math.max(1, bars.length)
   return {
-    description: describe({ bar_ms, bars }, rates),
+    description: describeTraffic({ bar_ms, bars }, rates),
     lines: countLines(most),
     labels: timeLabels(bars, bar_ms),
     bars: bars.map((bar, place) => ({
       x: rounded(room * (place + GAP / 2)),
       width: rounded(room * (1 - GAP)),
-      parts: stack(bar, top).map((part) => ({ ...part, y: rounded(100 - part.start - part.length) })),
+      segments: stack(bar, top).map((part) => ({ ...part, y: rounded(100 - part.start - part.length) })),
       time: barTime(bar.start_ms, bar_ms),
       requests: formatCount(bar.total),
       blocked: formatCount(bar.blocked),
@@ -54,7 +54,7 @@ export function drawChart({ bar_ms, bars }: OverTime, { rates }: { readonly rate
 }
 
 /** Describes the traffic in words: totals, outcomes, and the busiest bar. */
-function describe({ bar_ms, bars }: OverTime, rates: boolean): string {
+function describeTraffic({ bar_ms, bars }: OverTime, rates: boolean): string {
   const sum = { total: 0, blocked: 0, would_block: 0 }
   for (const { total, blocked, would_block } of bars) {
     sum.total += total
@@ -65,11 +65,11 @@ function describe({ bar_ms, bars }: OverTime, rates: boolean): string {
   if (first === undefined || sum.total === 0) return 'No requests.'
   const busiest = bars.reduce((most, bar) => (bar.total > most.total ? bar : most), first)
   const rate = rates ? ` (${formatRate(sum.blocked / sum.total)})` : ''
-  const parts = [`${formatRequests(sum.total)}, ${formatCount(sum.blocked)}${rate} of them blocked`]
-  if (sum.would_block > 0) parts.push(`${formatCount(sum.would_block)} would have been blocked`)
+  const sentences = [`${formatRequests(sum.total)}, ${formatCount(sum.blocked)}${rate} of them blocked`]
+  if (sum.would_block > 0) sentences.push(`${formatCount(sum.would_block)} would have been blocked`)
   const time = barTime(busiest.start_ms, bar_ms)
   const most = `${formatRequests(busiest.total)}, ${formatCount(busiest.blocked)} blocked`
-  return `${parts.join(', ')}. The most in ${barName(bar_ms)}: ${most}, ${time} UTC.`
+  return `${sentences.join(', ')}. The most in ${barName(bar_ms)}: ${most}, ${time} UTC.`
 }
 
 function barName(barMs: number): string {
@@ -83,14 +83,14 @@ export function barTime(startMs: number, barMs: number): string {
   const day = isoDay(startMs)
   if (barMs === DAY_MS) return day
   if (barMs > DAY_MS) return `${day} – ${isoDay(startMs + barMs - DAY_MS)}`
-  const end = isoTime(startMs + barMs)
-  return `${day} ${isoTime(startMs)}–${end === '00:00' ? '24:00' : end}`
+  const end = hourText(startMs + barMs)
+  return `${day} ${hourText(startMs)}–${end === '00:00' ? '24:00' : end}`
 }
 
 function isoDay(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }
 
-function isoTime(ms: number): string {
+function hourText(ms: number): string {
   return new Date(ms).toISOString().slice(11, 16)
 }

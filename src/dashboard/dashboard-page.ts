@@ -42,7 +42,7 @@ export function dashboardContext(report: DashboardReport, log: LogState, nowMs: 
       ...tables(report),
       would_block: report.outcomes.would_block > 0,
       rules_note: rulesNote(report, log),
-      near: onlyBlocked ? undefined : nearLimit(report),
+      near: onlyBlocked ? undefined : nearLimitView(report),
       log: logHealth(log),
       csv_href: csvHref(days),
       time: formatTime(nowMs),
@@ -83,7 +83,7 @@ function tables({ by_rule, by_path, by_method, days, filter }: DashboardReport) 
   }
 }
 
-function nearLimit({ near_limit: { clients, since_ms }, days, filter }: DashboardReport) {
+function nearLimitView({ near_limit: { clients, since_ms }, days, filter }: DashboardReport) {
   return {
     since: since_ms === null ? undefined : formatTime(since_ms).slice(11, 16),
     clients: clients.map(({ key, rule_name, usage, requests }) => ({

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { internalsOf } from '../internals.js'
+import { internalsFor } from '../internals.js'
 import { createErrorHandler } from '../sign-in/error-page.js'
 import type { Pages } from '../sign-in/pages.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
-import { accountStaff, createStaffGuard, hostStaff, type IsStaff, nobodyIsStaff } from '../sign-in/staff-guard.js'
-import { checkStaffOptions, type StaffOptions } from '../sign-in/staff-options.js'
+import { accountStaff, createStaffGuard, hostStaff, type IsStaff, refuseAll } from '../sign-in/staff-guard.js'
+import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-options.js'
 import type { Clock } from '../time/clock.js'
 import { registerReportRoutes } from './report-routes.js'
 
@@ -22,11 +22,11 @@ export interface DashboardOptions extends StaffOptions {
  * @throws InvalidSettingError for an invalid or unknown option
  */
 export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
-  checkOptions(options)
+  validateDashboardOptions(options)
   const { staff, isStaff, templates } = options
-  const internals = internalsOf(app)
+  const internals = internalsFor(app)
   if (staff === undefined && isStaff === undefined) {
-    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses everybody')
+    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }
   // Only apps with pages load the template engine.
   const { registerPages } = await import('../sign-in/pages.js')
@@ -52,7 +52,7 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
 
 function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock): IsStaff {
   if (staff !== undefined) return accountStaff(staff)
-  return isStaff === undefined ? nobodyIsStaff : hostStaff(isStaff, clock)
+  return isStaff === undefined ? refuseAll : hostStaff(isStaff, clock)
 }
 
 function securityHeaders({ contentSecurityPolicy }: Pages) {
@@ -67,9 +67,9 @@ function securityHeaders({ contentSecurityPolicy }: Pages) {
   }
 }
 
-function checkOptions(options: DashboardOptions): void {
+function validateDashboardOptions(options: DashboardOptions): void {
   const { templates } = options
-  checkStaffOptions('dashboardPlugin', options, ['templates'])
+  validateStaffOptions('dashboardPlugin', options, ['templates'])
   if (templates !== undefined && typeof templates !== 'string') {
     throw new InvalidSettingError(`Option "templates" is ${String(templates)}: give the path of a folder`)
   }

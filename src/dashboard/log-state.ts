@@ -8,7 +8,7 @@ export interface LogState {
   readonly stats: EventLogStats
 }
 
-export function logStateOf({ switches, eventStats }: Internals): LogState {
+export function readLogState({ switches, eventStats }: Internals): LogState {
   return { switches, stats: eventStats() }
 }
 

@@ -24,7 +24,7 @@ export interface PanelLinks {
  *
  * @param countsByUser whether a rule, or the limit where no rule matched, identifies clients by user
  */
-export function clientOf(
+export function toOverrideClient(
   { key, clientIp, userId }: CountedClient,
   countsByUser: (ruleName: string | undefined) => boolean,
 ): string | undefined {
@@ -40,7 +40,7 @@ export function commonClient(
   events: readonly CountedClient[],
   countsByUser: (ruleName: string | undefined) => boolean,
 ): string | undefined {
-  const [first, ...others] = new Set(events.map((event) => clientOf(event, countsByUser)))
+  const [first, ...others] = new Set(events.map((event) => toOverrideClient(event, countsByUser)))
   return others.length === 0 ? first : undefined
 }
 

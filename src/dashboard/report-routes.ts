@@ -6,7 +6,7 @@ import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
 import { dashboardReport } from '../analytics/dashboard-report.js'
 import { type OffenderDetail, offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/top-offenders.js'
-import { closedLeadersOf, type Report, reportsOf } from '../analytics/window.js'
+import { closedLeadersFor, createReportRunner, type Report } from '../analytics/window.js'
 import { type Internals, nearestMount } from '../internals.js'
 import type { Pages } from '../sign-in/pages.js'
 import {
@@ -22,7 +22,7 @@ import { fromDatabase } from '../sign-in/staff-errors.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
 import { DAY_MS } from '../time/clock.js'
 import { dashboardContext } from './dashboard-page.js'
-import { logStateOf } from './log-state.js'
+import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { commonClient, type PanelLinks, panelLinks } from './panel-links.js'
 
@@ -36,15 +36,15 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
  */
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches } = internals
-  const reports = reportsOf(database, clock, switches.logEvents === 'blocked')
-  closedLeadersOf(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
+  const reports = createReportRunner(database, clock, switches.logEvents === 'blocked')
+  closedLeadersFor(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
     // The relative links of the page need the slash.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
     const report = await read(dashboardReport({ days: requestedDays(request), filter: requestedFilter(request) }))
-    return pages.send(reply, 'dashboard', dashboardContext(report, logStateOf(internals), clock.now()))
+    return pages.send(reply, 'dashboard', dashboardContext(report, readLogState(internals), clock.now()))
   }
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
@@ -66,7 +66,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const back = requestedFilterBack(request)
     const panel = nearestMount(internals.places.panels, mount)
     const links = panel === undefined ? undefined : await panelLinksFor(panel, detail)
-    return pages.send(reply, 'offender', offenderContext(detail, back, logStateOf(internals), clock.now(), links))
+    return pages.send(reply, 'offender', offenderContext(detail, back, readLogState(internals), clock.now(), links))
   }
 
   async function panelLinksFor(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {

@@ -1,6 +1,6 @@
 import type { Breakdown, TrafficCounts } from '../analytics/breakdown.js'
 import { formatCount, formatRate, visible } from './format.js'
-import { type StackPart, stack } from './stack.js'
+import { type StackSegment, stack } from './stack.js'
 
 /** A row of a table of traffic by rule, path or method. */
 export interface ShareRow {
@@ -11,7 +11,7 @@ export interface ShareRow {
   readonly blocked: string
   readonly would_block: string
   readonly block_rate: string
-  readonly parts: readonly StackPart[]
+  readonly segments: readonly StackSegment[]
 }
 
 /**
@@ -41,6 +41,6 @@ function shareRow(name: string, href: string | undefined, counts: TrafficCounts,
     blocked: formatCount(counts.blocked),
     would_block: formatCount(counts.would_block),
     block_rate: formatRate(counts.total === 0 ? 0 : counts.blocked / counts.total),
-    parts: stack(counts, most),
+    segments: stack(counts, most),
   }
 }

@@ -1,7 +1,7 @@
 import type { TrafficSummary } from '../analytics/traffic-summary.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
-import { type StackPart, stack } from './stack.js'
-import { windowBefore, windowTitle } from './windows.js'
+import { type StackSegment, stack } from './stack.js'
+import { formatWindowBefore, windowTitle } from './windows.js'
 
 /** A number of a card, with its change. */
 export interface Figure {
@@ -9,11 +9,11 @@ export interface Figure {
   readonly value: string
   /** The colour in the style sheet. */
   readonly tone?: 'allowed' | 'blocked' | undefined
-  readonly change?: Change | undefined
+  readonly change?: CountChange | undefined
 }
 
 /** The change of a number since the window before. The arrow only repeats the words. */
-export interface Change {
+export interface CountChange {
   readonly arrow: '▲' | '▼' | ''
   readonly words: string
 }
@@ -21,7 +21,7 @@ export interface Change {
 export interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
-  readonly parts: readonly StackPart[]
+  readonly segments: readonly StackSegment[]
   /** Empty where there is no bar. */
   readonly bar_label: string
   /** The window that it is compared with; empty where there is none. */
@@ -45,7 +45,7 @@ export function summary(
   return {
     title: windowTitle(days),
     figures: figures(counts, compared, onlyBlocked),
-    parts: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
+    segments: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
     bar_label: onlyBlocked ? '' : barLabel(counts),
     before: before === undefined ? '' : beforeText(before, onlyBlocked),
   }
@@ -56,7 +56,7 @@ function barLabel({ total, block_rate }: Counts): string {
 }
 
 function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean): Figure[] {
-  const change = (name: 'total' | 'allowed' | 'blocked') => before && changeOf(now[name], before[name])
+  const change = (name: 'total' | 'allowed' | 'blocked') => before && toCountChange(now[name], before[name])
   const blocked: Figure = {
     label: 'Blocked',
     value: formatCount(now.blocked),
@@ -78,24 +78,24 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     {
       label: 'Block rate',
       value: formatRate(now.block_rate),
-      change: before && now.total > 0 ? changeOfRate(now.block_rate, before.block_rate) : undefined,
+      change: before && now.total > 0 ? toRateChange(now.block_rate, before.block_rate) : undefined,
     },
   ]
 }
 
 /** Returns the change of a number: `12% more`, `3.4× as many`, `none before`. */
-export function changeOf(now: number, before: number): Change {
+export function toCountChange(now: number, before: number): CountChange {
   if (now === before) return { arrow: '', words: now === 0 ? 'none before' : 'as many' }
   if (before === 0) return { arrow: '▲', words: 'none before' }
   if (now === 0) return { arrow: '▼', words: `${formatCount(before)} before` }
-  if (now >= 2 * before) return { arrow: '▲', words: `${times(now / before)}× as many` }
+  if (now >= 2 * before) return { arrow: '▲', words: `${formatRatio(now / before)}× as many` }
   const percent = Math.round((100 * Math.abs(now - before)) / before)
   const share = percent === 0 ? '<1%' : percent === 100 ? '>99%' : `${percent}%`
   return now > before ? { arrow: '▲', words: `${share} more` } : { arrow: '▼', words: `${share} fewer` }
 }
 
 /** Returns the change of a share, in percentage points. */
-export function changeOfRate(now: number, before: number): Change {
+export function toRateChange(now: number, before: number): CountChange {
   const points = Math.round(1000 * Math.abs(now - before)) / 10
   if (points === 0) return { arrow: '', words: 'about the same' }
   const words = points === 1 ? '1 point' : `${points} points`
@@ -103,12 +103,12 @@ export function changeOfRate(now: number, before: number): Change {
 }
 
 /** Formats a ratio, below 10 with one decimal. */
-function times(ratio: number): string {
+function formatRatio(ratio: number): string {
   return formatCount(ratio < 10 ? Math.round(10 * ratio) / 10 : Math.round(ratio))
 }
 
 function beforeText({ days, total, blocked, block_rate }: Counts, onlyBlocked: boolean): string {
-  const when = windowBefore(days)
+  const when = formatWindowBefore(days)
   if (total === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
   const blockedText = `${formatCount(blocked)} blocked`
   if (onlyBlocked) return `Compared with the ${when}: ${blockedText}`

@@ -17,7 +17,7 @@ export function windowTitle(days: number): string {
 }
 
 /** Formats `7 days before`: the window that a window is compared with. */
-export function windowBefore(days: number): string {
+export function formatWindowBefore(days: number): string {
   return `${duration(days)} before`
 }
 

@@ -1,5 +1,5 @@
 /** Returns the column of a field: its name in snake_case. */
-export function columnOf(field: string): string {
+export function toColumn(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
@@ -10,5 +10,5 @@ export function columnOf(field: string): string {
  */
 export function selectedColumns(fields: readonly string[], row?: string): string {
   const prefix = row === undefined ? '' : `${row}.`
-  return fields.map((field) => `${prefix}${columnOf(field)} AS "${field}"`).join(', ')
+  return fields.map((field) => `${prefix}${toColumn(field)} AS "${field}"`).join(', ')
 }

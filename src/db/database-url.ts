@@ -13,7 +13,7 @@ export function redactUrl(url: string): string {
  * @param setting the name of the setting that holds the URL
  * @throws InvalidSettingError when the URL is not of a database that this package supports
  */
-export function checkDatabaseUrl(url: string, setting = 'database'): void {
+export function validateDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {
     if (readableUrl(url) !== undefined) return
     throw new InvalidSettingError(

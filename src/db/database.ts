@@ -1,6 +1,6 @@
-import { codeOf, InvalidSettingError, MissingTableError, messageOf } from '../errors.js'
-import { checkDatabaseUrl, DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl } from './database-url.js'
-import type { Dialect, Query, SqlConnection, SqlValue, Step, Steps } from './dialect.js'
+import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../errors.js'
+import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, validateDatabaseUrl } from './database-url.js'
+import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
@@ -27,7 +27,7 @@ export class Database {
 
   /** @param mayUseThreads whether `useThreads` has an effect */
   constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA, mayUseThreads = true) {
-    checkDatabaseUrl(url)
+    validateDatabaseUrl(url)
     this.url = url
     this.schema = schema
     const embedded = url.startsWith('file:')
@@ -74,7 +74,7 @@ export class Database {
       const remedy = unusableFileRemedy(error)
       if (remedy === undefined) throw error
       throw new InvalidSettingError(
-        `Setting "database" is ${this.url}, which cannot be used (${messageOf(error)}): ${remedy}`,
+        `Setting "database" is ${this.url}, which cannot be used (${errorMessage(error)}): ${remedy}`,
         { cause: error },
       )
     }
@@ -85,7 +85,7 @@ export class Database {
    *
    * @throws MissingTableError naming the missing ones
    */
-  async checkMigrations(): Promise<void> {
+  async requireMigrations(): Promise<void> {
     await this.explained(async () => {
       const missing = await missingMigrations(this.dialect, this.query)
       if (missing.length === 0) return
@@ -113,10 +113,10 @@ export class Database {
   }
 
   /** Runs statements one after the other, all or none; false where they were undone, as `Step.mustChange` says. */
-  transaction(steps: readonly Step[]): Promise<boolean> {
+  transaction(statements: readonly SqlStatement[]): Promise<boolean> {
     return this.explained(async () => {
       await this.ready()
-      return this.#connection.transaction(steps)
+      return this.#connection.transaction(statements)
     })
   }
 
@@ -142,7 +142,7 @@ export class Database {
   }
 
   /** Runs `work` in one transaction, during which no other connection writes to `tables`. */
-  locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T> {
+  locked<T>(tables: readonly string[], work: () => SqlWork<T>): Promise<T> {
     return this.explained(async () => {
       await this.ready()
       const qualified = tables.map((table) => this.dialect.table(table))
@@ -180,7 +180,7 @@ export function isFault(error: unknown): error is Error {
 }
 
 function isPrismaMissingTable(error: unknown): boolean {
-  return codeOf(error) === 'P2021'
+  return errorCode(error) === 'P2021'
 }
 
 const databases = new WeakMap<object, Database>()
@@ -191,11 +191,11 @@ export function attachDatabase(client: object, database: Database): void {
 }
 
 /** @throws InvalidSettingError when the client was not made by `createRateLimitClient` */
-export function databaseOf(client: object): Database {
+export function databaseFor(client: object): Database {
   const database = databases.get(client)
   if (database === undefined) {
     throw new InvalidSettingError(
-      'Setting "database" is an object that createRateLimitClient did not make: give a URL or such a client',
+      'Setting "database" is an object that createRateLimitClient did not create: give a URL or such a client',
     )
   }
   return database

@@ -6,30 +6,33 @@ export type SqlValue = string | number | null
 /** Runs one statement with its parameters as `$1`, `$2`, …. Timestamps are returned as milliseconds. */
 export type Query = <Row>(sql: string, parameters?: readonly SqlValue[]) => Promise<Row[]>
 
-export interface Step {
+export interface SqlStatement {
   readonly sql: string
   readonly parameters: readonly SqlValue[]
-  /** Whether a transaction is undone where the step changes no row. */
+  /** Whether a transaction is undone where the statement changes no row. */
   readonly mustChange?: boolean
 }
+
+/** Undoes a transaction. */
+export const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
 
 /**
  * Work that yields one statement after the other, and receives the rows of each. SQLite's driver is synchronous, and
  * Prisma's connection blocks the process while it waits for a lock: the holder of that lock must not wait then, not
  * even for a promise.
  */
-export type Steps<T> = Generator<Step, T, unknown[]>
+export type SqlWork<T> = Generator<SqlStatement, T, unknown[]>
 
-/** Yields one statement: `const rows = yield* ask<Row>('SELECT …')`. */
-export function* ask<Row>(sql: string, parameters: readonly SqlValue[] = []): Steps<Row[]> {
+/** Yields one statement: `const rows = yield* runStatement<Row>('SELECT …')`. */
+export function* runStatement<Row>(sql: string, parameters: readonly SqlValue[] = []): SqlWork<Row[]> {
   // Only the caller, who wrote the statement, knows the type of its rows.
   return (yield { sql, parameters }) as Row[]
 }
 
-/** Runs the steps asynchronously, where waiting does no harm. */
-export async function takeSteps<T>(query: Query, steps: Steps<T>): Promise<T> {
-  let next = steps.next()
-  while (!next.done) next = steps.next(await query(next.value.sql, next.value.parameters))
+/** Runs the statements asynchronously, where waiting does no harm. */
+export async function runWork<T>(query: Query, work: SqlWork<T>): Promise<T> {
+  let next = work.next()
+  while (!next.done) next = work.next(await query(next.value.sql, next.value.parameters))
   return next.value
 }
 
@@ -44,16 +47,16 @@ export interface SqlConnection {
   /**
    * Runs statements one after the other, all or none, without others in between.
    *
-   * @returns false where they were undone, since a step that must change a row changed none
+   * @returns false where they were undone, since a statement that must change a row changed none
    */
-  transaction(steps: readonly Step[]): Promise<boolean>
+  transaction(statements: readonly SqlStatement[]): Promise<boolean>
   /** Runs queries that all see the database as of one moment. Must not be called while another snapshot is read. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T>
   /**
    * Runs `work` in one transaction, on a connection of its own. Until its end no other connection writes to `tables`:
    * the rows that `work` reads stay unchanged.
    */
-  locked<T>(tables: readonly string[], work: () => Steps<T>): Promise<T>
+  locked<T>(tables: readonly string[], work: () => SqlWork<T>): Promise<T>
   /**
    * Runs `migrate` in one transaction, and in one process at a time.
    *
@@ -80,7 +83,7 @@ export interface Dialect {
   /** Converts a timestamp to milliseconds since the epoch, where it is not a column of the result. */
   toMs(expression: string): string
   /** Converts a timestamp to minutes since the epoch: negative before it, `LAST_MINUTE` for later or invalid ones. */
-  minuteOf(expression: string): string
+  toMinute(expression: string): string
   /** The number of events that are folded into the rollups at once. */
   readonly eventsPerFold: number
   /** The statements that lock the rollups, at the start of a transaction that changes them. */
@@ -93,7 +96,7 @@ export interface Dialect {
   /** Makes a text sort by its bytes, as every list of a report does. */
   bytewise(expression: string): string
   /** Tests whether an expression is one of the values of a JSON array parameter, with an index lookup for each. */
-  oneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
+  isOneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
   /** Reads the JSON array in parameter `$1`, one row per element; `jsonField` reads field `index` of an element. */
   jsonRows(): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string

@@ -9,7 +9,7 @@ export const NAMESPACE_ALLOWED = '1 to 50 letters, digits, _ . -'
  *
  * @throws InvalidSettingError
  */
-export function checkNamespace(namespace: string | undefined): void {
+export function validateNamespace(namespace: string | undefined): void {
   if (namespace === undefined || NAMESPACE.test(namespace)) return
   throw new InvalidSettingError(`Setting "namespace" is ${JSON.stringify(namespace)}: give ${NAMESPACE_ALLOWED}`)
 }

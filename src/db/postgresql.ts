@@ -1,6 +1,7 @@
-import pg from 'pg'
-import { InvalidSettingError } from '../errors.js'
-import { type Dialect, type Query, type SqlConnection, type SqlValue, takeSteps } from './dialect.js'
+import type pg from 'pg'
+import { errorCode, InvalidSettingError } from '../errors.js'
+import { loadModule } from '../package-root.js'
+import { type Dialect, NOTHING_CHANGED, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
@@ -21,11 +22,20 @@ const BEGIN_REPORT =
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 /** The longest wait of inserts while settled ids are determined. */
 const SETTLE_TIMEOUT_MS = 20
-const UNDEFINED_TABLE = '42P01'
-const INVALID_SCHEMA = '3F000'
+/** The codes of an undefined table, and of an undefined schema. */
+const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
+
+function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** Quotes a text without backslashes. */
+function quoteLiteral(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
 
 export function postgresqlDialect(schema: string): Dialect {
-  const table = (name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
+  const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
@@ -35,7 +45,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
-    minuteOf: (expression) => `${table('rate_limit_minute')}(${expression})`,
+    toMinute: (expression) => `${table('rate_limit_minute')}(${expression})`,
     eventsPerFold: 10_000,
     // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
     lockRollups: [
@@ -45,14 +55,14 @@ export function postgresqlDialect(schema: string): Dialect {
     // Inserts share this lock. A long wait for it would queue all further inserts behind a long transaction.
     settleIds: [
       `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
-      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${pg.escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
-      `SELECT setval(${pg.escapeLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
+      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${quoteLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
+      `SELECT setval(${quoteLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
        FROM ${table('rate_limit_watermark_ahead')}`,
     ],
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
     whole: (expression) => `(${expression})::bigint`,
     bytewise: (expression) => `${expression} COLLATE "C"`,
-    oneOf: (expression, placeholder, type) =>
+    isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which parses an element's text again for each of its fields.
     jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',
@@ -71,16 +81,14 @@ export function postgresqlDialect(schema: string): Dialect {
     started_at              TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count     INTEGER NOT NULL DEFAULT 0
 )`,
-    isMissingTable: (error) =>
-      error instanceof pg.DatabaseError && (error.code === UNDEFINED_TABLE || error.code === INVALID_SCHEMA),
+    isMissingTable: (error) => MISSING_TABLE_CODES.has(errorCode(error)),
   }
 }
 
-/** Undoes a transaction. */
-const NOTHING_CHANGED = new Error('a step that must change a row changed none')
-
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
-  const pool = new pg.Pool({
+  // The driver is loaded here, so that other servers need not wait for it.
+  const { Pool, types } = loadModule('pg') as typeof pg
+  const pool = new Pool({
     connectionString: url,
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -88,9 +96,9 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     // An idle pool keeps no process alive.
     allowExitOnIdle: true,
     application_name: 'fastify-smart-ratelimit',
-    types: { getTypeParser: typeParser },
+    types: { getTypeParser: createTypeParser(types) },
     // Checks each connection: the server may have been unreachable when the process started.
-    onConnect: checkEncoding,
+    onConnect: requireUtf8,
   })
   // The next query replaces a connection that breaks while idle.
   pool.on('error', () => undefined)
@@ -110,7 +118,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return rows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
+      return resultRows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
     },
 
     async execute(sql, parameters = []) {
@@ -118,10 +126,10 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return result.rowCount ?? 0
     },
 
-    async transaction(steps) {
+    async transaction(statements) {
       try {
         await inTransaction(pool, BEGIN_CURRENT, async (client) => {
-          for (const { sql, parameters, mustChange } of steps) {
+          for (const { sql, parameters, mustChange } of statements) {
             const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
             const { rowCount } = await client.query(asked)
             if (rowCount === 0 && mustChange) throw NOTHING_CHANGED
@@ -137,7 +145,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     snapshot(read) {
       return inTransaction(pool, BEGIN_REPORT, (client) =>
         read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-          rows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
+          resultRows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
         ),
       )
     },
@@ -147,7 +155,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const query = createQuery(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
-        return takeSteps(query, work())
+        return runWork(query, work())
       })
     },
 
@@ -156,8 +164,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
-        if (rowCount === 0) await client.query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`)
-        await client.query(`SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`)
+        if (rowCount === 0) await client.query(`CREATE SCHEMA ${quoteIdentifier(schema)}`)
+        await client.query(`SET LOCAL search_path TO ${quoteIdentifier(schema)}`)
         return migrate(createQuery(client), async (sql) => {
           await client.query(sql)
         })
@@ -176,7 +184,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
  *
  * @throws InvalidSettingError naming the encoding and the remedy
  */
-async function checkEncoding(client: pg.ClientBase): Promise<void> {
+async function requireUtf8(client: pg.ClientBase): Promise<void> {
   const query = createQuery(client, STATEMENT_TIMEOUT_MS)
   const [row] = await query<{ name: string; encoding: string }>(
     "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
@@ -191,7 +199,7 @@ async function checkEncoding(client: pg.ClientBase): Promise<void> {
 function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
   return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
     const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
-    return rows<Row>(await client.query(statement))
+    return resultRows<Row>(await client.query(statement))
   }
 }
 
@@ -220,28 +228,26 @@ function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolCl
   })
 }
 
-const parseTimestamp = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
-
-let lastText = ''
-let lastMs = Number.NaN
-
-/** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
-function parseMs(text: string): number {
-  if (text !== lastText) {
-    lastMs = Number(parseTimestamp(text))
-    lastText = text
+/** Creates the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
+function createTypeParser({ builtins, getTypeParser }: typeof pg.types): typeof pg.types.getTypeParser {
+  const parseTimestamp = getTypeParser(builtins.TIMESTAMPTZ)
+  let lastText = ''
+  let lastMs = Number.NaN
+  /** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
+  function parseMs(text: string): number {
+    if (text !== lastText) {
+      lastMs = Number(parseTimestamp(text))
+      lastText = text
+    }
+    return lastMs
   }
-  return lastMs
-}
-
-/** Returns the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
-function typeParser(oid: number, format?: 'text' | 'binary') {
-  if (oid === pg.types.builtins.INT8 || oid === pg.types.builtins.NUMERIC) return Number
-  if (oid === pg.types.builtins.TIMESTAMPTZ) return parseMs
-  return pg.types.getTypeParser(oid, format)
+  return (oid: number, format?: 'text' | 'binary') => {
+    if (oid === builtins.INT8 || oid === builtins.NUMERIC) return Number
+    return oid === builtins.TIMESTAMPTZ ? parseMs : getTypeParser(oid, format)
+  }
 }
 
 // Only the caller, who wrote the statement, knows the type of its rows.
-function rows<Row>(result: pg.QueryResult): Row[] {
+function resultRows<Row>(result: pg.QueryResult): Row[] {
   return result.rows as Row[]
 }

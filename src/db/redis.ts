@@ -1,4 +1,4 @@
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { parseRedisUrl } from './redis-url.js'
 
 /** The members of a Redis client that this package uses; a `Redis` and a `Cluster` of ioredis have them all. */
@@ -30,7 +30,7 @@ const METHODS = [
  * @param setting the name of the setting that holds it
  * @throws InvalidSettingError when a URL is not of Redis, or an object is not a client of ioredis
  */
-export function checkRedis(redis: string | object, setting = 'redis'): void {
+export function validateRedis(redis: string | object, setting = 'redis'): void {
   if (typeof redis === 'string') parseRedisUrl(redis, setting)
   else if (!('status' in redis) || METHODS.some((name) => typeof Reflect.get(redis, name) !== 'function')) {
     throw new InvalidSettingError(
@@ -51,9 +51,9 @@ export class RedisConnection {
   #lastError: unknown
   #closed = false
 
-  /** @throws InvalidSettingError as `checkRedis` does */
+  /** @throws InvalidSettingError as `validateRedis` does */
   constructor(redis: string | RedisClient) {
-    checkRedis(redis)
+    validateRedis(redis)
     this.#given = redis
   }
 
@@ -99,7 +99,7 @@ export class RedisConnection {
     try {
       return await work()
     } catch (error) {
-      throw new Error(`Redis: ${messageOf(error)}`)
+      throw new Error(`Redis: ${errorMessage(error)}`)
     }
   }
 
@@ -124,7 +124,7 @@ export class RedisConnection {
   }
 
   #unreachable({ status }: RedisClient): Error {
-    const why = this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`
+    const why = this.#lastError === undefined ? '' : `: ${errorMessage(this.#lastError)}`
     return new Error(`Redis is not connected (${this.#closed ? 'closed' : status})${why}`)
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
+import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
 
 /** SQLite's own wait for another writer, in milliseconds; short, since it blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 5
@@ -60,5 +60,5 @@ async function inTurn<T>(ahead: Promise<unknown> | undefined, database: SqliteDa
 }
 
 function isBusy(error: unknown): boolean {
-  return /^SQLITE_(?:BUSY|LOCKED)/.test(sqliteCodeOf(error) ?? '')
+  return /^SQLITE_(?:BUSY|LOCKED)/.test(sqliteErrorCode(error) ?? '')
 }

@@ -8,7 +8,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { CheckpointedFile } from './sqlite-checkpoints.js'
 import { openSqliteFile } from './sqlite-driver.js'
-import { identityOf, rows } from './sqlite-file.js'
+import { readFileIdentity, rows } from './sqlite-file.js'
 
 interface Checkpoint {
   /** The number of pages in the log, and of those that are copied; -1 where the file has no log. */
@@ -22,7 +22,7 @@ const PATIENCE_MS = 10
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
 const { path, identity }: CheckpointedFile = workerData
-if (identityOf(path) !== identity) throw new Error(`${path} is another file now`)
+if (readFileIdentity(path) !== identity) throw new Error(`${path} is another file now`)
 const database = openSqliteFile(path, { timeout: PATIENCE_MS })
 const beside = database.prepare('PRAGMA wal_checkpoint(PASSIVE)')
 const alone = database.prepare('PRAGMA wal_checkpoint(FULL)')

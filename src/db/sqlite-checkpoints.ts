@@ -7,7 +7,7 @@ import { startWorker } from './worker.js'
  */
 export const ROWS_PER_CHECKPOINT = 20_000
 
-/** The file, and its `identityOf` when the writer opened it. */
+/** The file, and its `readFileIdentity` when the writer opened it. */
 export interface CheckpointedFile {
   readonly path: string
   readonly identity: string

@@ -1,8 +1,7 @@
 /** Chooses the driver of SQLite, for the statements of this package and for those of Prisma. */
-import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
-import { codeOf, InvalidSettingError } from '../errors.js'
-import { packagePath } from '../package-root.js'
+import { errorCode, InvalidSettingError } from '../errors.js'
+import { loadModule } from '../package-root.js'
 
 export type SqliteDatabase = BetterSqlite3.Database
 export type SqliteStatement = BetterSqlite3.Statement
@@ -45,12 +44,11 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 }
 
 function loadDriver(): Driver {
-  const require = createRequire(packagePath('package.json'))
-  if (hasNodeApi10()) return require('better-sqlite3')
+  if (hasNodeApi10()) return loadModule('better-sqlite3') as Driver
   try {
-    return require(OLD_DRIVER)
+    return loadModule(OLD_DRIVER) as Driver
   } catch (error) {
-    if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error
+    if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error
     throw new InvalidSettingError(
       `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER}@npm:better-sqlite3@12", or use Node.js 22.14 or later`,
       { cause: error },
@@ -59,7 +57,7 @@ function loadDriver(): Driver {
 }
 
 /** Returns SQLite's name of an error, such as `SQLITE_BUSY`; undefined for any other error. */
-export function sqliteCodeOf(error: unknown): string | undefined {
+export function sqliteErrorCode(error: unknown): string | undefined {
   return driver !== undefined && error instanceof driver.SqliteError ? error.code : undefined
 }
 

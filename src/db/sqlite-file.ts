@@ -1,5 +1,5 @@
 import { closeSync, openSync, statSync } from 'node:fs'
-import type { SqlConnection, SqlValue } from './dialect.js'
+import { NOTHING_CHANGED, type SqlConnection, type SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
@@ -9,27 +9,27 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  */
 export const CHECKPOINT_PAGES = 8_000
 
-/** Undoes a transaction. */
-const NOTHING_CHANGED = new Error('a step that must change a row changed none')
-
 /** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
 
 /** Returns the identity of a file, which differs from that of a file that replaces it. */
-export function identityOf(path: string): string {
+export function readFileIdentity(path: string): string {
   const { dev, ino } = statSync(path, { bigint: true })
   return `${dev}:${ino}`
 }
 
 /** A connection whose statements run on the thread that opened it. */
 export interface SqliteFileHere extends SqliteFile {
-  /** The file's `identityOf` when it was opened. */
+  /** The file's `readFileIdentity` when it was opened. */
   readonly identity: string
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
 export async function openHere(path: string): Promise<SqliteFileHere> {
-  const { database, identity } = await whileBusy(() => ({ database: openSqlite(path), identity: identityOf(path) }))
+  const { database, identity } = await whileBusy(() => ({
+    database: openSqlite(path),
+    identity: readFileIdentity(path),
+  }))
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
 
@@ -53,9 +53,9 @@ export async function openHere(path: string): Promise<SqliteFileHere> {
       return line.run(database, () => prepare(sql).run(named(parameters)).changes)
     },
 
-    async transaction(steps) {
+    async transaction(statements) {
       const run = database.transaction(() => {
-        for (const { sql, parameters, mustChange } of steps) {
+        for (const { sql, parameters, mustChange } of statements) {
           if (prepare(sql).run(named(parameters)).changes === 0 && mustChange) throw NOTHING_CHANGED
         }
       })

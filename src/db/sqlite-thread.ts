@@ -10,7 +10,7 @@ import { startWorker } from './worker.js'
  */
 export const CLOSE_TIMEOUT_MS = 5_000
 
-interface Waiting {
+interface PendingAnswer {
   resolve(answer: string | number): void
   reject(error: Error): void
 }
@@ -25,7 +25,7 @@ interface Waiting {
  */
 export async function openOnThread(options: ThreadOptions, crashed: () => void): Promise<SqliteFile> {
   const worker = startWorker('sqlite-worker', options)
-  const waiting = new Map<number, Waiting>()
+  const waiting = new Map<number, PendingAnswer>()
   // Id 0 is the worker's.
   let lastId = 0
   let isOpen = false
@@ -95,8 +95,8 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
       return Number(await ask({ sql, parameters, reads: false }))
     },
 
-    async transaction(steps) {
-      return (await ask({ steps })) === 1
+    async transaction(statements) {
+      return (await ask({ statements })) === 1
     },
 
     async close() {

@@ -1,8 +1,8 @@
 /** The worker of `sqlite-thread.ts`: a connection on a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { SqlValue, Step } from './dialect.js'
+import type { SqlStatement, SqlValue } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
-import { sqliteCodeOf } from './sqlite-driver.js'
+import { sqliteErrorCode } from './sqlite-driver.js'
 import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
 
 export interface ThreadOptions {
@@ -25,7 +25,7 @@ export interface Statement {
 /** Statements to run in one transaction. */
 export interface Transaction {
   readonly id: number
-  readonly steps: readonly Step[]
+  readonly statements: readonly SqlStatement[]
 }
 
 /** An answer, in texts and numbers, which pass between threads fastest. */
@@ -54,8 +54,8 @@ const checkpoints = createCheckpoints({ path, identity: file.identity }, (isWork
 async function answer(asked: Statement | Transaction): Promise<Answered> {
   const { id } = asked
   try {
-    if ('steps' in asked) {
-      return { id, answer: Number(await file.transaction(asked.steps)) }
+    if ('statements' in asked) {
+      return { id, answer: Number(await file.transaction(asked.statements)) }
     }
     const { sql, parameters, reads } = asked
     if (!reads) {
@@ -68,7 +68,7 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
     if (!onlyReads) checkpoints.wrote(rows.length)
     return { id, answer: JSON.stringify(rows) }
   } catch (error) {
-    return { id, message: error instanceof Error ? error.message : String(error), code: sqliteCodeOf(error) ?? null }
+    return { id, message: error instanceof Error ? error.message : String(error), code: sqliteErrorCode(error) ?? null }
   }
 }
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type Steps } from './dialect.js'
+import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
 import { whileBusy } from './sqlite-busy.js'
-import { type SqliteDatabase, sqliteCodeOf } from './sqlite-driver.js'
+import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
 import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
 import { openOnThread } from './sqlite-thread.js'
 import type { ThreadOptions } from './sqlite-worker.js'
@@ -15,7 +15,7 @@ export const sqliteDialect: Dialect = {
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
   // Same expression as in the migration.
-  minuteOf: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
+  toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
   // Takes some ten milliseconds, for which the statements of the limiter wait.
   eventsPerFold: 1_000,
@@ -25,7 +25,7 @@ export const sqliteDialect: Dialect = {
   lastSettledId: '9223372036854775807',
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
-  oneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
+  isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
   jsonRows: () => 'json_each($1) AS element',
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
   // `synchronous = NORMAL` does this for every transaction.
@@ -65,7 +65,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   return {
     query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
     execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
-    transaction: (steps) => statements.use((file) => file.transaction(steps)),
+    transaction: (batch) => statements.use((file) => file.transaction(batch)),
 
     /** Reads one snapshot after the other: the connection has one transaction. */
     snapshot(read) {
@@ -78,7 +78,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
     async locked(_tables, work) {
       const database = await whileBusy(() => openSqlite(path))
       try {
-        const transaction = database.transaction(() => takeStepsNow(database, work()))
+        const transaction = database.transaction(() => runWorkNow(database, work()))
         return await whileBusy(() => transaction.immediate())
       } finally {
         database.close()
@@ -156,7 +156,7 @@ async function inTransaction<T>(database: SqliteDatabase, work: (query: Query) =
   await whileBusy(() => database.exec('BEGIN IMMEDIATE'))
   try {
     const result = await work(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-      rows<Row>(runOnce(database, sql, parameters)),
+      rows<Row>(runPrepared(database, sql, parameters)),
     )
     database.exec('COMMIT')
     return result
@@ -166,17 +166,17 @@ async function inTransaction<T>(database: SqliteDatabase, work: (query: Query) =
   }
 }
 
-function runOnce(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
+function runPrepared(database: SqliteDatabase, sql: string, parameters: readonly SqlValue[]): unknown[] {
   const statement = database.prepare(sql)
   if (statement.reader) return statement.all(named(parameters))
   statement.run(named(parameters))
   return []
 }
 
-/** Runs the steps synchronously, so that no other code of this process runs in between. */
-function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
-  let next = steps.next()
-  while (!next.done) next = steps.next(runOnce(database, next.value.sql, next.value.parameters))
+/** Runs the statements synchronously, so that no other code of this process runs in between. */
+function runWorkNow<T>(database: SqliteDatabase, work: SqlWork<T>): T {
+  let next = work.next()
+  while (!next.done) next = work.next(runPrepared(database, next.value.sql, next.value.parameters))
   return next.value
 }
 
@@ -184,7 +184,7 @@ function takeStepsNow<T>(database: SqliteDatabase, steps: Steps<T>): T {
 export function unusableFileRemedy(error: unknown): string | undefined {
   // The driver itself checks this, before SQLite.
   const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
-  const code = sqliteCodeOf(error) ?? ''
+  const code = sqliteErrorCode(error) ?? ''
   if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
   if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
     return 'give a file in a folder that exists and can be written to'

@@ -1,4 +1,6 @@
+import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { isSource, modulePath } from '../package-root.js'
 
 /**
  * Starts a module of this folder on a thread of its own.
@@ -9,9 +11,10 @@ import { Worker } from 'node:worker_threads'
 export function startWorker(name: string, workerData: object): Worker {
   // Modules that the process preloads (such as tracing) do not belong in the worker.
   const options = { workerData, name: 'fastify-smart-ratelimit', execArgv: [] }
-  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL(`./${name}.js`, import.meta.url), options)
-  // This package's own tests run the sources, whose loader a worker does not inherit.
-  const source = JSON.stringify(new URL(`./${name}.ts`, import.meta.url))
+  const path = modulePath(`src/db/${name}`)
+  if (!isSource) return new Worker(path, options)
+  // A worker does not inherit the loader of the sources.
+  const source = JSON.stringify(pathToFileURL(path).href)
   const load = `import('tsx/esm/api').then(({ register }) => { register(); return import(${source}) })`
   return new Worker(load, { ...options, eval: true })
 }

@@ -1,5 +1,5 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import { eventValues, type RateLimitEvent } from './event.js'
 
 export interface EventLogStats {
@@ -113,7 +113,7 @@ export class EventLog {
 
   #logFailure(error: unknown): void {
     this.#isLosing = true
-    this.#lastError = messageOf(error)
+    this.#lastError = errorMessage(error)
     const nowMs = this.#options.now()
     if (nowMs - this.#lastLoggedMs < ERROR_LOG_INTERVAL_MS && nowMs >= this.#lastLoggedMs) return
     this.#lastLoggedMs = nowMs

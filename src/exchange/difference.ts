@@ -1,5 +1,5 @@
 /** Computes the changes of an import. Pure. */
-import { type Description, type Entry, type FieldTable, fieldNames, identityOf } from '../rules/description.js'
+import { type Description, type Entry, type FieldTable, fieldNames, toIdentity } from '../rules/description.js'
 
 /** The fields that differ, as `[before, after]`. */
 export type FieldChanges<Compared> = {
@@ -34,7 +34,7 @@ export function compareEntries<Table extends FieldTable, Identity extends keyof 
   wanted: readonly Entry<Table>[] | undefined,
   { keep, nowMs }: CompareOptions,
 ): Comparison<Entry<Table>, Identity> {
-  const missing = new Map(present.map((entry) => [identityOf(description, entry), entry]))
+  const missing = new Map(present.map((entry) => [toIdentity(description, entry), entry]))
   if (wanted === undefined) {
     return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
   }
@@ -42,7 +42,7 @@ export function compareEntries<Table extends FieldTable, Identity extends keyof 
   const updated: Difference<Entry<Table>, Identity>['updated'][number][] = []
   const written: Entry<Table>[] = []
   for (const entry of wanted) {
-    const identity = identityOf(description, entry)
+    const identity = toIdentity(description, entry)
     const before = missing.get(identity)
     missing.delete(identity)
     if (before === undefined) {

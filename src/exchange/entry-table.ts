@@ -1,15 +1,15 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
-import { columnOf, selectedColumns } from '../db/columns.js'
-import { ask, type Dialect, type SqlValue, type Steps } from '../db/dialect.js'
-import { changeToken, currentActor } from '../history/actor.js'
+import { selectedColumns, toColumn } from '../db/columns.js'
+import { type Dialect, runStatement, type SqlValue, type SqlWork } from '../db/dialect.js'
+import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
 
 export function* readEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   { table, fields }: Description<Table, Identity>,
   dialect: Dialect,
-): Steps<Entry<Table>[]> {
+): SqlWork<Entry<Table>[]> {
   const described = fieldEntries(fields)
-  const rows = yield* ask<Record<string, SqlValue | boolean>>(
+  const rows = yield* runStatement<Record<string, SqlValue | boolean>>(
     `SELECT ${selectedColumns(Object.keys(fields))} FROM ${dialect.table(table)}`,
   )
   return rows.map((row) => {
@@ -25,19 +25,19 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
   dialect: Dialect,
   entries: readonly Entry<Table>[],
   nowMs: number,
-): Steps<void> {
+): SqlWork<void> {
   if (entries.length === 0) return
   const described = fieldEntries(fields)
   const rows = entries.map((entry) => described.map(([name, { kind }]) => storedValue(kind, entry[name])))
   const values = described.map(([, { kind }], place) => columnValue(dialect, kind, place))
-  const columns = described.map(([name]) => columnOf(name))
+  const columns = described.map(([name]) => toColumn(name))
   const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
   // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
-  yield* ask(
+  yield* runStatement(
     `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
      SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
-     ON CONFLICT (${identity.map(columnOf).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
-    [JSON.stringify(rows), nowMs, changeToken()],
+     ON CONFLICT (${identity.map(toColumn).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
+    [JSON.stringify(rows), nowMs, changeToken({ ...currentAuthor(), source: 'import' })],
   )
 }
 
@@ -49,20 +49,20 @@ export function* deleteEntries<Table extends FieldTable, Identity extends keyof 
   { table, entity, identity }: Description<Table, Identity>,
   dialect: Dialect,
   entries: readonly Entry<Table>[],
-): Steps<void> {
+): SqlWork<void> {
   if (entries.length === 0) return
   const changes = dialect.table('rate_limit_change')
-  const [newest] = yield* ask<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
+  const [newest] = yield* runStatement<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
   const rows = entries.map((entry) => identity.map((name) => entry[name]))
-  yield* ask(
-    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(columnOf).join(', ')}) IN
+  yield* runStatement(
+    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(toColumn).join(', ')}) IN
      (SELECT ${identity.map((_, place) => dialect.jsonField(place, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
     [JSON.stringify(rows)],
   )
-  yield* ask(
-    `UPDATE ${changes} SET source = 'client', actor = $1
+  yield* runStatement(
+    `UPDATE ${changes} SET source = 'import', actor = $1
      WHERE id > ${dialect.whole('$2')} AND entity = $3 AND action = 'delete'`,
-    [currentActor(), newest?.id ?? 0, entity],
+    [currentAuthor().actor, newest?.id ?? 0, entity],
   )
 }
 

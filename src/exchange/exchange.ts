@@ -1,14 +1,14 @@
 import type { Database } from '../db/database.js'
-import { type Dialect, type Steps, takeSteps } from '../db/dialect.js'
+import { type Dialect, runWork, type SqlWork } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import type { Description, Entry, FieldTable } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
 import type { Clock } from '../time/clock.js'
 import { type Comparison, compareEntries, type Difference } from './difference.js'
-import { checkDocument } from './document-check.js'
 import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
 import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
+import { validateDocument } from './validate-document.js'
 
 export interface ImportOptions {
   /** Only returns the difference: false unless given. */
@@ -31,10 +31,10 @@ export interface ImportResult {
  * same document, whatever the order in which they were written.
  */
 export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
-  return database.report((query) => takeSteps(query, readDocument(database.dialect, clock.now())))
+  return database.report((query) => runWork(query, readDocument(database.dialect, clock.now())))
 }
 
-function* readDocument(dialect: Dialect, nowMs: number): Steps<RuleDocument> {
+function* readDocument(dialect: Dialect, nowMs: number): SqlWork<RuleDocument> {
   const rules = yield* readEntries(RULES, dialect)
   const overrides = yield* readEntries(OVERRIDES, dialect)
   return {
@@ -65,13 +65,13 @@ export async function importRules(
   for (const name of Object.keys(unknown)) {
     throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
   }
-  const wanted = await checkDocument(document)
+  const wanted = await validateDocument(document)
   const { dialect } = database
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
 
-  function* compare(): Steps<Comparisons> {
+  function* compare(): SqlWork<Comparisons> {
     const given = { keep, nowMs }
     return {
       rules: compareEntries(RULES, yield* readEntries(RULES, dialect), wanted.rules, given),
@@ -79,14 +79,14 @@ export async function importRules(
     }
   }
 
-  function* apply(): Steps<Comparisons> {
+  function* apply(): SqlWork<Comparisons> {
     const comparisons = yield* compare()
     yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
     yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
     return comparisons
   }
 
-  if (dryRun) return toResult(await database.report((query) => takeSteps(query, compare())), expired, false)
+  if (dryRun) return toResult(await database.report((query) => runWork(query, compare())), expired, false)
   const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
   if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
   return toResult(compared, expired, true)
@@ -102,7 +102,7 @@ function* writeComparison<Table extends FieldTable, Identity extends keyof Table
   dialect: Dialect,
   { difference, written }: Comparison<Entry<Table>, Identity>,
   nowMs: number,
-): Steps<void> {
+): SqlWork<void> {
   yield* deleteEntries(description, dialect, difference.deleted)
   yield* writeEntries(description, dialect, written, nowMs)
 }

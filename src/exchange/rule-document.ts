@@ -1,7 +1,7 @@
 /** The file of `ratelimit rules export`, and its JSON Schema. */
 
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
-import { defaultsOf, type Field, type FieldTable, type Kind } from '../rules/description.js'
+import { defaultsFor, type Field, type FieldTable, type Kind } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
 
 /** The version of the format: increased when an older version of this package could misread a newer document. */
@@ -43,7 +43,7 @@ export function documentSchema(): object {
 }
 
 function listSchema(fields: FieldTable, description: string): object {
-  const defaults = defaultsOf(fields)
+  const defaults = defaultsFor(fields)
   const items = {
     type: 'object',
     required: Object.keys(fields).filter((name) => !(name in defaults)),

@@ -1,5 +1,5 @@
 import { inTime } from '../alerts/time-limit.js'
-import { lineOf } from '../errors.js'
+import { errorLine } from '../errors.js'
 
 /** The checks of health, in the order of reports. */
 export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'mail', 'schedule'] as const
@@ -36,25 +36,25 @@ const NEEDED: ReadonlySet<HealthCheckName> = new Set(['database', 'redis', 'rule
 const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
-export async function checkHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
+export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
   const [database, redis, rules, events, mail, schedule] = await Promise.all([
-    check(probes.database, timeoutMs),
-    check(probes.redis, timeoutMs),
-    check(probes.rules, timeoutMs),
-    check(probes.events, timeoutMs),
-    check(probes.mail, timeoutMs),
-    check(probes.schedule, timeoutMs),
+    runProbe(probes.database, timeoutMs),
+    runProbe(probes.redis, timeoutMs),
+    runProbe(probes.rules, timeoutMs),
+    runProbe(probes.events, timeoutMs),
+    runProbe(probes.mail, timeoutMs),
+    runProbe(probes.schedule, timeoutMs),
   ])
   const checks = { database, redis, rules, events, mail, schedule }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }
 
-async function check(probe: Probe | undefined, timeoutMs: number): Promise<HealthCheck> {
+async function runProbe(probe: Probe | undefined, timeoutMs: number): Promise<HealthCheck> {
   if (probe === undefined) return { status: 'off', detail: 'not used' }
   try {
     return { status: 'ok', detail: await inTime((async () => probe())(), timeoutMs, 'it') }
   } catch (error) {
-    return { status: 'failing', detail: lineOf(error) }
+    return { status: 'failing', detail: errorLine(error) }
   }
 }

@@ -1,7 +1,7 @@
 /** The probes of all parts, for servers and commands. */
 import type { AlertSettings } from '../alerts/alert-settings.js'
-import { problemOf } from '../alerts/email.js'
-import { mailErrorOf, withMailer } from '../alerts/mailer.js'
+import { findEmailProblem } from '../alerts/email.js'
+import { mailErrorLine, withMailer } from '../alerts/mailer.js'
 import type { Database } from '../db/database.js'
 import { redactUrl } from '../db/database-url.js'
 import type { EventLog } from '../events/event-log.js'
@@ -28,7 +28,7 @@ const OLD_FAILURE_MS = 2 * DAY_MS
  */
 export function databaseProbe(database: Database, clock: Clock, store?: Store): Probe {
   return async () => {
-    await database.checkMigrations()
+    await database.requireMigrations()
     if (store !== undefined) await count(store, clock, ['health'])
     return `${redactUrl(database.url)} answers, and is migrated`
   }
@@ -87,12 +87,12 @@ export function lastEventProbe(database: Database, clock: Clock): Probe {
 /** Creates a probe that alerts could be sent by email: the server accepts a connection, the name and the password. */
 export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Probe {
   return async () => {
-    const problem = problemOf({ to: emails, from, smtpUrl, mailer })
+    const problem = findEmailProblem({ to: emails, from, smtpUrl, mailer })
     if (problem !== undefined) throw new Error(problem)
     try {
       await withMailer({ mailer, smtpUrl }, MAIL_TIMEOUT_MS, async (opened) => opened.verify?.())
     } catch (error) {
-      throw new Error(mailErrorOf(error))
+      throw new Error(mailErrorLine(error))
     }
     return 'the mail server takes a sign-in'
   }

@@ -6,7 +6,18 @@ const MAX_ACTOR_LENGTH = 200
 /** The bytes of the token that the triggers cut off, in base64: see the migration. */
 const TOKEN_BYTES = 9
 
-const actors = new AsyncLocalStorage<string>()
+/** Where a change comes from; `sql` is everything that is not a write of this package. */
+export const CHANGE_SOURCES = ['client', 'sql', 'panel', 'api', 'ban', 'import'] as const
+export type ChangeSource = (typeof CHANGE_SOURCES)[number]
+
+interface Author {
+  readonly actor: string
+  readonly source: ChangeSource
+}
+
+const UNKNOWN: Author = { actor: '', source: 'client' }
+
+const authors = new AsyncLocalStorage<Author>()
 
 /**
  * Runs `work`, and names the actor of its changes of rules and overrides in their history.
@@ -16,15 +27,23 @@ const actors = new AsyncLocalStorage<string>()
  */
 export function asActor<T>(actor: string, work: () => PromiseLike<T>): Promise<T> {
   // Awaited inside: Prisma starts a query only when it is awaited.
-  return actors.run(storable(actor, MAX_ACTOR_LENGTH), async () => await work())
+  return authors.run({ ...currentAuthor(), actor: storable(actor, MAX_ACTOR_LENGTH) }, async () => await work())
 }
 
-/** Returns the current actor; empty where none was named. */
-export function currentActor(): string {
-  return actors.getStore() ?? ''
+/** Runs `work`, and names the source of its changes in the history. Their actor stays the current one. */
+export function fromSource<T>(source: ChangeSource, work: () => PromiseLike<T>): Promise<T> {
+  return authors.run({ ...currentAuthor(), source }, async () => await work())
 }
 
-/** Returns a write's `changedBy`: unique, so that the triggers can distinguish it from that of an older write. */
-export function changeToken(): string {
-  return randomBytes(TOKEN_BYTES).toString('base64url') + currentActor()
+/** Returns the actor, empty where none was named, and the source of the changes that are made now. */
+export function currentAuthor(): Author {
+  return authors.getStore() ?? UNKNOWN
+}
+
+/**
+ * Returns a write's `changedBy`: a token, the source, a colon and the actor. It is unique, so that the triggers can
+ * distinguish it from that of an older write.
+ */
+export function changeToken({ source, actor }: Author = currentAuthor()): string {
+  return `${randomBytes(TOKEN_BYTES).toString('base64url')}${source}:${actor}`
 }

@@ -1,8 +1,9 @@
 import type { Database } from '../db/database.js'
-import { codeOf, RevertError } from '../errors.js'
+import { errorCode, RevertError } from '../errors.js'
 import { OVERRIDES } from '../overrides/override.js'
 import type { Description } from '../rules/description.js'
 import { RULES } from '../rules/rule.js'
+import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
 /** One change of a rule or an override. */
 export interface Change {
@@ -10,8 +11,8 @@ export interface Change {
   readonly changedAt: Date
   /** The actor given with `asActor`; empty without one. */
   readonly actor: string
-  /** Whether it came through this package's client, or by raw SQL. */
-  readonly source: 'client' | 'sql'
+  /** Where it came from: this package's client, its panel, its API, a ban or an import; or raw SQL. */
+  readonly source: ChangeSource
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
   readonly name: string
@@ -29,16 +30,16 @@ export interface HistoryOptions {
 }
 
 /** A table of the extended client, which validates writes and records their actor. */
-interface Table {
+interface WritableTable {
   findFirst(query: { where: never }): PromiseLike<{ readonly id: number } | null>
   create(query: { data: never }): PromiseLike<unknown>
   updateMany(query: { where: never; data: never }): PromiseLike<{ readonly count: number }>
   deleteMany(query: { where: never }): PromiseLike<{ readonly count: number }>
 }
 
-export interface HistoryParts {
+export interface HistoryDependencies {
   readonly database: Database
-  readonly client: { readonly rateLimitRule: Table; readonly rateLimitOverride: Table }
+  readonly client: { readonly rateLimitRule: WritableTable; readonly rateLimitOverride: WritableTable }
 }
 
 interface ChangeRow {
@@ -91,7 +92,7 @@ export async function listChanges(
  * @throws RevertError when the change does not exist, or the values that it wrote are gone
  * @throws RuleValidationError when the earlier state would not be valid today
  */
-export async function revertChange({ database, client }: HistoryParts, changeId: number): Promise<void> {
+export async function revertChange({ database, client }: HistoryDependencies, changeId: number): Promise<void> {
   const [row] = Number.isSafeInteger(changeId)
     ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
     : []
@@ -103,7 +104,7 @@ export async function revertChange({ database, client }: HistoryParts, changeId:
     await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
     return
   }
-  const found = await identityFor(table, row.rowId, change.entity, after)
+  const found = await findCondition(table, row.rowId, change.entity, after)
   // One statement finds the written values and undoes them, so that no other write comes in between.
   const where = { ...found, ...stored(change.entity, before === null ? after : changedFields(after, before)) } as never
   const { count } =
@@ -133,8 +134,8 @@ async function unlessTaken<T>({ id, entity, name, before }: Change, write: () =>
 }
 
 /** Returns the row's id, or, when it was deleted and created again, its unique fields. */
-async function identityFor(
-  table: Table,
+async function findCondition(
+  table: WritableTable,
   rowId: number,
   entity: Change['entity'],
   after: ChangedFields,
@@ -176,7 +177,7 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
   return {
     ...row,
     changedAt: new Date(changedAt),
-    source: source === 'client' ? source : 'sql',
+    source: CHANGE_SOURCES.find((known) => known === source) ?? 'sql',
     entity: entity === 'override' ? entity : 'rule',
     action: action === 'create' || action === 'delete' ? action : 'update',
     before: before === null ? null : JSON.parse(before),
@@ -185,5 +186,5 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
 }
 
 function isUniqueViolation(error: unknown): boolean {
-  return codeOf(error) === 'P2002'
+  return errorCode(error) === 'P2002'
 }

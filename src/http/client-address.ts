@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
 import { addressKey, type ClientKey } from './client-key.js'
 
@@ -55,7 +55,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     if (known !== undefined) return known
     const ip = plainIp(text)
     if (ip === null || text === undefined) return undefined
-    const key = grouped(ip, ipv6Subnet)
+    const key = toNetwork(ip, ipv6Subnet)
     const family = ip.includes(':') ? 'ipv6' : 'ipv4'
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
     const address = createAddress(key, ip, listed)
@@ -76,7 +76,7 @@ function createAddress(key: string, plain: string | null, listed: ClientAddress[
   return { key, clientKey: addressKey(key), plain, listed }
 }
 
-function grouped(ip: string, ipv6Subnet: number): string {
+function toNetwork(ip: string, ipv6Subnet: number): string {
   if (ipv6Subnet === 128 || ip === '::1' || !ip.includes(':')) return ip
   const network = ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Subnet}`)
   return `${network.toString()}/${ipv6Subnet}`
@@ -105,6 +105,6 @@ function parseEntry(setting: string, entry: string): ParsedNetwork {
   try {
     return parseNetwork(entry)
   } catch (error) {
-    throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${messageOf(error)}`)
+    throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${errorMessage(error)}`)
   }
 }

@@ -69,7 +69,7 @@ export function inScope(scope: string, { name, counter, client, byAddress }: Cli
 }
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */
-export function countersOfKey(name: string): string[] {
+export function countersForKey(name: string): string[] {
   const functionCounter = `key:${bounded(name)}`
   const [, ruleName, client = ''] = /^rule:([^:]+):(.*)$/s.exec(name) ?? []
   if (ruleName === undefined) return [clientCounter(name), functionCounter]

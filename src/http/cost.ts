@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { InvalidSettingError, messageOf } from '../errors.js'
-import { guard, isThenable } from './guard.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
+import { isThenable, tolerate } from './host-function.js'
 
 /** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
 export type Cost = number | ((request: FastifyRequest) => number)
@@ -9,13 +9,13 @@ export type Cost = number | ((request: FastifyRequest) => number)
 const MAX_COST = 2_147_483_647
 
 /** @throws InvalidSettingError for an invalid cost */
-export function checkCost(setting: string, cost: unknown): number {
+export function validateCost(setting: string, cost: unknown): number {
   if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
   throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
 }
 
-function checkAnswer(setting: string, answer: unknown): number {
-  if (!isThenable(answer)) return checkCost(setting, answer)
+function validateAnswer(setting: string, answer: unknown): number {
+  if (!isThenable(answer)) return validateCost(setting, answer)
   // The promise may reject later, when no code awaits it.
   Promise.resolve(answer).catch(() => undefined)
   throw new InvalidSettingError(`Setting "${setting}" answers a promise: give a function that is not async`)
@@ -24,10 +24,10 @@ function checkAnswer(setting: string, answer: unknown): number {
 /** Creates the function that returns a request's cost. A host's function that fails is logged once, and costs 1. */
 export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
   if (typeof cost !== 'function') {
-    const checked = checkCost(setting, cost)
+    const checked = validateCost(setting, cost)
     return () => checked
   }
-  const guarded = guard((request: FastifyRequest) => checkAnswer(setting, cost(request)), setting, log)
+  const guarded = tolerate((request: FastifyRequest) => validateAnswer(setting, cost(request)), setting, log)
   return function costFor(request) {
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
@@ -48,7 +48,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   let someSay = hadRoutes
 
   function resolve(config: Exclude<RouteConfig, false>) {
-    checkShape(config)
+    validateRouteConfig(config)
     const cost = createCost('config.smartRateLimit.cost', config.cost, log)
     costs.set(config, cost)
     return cost
@@ -59,7 +59,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
     try {
       return resolve(config)
     } catch (error) {
-      log.error({ err: error }, `Rate limit: ${messageOf(error)}. Requests of the route cost 1`)
+      log.error({ err: error }, `Rate limit: ${errorMessage(error)}. Requests of the route cost 1`)
       const one = () => 1
       if (typeof config === 'object' && config !== null) costs.set(config, one)
       return one
@@ -68,12 +68,12 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
 
   return {
     /** @throws InvalidSettingError for an invalid config of a route */
-    check(config: RouteConfig | undefined): void {
+    validateConfig(config: RouteConfig | undefined): void {
       if (config === undefined) return
       someSay = true
       if (config !== false) resolve(config)
     },
-    of(request: FastifyRequest): number {
+    costFor(request: FastifyRequest): number {
       if (!someSay) return 1
       const config = request.routeOptions.config.smartRateLimit
       if (config === undefined) return 1
@@ -82,7 +82,7 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   }
 }
 
-function checkShape(config: unknown): void {
+function validateRouteConfig(config: unknown): void {
   if (typeof config === 'object' && config !== null && Object.keys(config).join() === 'cost') return
   throw new InvalidSettingError(`Setting "config.smartRateLimit" is ${inspect(config)}: give false, or { cost }`)
 }

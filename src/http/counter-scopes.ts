@@ -1,6 +1,6 @@
 import { parseOverrideClient } from '../overrides/override.js'
 import type { OverrideSet } from '../overrides/override-set.js'
-import { countersOfKey, scopeFor } from './client-key.js'
+import { countersForKey, scopeFor } from './client-key.js'
 
 /** More periods exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
@@ -39,12 +39,15 @@ export class CounterScopes {
   }
 
   /** Returns all counters of a client, by its key in the log; also the counter with that name. */
-  countersOf(key: string): readonly string[] {
+  countersFor(key: string): readonly string[] {
     const routeScopes = [...this.#limitNames].flatMap((name) =>
       [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
     const scopes = [...this.#prefixes, ...this.#periods, ...routeScopes]
-    const counters = countersOfKey(key).flatMap((counter) => [counter, ...scopes.map((scope) => `${scope}|${counter}`)])
+    const counters = countersForKey(key).flatMap((counter) => [
+      counter,
+      ...scopes.map((scope) => `${scope}|${counter}`),
+    ])
     return [...new Set([key, ...counters])]
   }
 }
@@ -70,12 +73,12 @@ export function overrideScope(id: number): string {
 }
 
 /** Returns the counters of overrides for a client, by its key in the log. */
-export function countersOfOverrides(overrides: OverrideSet, key: string): string[] {
+export function countersForOverrides(overrides: OverrideSet, key: string): string[] {
   const client = toClient(key)
   if (client === undefined) return []
   return overrides
-    .ratesOf(client)
-    .flatMap(({ id }) => countersOfKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
+    .ratesFor(client)
+    .flatMap(({ id }) => countersForKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
 }
 
 function toClient(key: string): ReturnType<typeof parseOverrideClient> | undefined {

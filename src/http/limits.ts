@@ -8,8 +8,8 @@ import { after } from './after.js'
 import { type ClientKey, customKey, headerKey, headerValue, inScope, ruleKey, userKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
-import { guard, type RequestFunction } from './guard.js'
 import { policyField, quotedName } from './headers.js'
+import { type RequestFunction, tolerate } from './host-function.js'
 import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 import { type LateUserWarning, userText } from './request-user.js'
@@ -64,7 +64,7 @@ export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
 export type RateFunction = RequestFunction<string | null | undefined>
 
-export type KeyOf = Limit['clientKey']
+export type DeriveClientKey = Limit['clientKey']
 
 export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
@@ -82,7 +82,7 @@ function toAddressKey({ address }: Countable): ClientKey {
 }
 
 /** Creates the key function of a kind of rules or `middleware.key`. Without a user or header it uses the address. */
-export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions): KeyOf {
+export function createKindKey(client: ClientKind, { hashHeader, users }: KeyOptions): DeriveClientKey {
   if (client.kind === 'ip') return toAddressKey
   if (client.kind === 'user') {
     return ({ request, address, user }) => {
@@ -104,8 +104,8 @@ export function keyOfKind(client: ClientKind, { hashHeader, users }: KeyOptions)
 }
 
 /** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
-export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): KeyOf {
-  const guarded = guard(keyFunction, setting, log)
+export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
+  const guarded = tolerate(keyFunction, setting, log)
   return ({ request, address }) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
@@ -114,21 +114,21 @@ export function keyOfFunction(keyFunction: KeyFunction, setting: string, { log }
 }
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
-export function limitOfRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
-  const keyOf = keyOfKind(client, options)
+export function limitForRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
+  const deriveClientKey = createKindKey(client, options)
   return createLimit(name, {
     policy,
     block,
     ruleName: name,
-    clientKey: deriveKey(keyOf, (key) => ruleKey(name, client.kind, key)),
+    clientKey: mapClientKey(deriveClientKey, (key) => ruleKey(name, client.kind, key)),
   })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
-export function limitOfOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
-  const keyOf = keyOfKind({ kind: client.kind }, options)
+export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
+  const deriveClientKey = createKindKey({ kind: client.kind }, options)
   const scope = overrideScope(id)
-  const clientKey = countedApart(scope, keyOf)
+  const clientKey = countedApart(scope, deriveClientKey)
   const policy = typeof effect === 'object' ? effect : NOTHING
   return createLimit('override', { policy, block: true, ruleName: '', clientKey }, effect === 'deny')
 }
@@ -141,7 +141,7 @@ export interface StaticLimitOptions {
   readonly policyName: string
   readonly algorithm: Algorithm
   readonly block: boolean
-  readonly keyOf: KeyOf
+  readonly deriveClientKey: DeriveClientKey
   readonly scopes: CounterScopes
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
@@ -149,30 +149,30 @@ export interface StaticLimitOptions {
 
 /** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, setting, policyName, algorithm, block, keyOf, scopes } = options
+  const { defaultRate, setting, policyName, algorithm, block, deriveClientKey, scopes } = options
 
-  function toLimit(name: string, { limit, periodMs }: Rate, clientKey: KeyOf): Limit {
+  function toLimit(name: string, { limit, periodMs }: Rate, clientKey: DeriveClientKey): Limit {
     return createLimit(name, { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey })
   }
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
       ([prefix, rate]) =>
-        [prefix, toLimit(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), keyOf))] as const,
+        [prefix, toLimit(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), deriveClientKey))] as const,
     ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
-    const fallback = toLimit(policyName, parseRate(defaultRate), keyOf)
+    const fallback = toLimit(policyName, parseRate(defaultRate), deriveClientKey)
     return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
-  const rateFor = guard(defaultRate, setting, options.log)
+  const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember((text: string) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would reset it each time.
-    return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), keyOf))
+    return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), deriveClientKey))
   })
-  const limitForAnswer = guard(limitForRate, setting, options.log)
+  const limitForAnswer = tolerate(limitForRate, setting, options.log)
   return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
     prefixes.find(path) ??
     after(rateFor(request), (rate) =>
@@ -181,15 +181,15 @@ export function createStaticLimits(options: StaticLimitOptions) {
 }
 
 /** Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. */
-function countedApart(scope: string, keyOf: KeyOf): KeyOf {
-  return deriveKey(keyOf, (key) => inScope(scope, key))
+function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
+  return mapClientKey(deriveClientKey, (key) => inScope(scope, key))
 }
 
 /** Derives keys from those of another key function. Keys of addresses repeat, so their derived keys are memoized. */
-function deriveKey(keyOf: KeyOf, derive: (key: ClientKey) => ClientKey): KeyOf {
+function mapClientKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey) => ClientKey): DeriveClientKey {
   const deriveOnce = memoize(derive)
   const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
-  return (checked) => after(keyOf(checked), derived)
+  return (checked) => after(deriveClientKey(checked), derived)
 }
 
 /** Parses each answer of a host's function once, since answers repeat. Forgets all when there are too many. */

@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import { type AddressLists, type ClientAddress, createAddressResolver, GONE, isPrivate } from './client-address.js'
 
 /** The addresses of requests: that of the client, as `trustProxy` decides, and that of the socket's peer. */
@@ -38,7 +38,7 @@ export function createRequestAddresses(
   let warnsOfUnknown = true
 
   // A common mistake behind a proxy: every client is counted as the proxy.
-  function checkForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
+  function warnOfForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
     if (ip !== peer || (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined)) return
     const { plain } = resolve(peer, undefined)
     if (plain === null || !isPrivate(plain)) return
@@ -57,7 +57,7 @@ export function createRequestAddresses(
         warnsOfTrustProxy = false
         log.error(
           { err: error },
-          `Fastify's trustProxy failed: ${messageOf(error)}. Limits count the peer of such requests`,
+          `Fastify's trustProxy failed: ${errorMessage(error)}. Limits count the peer of such requests`,
         )
       }
       return undefined
@@ -70,7 +70,7 @@ export function createRequestAddresses(
       const peer = socket.remoteAddress
       if (peer === undefined && isGone(socket)) return GONE
       const ip = trustedIp(request)
-      if (warnsOfForwarding) checkForwarding(request, ip, peer)
+      if (warnsOfForwarding) warnOfForwarding(request, ip, peer)
       const address = resolve(ip, peer)
       if (address.plain === null && warnsOfUnknown) {
         warnsOfUnknown = false

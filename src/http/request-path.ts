@@ -12,7 +12,7 @@ export interface RouterOptions {
  * Returns the options of the app's router, which Fastify 5 accepts in two places. Except for `caseSensitive`, Fastify
  * adds options that `routerOptions` lacks: an option that is true in one place counts as true.
  */
-export function routerOptionsOf({ initialConfig }: FastifyInstance): RouterOptions {
+export function readRouterOptions({ initialConfig }: FastifyInstance): RouterOptions {
   const { routerOptions = {} } = initialConfig
   return {
     caseSensitive: routerOptions.caseSensitive ?? initialConfig.caseSensitive ?? true,

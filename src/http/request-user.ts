@@ -1,20 +1,20 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { guard, isThenable, type RequestFunction } from './guard.js'
+import { isThenable, type RequestFunction, tolerate } from './host-function.js'
 
 /** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
   readonly id: string | number | bigint
 }
 
-export type UserOf = RequestFunction<RateLimitUser | null | undefined>
+export type UserFunction = RequestFunction<RateLimitUser | null | undefined>
 
 /** The id of a user; null without a user. */
 export type UserId = RateLimitUser['id'] | null
 
 /** Creates the function that returns a request's user: the host's function, else `request.user`; null if it fails. */
-export function createRequestUser(userOf: UserOf | undefined, log: FastifyBaseLogger) {
-  const asked: RequestFunction<unknown> = userOf ?? decoratedUser
-  const guarded = guard(
+export function createRequestUser(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
+  const asked: RequestFunction<unknown> = findUser ?? decoratedUser
+  const guarded = tolerate(
     (request: FastifyRequest): UserId | PromiseLike<UserId> => {
       const user = asked(request)
       return isThenable(user) ? user.then(toUserId) : toUserId(user)
@@ -37,8 +37,8 @@ const LATE_USERS = 3
  * Creates the check that warns once when requests get their users after their limit by user was counted by address. It
  * examines a request when the next one without a user comes, until one has its user in time.
  */
-export function createLateUserWarning(userOf: UserOf | undefined, log: FastifyBaseLogger) {
-  const asked: RequestFunction<unknown> = userOf ?? decoratedUser
+export function createLateUserWarning(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
+  const asked: RequestFunction<unknown> = findUser ?? decoratedUser
   let isWatching = true
   let lateUsers = 0
   let watched: FastifyRequest | undefined

@@ -11,8 +11,8 @@ import {
   type Countable,
   createStaticLimits,
   DENIED_LIMIT,
+  type DeriveClientKey,
   type KeyFunction,
-  type KeyOf,
   type RateFunction,
 } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
@@ -43,10 +43,10 @@ interface RouteLimit {
   readonly name: string
 }
 
-export interface RouteLimitParts
+export interface RouteLimitDependencies
   extends Pick<HookDependencies, 'now' | 'address' | 'user' | 'check' | 'record' | 'hasErrorHandler' | 'failed'> {
   readonly variant: HeaderVariant
-  readonly keyOf: KeyOf
+  readonly deriveClientKey: DeriveClientKey
   readonly scopes: CounterScopes
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
@@ -55,11 +55,11 @@ export interface RouteLimitParts
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, block, cost, name }: RouteLimit,
-  { keyOf, scopes, router, log, variant, ...dependencies }: RouteLimitParts,
+  { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitDependencies,
 ) {
   const routeScopeFor = createRouteScope(name)
-  function routeKeyFor(checked: Countable): ReturnType<KeyOf> {
-    return after(keyOf(checked), (client) => inScope(routeScopeFor(checked.request), client))
+  function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {
+    return after(deriveClientKey(checked), (client) => inScope(routeScopeFor(checked.request), client))
   }
   scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
@@ -71,7 +71,7 @@ export function createRouteLimit(
     policyName: name || 'route',
     algorithm,
     block,
-    keyOf: routeKeyFor,
+    deriveClientKey: routeKeyFor,
     scopes,
     router,
     log,

@@ -10,7 +10,7 @@ const MIN_ROUTER = [9, 9] as const
  *
  * @throws InvalidSettingError naming the remedy
  */
-export function checkRouter(version = routerVersion()): void {
+export function validateRouter(version = routerVersion()): void {
   const [major = 0, minor = 0] = version?.split('.').map(Number) ?? MIN_ROUTER
   if (major > MIN_ROUTER[0] || (major === MIN_ROUTER[0] && minor >= MIN_ROUTER[1])) return
   throw new InvalidSettingError(

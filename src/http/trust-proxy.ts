@@ -17,9 +17,9 @@ export function warnOfTrustedHops(app: FastifyInstance): void {
 }
 
 function isBefore(version: string, than: readonly number[]): boolean {
-  const parts = version.split(/[.-]/).map(Number)
-  const differing = than.findIndex((part, place) => part !== parts[place])
-  return differing !== -1 && Number(parts[differing]) < Number(than[differing])
+  const numbers = version.split(/[.-]/).map(Number)
+  const differing = than.findIndex((number, place) => number !== numbers[place])
+  return differing !== -1 && Number(numbers[differing]) < Number(than[differing])
 }
 
 /** Reads the option, which `initialConfig` lacks; releases that trust a number keep all options under this symbol. */

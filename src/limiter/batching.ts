@@ -4,13 +4,13 @@ import type { WrappedStore } from './limiter.js'
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512
 
-interface Waiting {
+interface PendingCheck {
   readonly check: Check
   readonly answer: (decision: Decision) => void
 }
 
 interface Batch {
-  readonly waiting: Waiting[]
+  readonly waiting: PendingCheck[]
   /** The latest time of its checks. */
   nowMs: number
 }

@@ -23,7 +23,7 @@ export function decideWithoutStore(allowed: boolean, { policy: { limit } }: Chec
  *
  * @param local counts in process memory
  */
-export function fallbackOf(action: StoreErrorAction, local: Fallback): Fallback {
+export function fallbackFor(action: StoreErrorAction, local: Fallback): Fallback {
   if (action === 'local') return local
   return { decide: (check) => decideWithoutStore(action === 'allow', check), reset: () => undefined }
 }

@@ -37,7 +37,7 @@ export interface Limiter {
   /** Forgets all refusals, since another process may have reset their counters. */
   forgetRefusals(): void
   /** Stops the poll. The store is not closed. */
-  close(): void
+  close(): Promise<void> | void
   /** Whether the fallback decides now. */
   readonly storeIsDown: boolean
   /** How many batches of checks the store has failed or not answered in time. */

@@ -6,7 +6,7 @@ import { Refusals } from './refusals.js'
 export interface RefusalsPoll {
   /** Returns whether remembered refusals were confirmed lately; otherwise a confirmation is under way. */
   isFresh(nowMs: number): boolean
-  close(): void
+  close(): Promise<void> | void
 }
 
 /**

@@ -23,7 +23,7 @@ export interface ReadingInstrument extends Instrument {
 export const DECISIONS: Instrument = {
   name: 'ratelimit.decisions',
   unit: '{decision}',
-  help: 'Checked requests, by the limit that decided and by what became of them.',
+  help: 'Checked requests, by deciding limit and by outcome.',
 }
 
 export const DECISION_LABELS = ['rule', 'policy', 'outcome', 'algorithm'] as const
@@ -31,7 +31,7 @@ export const DECISION_LABELS = ['rule', 'policy', 'outcome', 'algorithm'] as con
 export const DURATION: Instrument = {
   name: 'ratelimit.decision.duration',
   unit: 's',
-  help: 'How long a request waited for the check of its counter.',
+  help: 'Time that requests waited for the check of their counters.',
 }
 
 /** From a store in memory to twice the time-out that a request waits for a store by default. */
@@ -94,7 +94,7 @@ export const READINGS = [
     unit: 's',
     kind: 'gauge',
     combine: 'max',
-    help: 'Seconds since the rules in force were read from their table.',
+    help: 'Seconds since the rules in force were read from the table.',
   },
   {
     reading: 'overridesActive',
@@ -102,7 +102,7 @@ export const READINGS = [
     unit: '{override}',
     kind: 'gauge',
     combine: 'max',
-    help: 'Overrides in force, expired ones that were not deleted included.',
+    help: 'Overrides in force, including expired ones that were not deleted.',
   },
 ] as const satisfies readonly ReadingInstrument[]
 

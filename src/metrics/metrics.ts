@@ -16,7 +16,7 @@ export interface Metrics {
 }
 
 /** Returns metrics that pass the same figures to several targets. */
-export function together(all: readonly Metrics[]): Metrics {
+export function combineMetrics(all: readonly Metrics[]): Metrics {
   const [first] = all
   if (first !== undefined && all.length === 1) return first
   return {

@@ -1,4 +1,4 @@
-import { type Metrics, together } from './metrics.js'
+import { combineMetrics, type Metrics } from './metrics.js'
 import { openTelemetryMetrics } from './open-telemetry.js'
 import { prometheusMetrics } from './prometheus.js'
 import type { MetricsOptions } from './targets.js'
@@ -12,5 +12,5 @@ export async function openMetrics({ prometheus, openTelemetry }: MetricsOptions)
   const all: Metrics[] = []
   if (prometheus) all.push(await prometheusMetrics(prometheus))
   if (openTelemetry) all.push(await openTelemetryMetrics(openTelemetry))
-  return all.length === 0 ? undefined : together(all)
+  return all.length === 0 ? undefined : combineMetrics(all)
 }

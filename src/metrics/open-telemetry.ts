@@ -21,12 +21,13 @@ export async function openTelemetryMetrics(
   given: true | OpenTelemetryMeterProvider | OpenTelemetryMeter,
 ): Promise<Metrics> {
   const target = given === true ? await globalProvider() : given
-  const known = exported.get(target) ?? createMetrics('getMeter' in target ? target.getMeter(METER_NAME) : target)
+  const known =
+    exported.get(target) ?? createOpenTelemetryMetrics('getMeter' in target ? target.getMeter(METER_NAME) : target)
   exported.set(target, known)
   return known
 }
 
-function createMetrics(meter: OpenTelemetryMeter): Metrics {
+function createOpenTelemetryMetrics(meter: OpenTelemetryMeter): Metrics {
   const decisions = new DecisionTally()
   const readings = new SharedReadings()
   meter.createObservableCounter(DECISIONS.name, options(DECISIONS)).addCallback((result) => {

@@ -30,7 +30,7 @@ const exported = new WeakMap<PrometheusRegistry, Exported>()
 export async function prometheusMetrics(given: true | PrometheusRegistry): Promise<Metrics> {
   const client = await importPromClient()
   const registry: PrometheusRegistry = given === true ? client.register : given
-  const known = exported.get(registry) ?? createMetrics(client)
+  const known = exported.get(registry) ?? createPrometheusMetrics(client)
   exported.set(registry, known)
   // The host may have cleared the registry meanwhile.
   for (const [name, metric] of known.metrics) register(registry, name, metric)
@@ -39,7 +39,7 @@ export async function prometheusMetrics(given: true | PrometheusRegistry): Promi
 
 type PromClient = Awaited<ReturnType<typeof importPromClient>>
 
-function createMetrics({ Counter, Gauge, Histogram }: PromClient): Exported {
+function createPrometheusMetrics({ Counter, Gauge, Histogram }: PromClient): Exported {
   const decisions = new DecisionTally()
   const readings = new SharedReadings()
   const metrics = new Map<string, object>()
@@ -103,7 +103,7 @@ function register(registry: PrometheusRegistry, name: string, metric: object): v
   if (there === metric) return
   if (there !== undefined) {
     throw new InvalidSettingError(
-      `Setting "metrics.prometheus" is a registry that has a metric ${name} of somebody else's: give a Registry of its own`,
+      `Setting "metrics.prometheus" is a registry that already has a metric ${name} from another source: give a separate Registry`,
     )
   }
   registry.registerMetric(metric)

@@ -1,11 +1,11 @@
 import type { Check, Decision } from '../limiter/algorithm.js'
 
-type Ask = (check: Check, nowMs: number) => Decision | Promise<Decision>
+type CheckFunction = (check: Check, nowMs: number) => Decision | Promise<Decision>
 
 const MS_PER_SECOND = 1_000
 
 /** Wraps a check and reports how long it took. It does not use the clock of the limits, which stands still in tests. */
-export function timedCheck(check: Ask, observe: (seconds: number) => void): Ask {
+export function timedCheck(check: CheckFunction, observe: (seconds: number) => void): CheckFunction {
   function observeSince(startMs: number): void {
     observe((performance.now() - startMs) / MS_PER_SECOND)
   }

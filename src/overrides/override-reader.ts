@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { enforcedColumns, enforcedFields } from '../rules/description.js'
 import type { RejectedRow } from '../rules/load-reports.js'
@@ -12,7 +12,7 @@ import type { ActiveOverride } from './override-table.js'
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
 /** With more recorded changes than this the whole table is read. */
-const MAX_CHANGES = 1_000
+const MAX_CHANGES_READ = 1_000
 /** A transaction may end after one that began later and has higher ids: this many changes are read twice … */
 const OVERLAP = 200
 /** … and this many before them are counted: where a larger transaction ended late, the whole table is read. */
@@ -20,7 +20,7 @@ const COUNTED = 1_000
 /** Counting more for every read takes longer than reading the whole table now and then. */
 const MAX_COUNTED = 3_000
 
-type StoredRow = OverrideRow & { readonly id: number }
+type StoredOverride = OverrideRow & { readonly id: number }
 
 /** Recorded changes that are not read again: the range of their ids and their number. */
 interface PassedChanges {
@@ -41,10 +41,10 @@ const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
 export class OverrideReader {
   readonly #dialect: Dialect
   #set: OverrideSet
-  readonly #rows = new Map<number, StoredRow>()
+  readonly #rows = new Map<number, StoredOverride>()
   readonly #rejected = new Map<number, RejectedRow>()
   /** Rows that were read and are not applied yet, by their ids; null for a deleted one. */
-  #read = new Map<number, StoredRow | null>()
+  #read = new Map<number, StoredOverride | null>()
   #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
   #nextPassed = this.#passed
   /** Whether the whole table has to be read: changes alone do not bring the set up to date. */
@@ -74,7 +74,7 @@ export class OverrideReader {
   async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
     if (!this.#isExpired) return
     const passed = await this.#passAll(query)
-    const read = new Map<number, StoredRow | null>()
+    const read = new Map<number, StoredOverride | null>()
     const found = new Set<number>()
     let lastId = Number.MIN_SAFE_INTEGER
     for (;;) {
@@ -107,16 +107,16 @@ export class OverrideReader {
   async readChanges(query: Query): Promise<boolean> {
     const { table } = this.#dialect
     const { afterId, untilId, count } = this.#passed
-    const changes = await query<StoredRow & { changeId: number; entity: string; rowId: number }>(
+    const changes = await query<StoredOverride & { changeId: number; entity: string; rowId: number }>(
       `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${COLUMNS}
        FROM (
-         SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES}
+         SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES_READ}
        ) AS change
        LEFT JOIN ${table('rate_limit_override')} AS entry ON change.entity = 'override' AND entry.id = change.row_id
        ORDER BY change.id`,
       [untilId],
     )
-    if (changes.length === MAX_CHANGES || (await this.#countChanges(query, afterId, untilId)) !== count) {
+    if (changes.length === MAX_CHANGES_READ || (await this.#countChanges(query, afterId, untilId)) !== count) {
       this.expire()
       return false
     }
@@ -162,9 +162,9 @@ export class OverrideReader {
     return counted?.count ?? 0
   }
 
-  #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredRow[]> {
+  #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredOverride[]> {
     const { table, fromMs } = this.#dialect
-    return query<StoredRow>(
+    return query<StoredOverride>(
       `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry
        WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})
        ORDER BY entry.id LIMIT ${PAGE_SIZE}`,
@@ -172,7 +172,7 @@ export class OverrideReader {
     )
   }
 
-  #put(row: StoredRow, changes: Changes): void {
+  #put(row: StoredOverride, changes: Changes): void {
     const { id } = row
     const override = this.#parsed(row)
     if (override !== undefined) this.#removeReplaced(row, override, changes)
@@ -180,19 +180,19 @@ export class OverrideReader {
     changes.set(id, override === undefined ? null : { id, ...override })
   }
 
-  #parsed(row: StoredRow): Override | undefined {
+  #parsed(row: StoredOverride): Override | undefined {
     this.#rejected.delete(row.id)
     try {
       return parseOverride(row)
     } catch (error) {
-      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: messageOf(error) })
+      this.#rejected.set(row.id, { entity: 'override', name: String(row.client), reason: errorMessage(error) })
       return undefined
     }
   }
 
   /** Removes the row that SQLite's REPLACE overwrote, whose deletion was not recorded. */
-  #removeReplaced({ id, client, pathPattern }: StoredRow, override: Override, changes: Changes): void {
-    for (const { id: other } of this.#set.of(override.client)) {
+  #removeReplaced({ id, client, pathPattern }: StoredOverride, override: Override, changes: Changes): void {
+    for (const { id: other } of this.#set.forClient(override.client)) {
       const known = this.#rows.get(other)
       if (other !== id && known?.client === client && known.pathPattern === pathPattern) this.#remove(other, changes)
     }
@@ -207,6 +207,6 @@ export class OverrideReader {
 
 type Changes = Map<number, ActiveOverride | null>
 
-function isSameRow(known: StoredRow | undefined, row: StoredRow): boolean {
+function isSameRow(known: StoredOverride | undefined, row: StoredOverride): boolean {
   return known !== undefined && FIELDS.every((field) => known[field] === row[field])
 }

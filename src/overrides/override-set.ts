@@ -10,7 +10,7 @@ import { type ActiveOverride, OverrideTable } from './override-table.js'
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 
 /** With more changes the whole table is built anew; with fewer a change costs well under 10 ms. */
-const MAX_CHANGES = 1_000
+const MAX_OVERLAY_CHANGES = 1_000
 /** The order of a refusal, a pass and a rate, for every kind of client. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
 /** More than the bits of any network: a user is one client, an address may be several. */
@@ -55,7 +55,7 @@ export class OverrideSet {
   /** Returns the set after further changes, built in slices where they are many; the same set where there are none. */
   async with(changes: OverrideChanges): Promise<OverrideSet> {
     if (changes.size === 0) return this
-    if (this.#changes.size + changes.size <= MAX_CHANGES) {
+    if (this.#changes.size + changes.size <= MAX_OVERLAY_CHANGES) {
       return new OverrideSet(this.#patterns, this.#built, new Map([...this.#changes, ...changes]))
     }
     const built = new OverrideTable()
@@ -78,9 +78,9 @@ export class OverrideSet {
   }
 
   /** Yields the overrides of exactly this client, whatever their path. */
-  *of(client: OverrideClient): Generator<ActiveOverride> {
+  *forClient(client: OverrideClient): Generator<ActiveOverride> {
     for (const table of [this.#built, this.#changed]) {
-      const known = client.kind === 'user' ? table.of(client.id) : table.at(client.address)
+      const known = client.kind === 'user' ? table.forUser(client.id) : table.at(client.address)
       for (const override of known)
         if (this.#holds(override) && bitsFor(override.client) === bitsFor(client)) yield override
     }
@@ -104,14 +104,14 @@ export class OverrideSet {
       if (this.#changed.size > 0) first = this.#first(this.#changed.at(address), path, nowMs, first)
     }
     if (user !== null) {
-      first = this.#first(this.#built.of(user), path, nowMs, first)
-      if (this.#changed.size > 0) first = this.#first(this.#changed.of(user), path, nowMs, first)
+      first = this.#first(this.#built.forUser(user), path, nowMs, first)
+      if (this.#changed.size > 0) first = this.#first(this.#changed.forUser(user), path, nowMs, first)
     }
     return first
   }
 
   /** Returns all overrides with a rate for a client, or for a part of a network. It scans the whole set. */
-  ratesOf(client: OverrideClient): ActiveOverride[] {
+  ratesFor(client: OverrideClient): ActiveOverride[] {
     return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
   }
 
@@ -119,7 +119,7 @@ export class OverrideSet {
   #searchWork(address: string | null, user: string | null, path: string): number {
     let size = 0
     for (const table of [this.#built, this.#changed]) {
-      const ofClient = [...(address === null ? [] : table.at(address)), ...(user === null ? [] : table.of(user))]
+      const ofClient = [...(address === null ? [] : table.at(address)), ...(user === null ? [] : table.forUser(user))]
       for (const { pathPattern } of ofClient) if (pathPattern !== '') size += patternSize(pathPattern)
     }
     return size * path.length

@@ -59,7 +59,7 @@ export class OverrideTable {
     return overrides
   }
 
-  of(user: string): readonly ActiveOverride[] {
+  forUser(user: string): readonly ActiveOverride[] {
     return this.#byUser.get(user) ?? NONE
   }
 }

@@ -16,12 +16,12 @@ import {
 import {
   ALGORITHM,
   asText,
-  checkPattern,
-  checkStorable,
   MAX_PATTERN_LENGTH,
   parseMoment,
   upTo,
-} from '../rules/field-checks.js'
+  validatePattern,
+  validateStorable,
+} from '../rules/field-values.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** The client that an override is for. */
@@ -58,14 +58,14 @@ const OVERRIDE_FIELDS = {
     parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
     schema: { maxLength: MAX_EFFECT_LENGTH },
     about: 'deny, allow, or a rate.',
-    help: 'deny refuses, allow lets through without counting, and a rate such as 20/m holds to that.',
+    help: 'deny refuses requests, allow exempts them, and a rate such as 20/m limits them.',
     panel: { title: 'Effect', input: 'code', example: 'deny', column: 'sorted' },
   },
   algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
   pathPattern: {
     kind: 'text',
     default: '',
-    parse: (value) => (value === '' ? '' : checkPattern(value)),
+    parse: (value) => (value === '' ? '' : validatePattern(value)),
     schema: { maxLength: MAX_PATTERN_LENGTH },
     about: 'A regular expression (RE2) that is searched for in the path. Empty: every path.',
     panel: { title: 'Path pattern', input: 'code', example: '^/api/', column: 'shown', searched: true },
@@ -74,18 +74,18 @@ const OVERRIDE_FIELDS = {
     kind: 'moment',
     default: null,
     parse: parseMoment,
-    about: 'Until when it holds, such as 2030-01-31T12:00:00Z; null: for good. Expired ones are left out.',
-    help: 'Until when it holds, in UTC. Empty: for good.',
+    about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
+    help: 'The expiry in UTC. Empty for none.',
     panel: { title: 'Expires', input: 'moment', column: 'sorted' },
   },
   note: {
     kind: 'text',
     default: '',
-    parse: upTo(MAX_NOTE_LENGTH, checkStorable),
+    parse: upTo(MAX_NOTE_LENGTH, validateStorable),
     enforced: false,
     schema: { maxLength: MAX_NOTE_LENGTH },
     about: 'A note.',
-    help: 'Why, for whoever finds it later.',
+    help: 'The reason, for other operators.',
     panel: { title: 'Note', input: 'lines', column: 'shown', searched: true },
   },
 } as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
@@ -123,10 +123,10 @@ export function overrideErrors(values: Values, extent: Extent, nowMs: number): F
   if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
   const expiresAtMs = parseMoment(values.expiresAt)
   const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
-  return isPast ? { ...errors, expiresAt: 'is past: give a moment to come, or none' } : errors
+  return isPast ? { ...errors, expiresAt: 'is in the past: give a later moment, or none' } : errors
 }
 
-const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
+const parseOverrideRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
 
 /**
  * Parses a stored row.
@@ -134,7 +134,7 @@ const parseRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
  * @throws RuleValidationError for a row that was written past the validation
  */
 export function parseOverride(row: OverrideRow): Override {
-  const { client, effect, algorithm, pathPattern, expiresAt } = parseRow(row)
+  const { client, effect, algorithm, pathPattern, expiresAt } = parseOverrideRow(row)
   return {
     client,
     effect: typeof effect === 'string' ? effect : { algorithm, ...effect },
@@ -146,7 +146,7 @@ export function parseOverride(row: OverrideRow): Override {
 /** Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
 export function parseOverrideClient(value: unknown): OverrideClient {
   const text = asText(value)
-  checkStorable(text)
+  validateStorable(text)
   if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
   const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
   if (kind === 'ip') return clientNetwork(name)

@@ -24,7 +24,7 @@ export interface Automaton {
   match(path: string): readonly number[]
 }
 
-export interface Group {
+export interface PatternGroup {
   readonly patterns: PlacedPattern[]
   /** The number of instructions of all patterns. */
   size: number
@@ -36,7 +36,7 @@ export interface Group {
  * Spreads patterns over groups by their text: a pattern that is added or removed changes its own group alone, so that
  * the others need not be compiled again. In steps of well under a millisecond.
  */
-export function* grouped(patterns: readonly PlacedPattern[]): Generator<void, Group[]> {
+export function* groupPatterns(patterns: readonly PlacedPattern[]): Generator<void, PatternGroup[]> {
   let count = 1
   while (patterns.length / count > GROUP_SIZE) count *= 2
   const groups = Array.from({ length: count }, emptyGroup)
@@ -50,21 +50,23 @@ export function* grouped(patterns: readonly PlacedPattern[]): Generator<void, Gr
   return groups.filter((group) => group.patterns.length > 0)
 }
 
-function emptyGroup(): Group {
+function emptyGroup(): PatternGroup {
   return { patterns: [], size: 0, automaton: undefined }
 }
 
 /** Returns the key of a group. Groups with the same key have the same automaton. No pattern contains NUL. */
-export function keyOf({ patterns }: Group): string {
+export function toGroupKey({ patterns }: PatternGroup): string {
   return patterns.map(({ pattern }) => pattern).join('\0')
 }
 
 /** @param prefixLength the length of their common literal beginning */
-export function compileGroup({ patterns }: Group, prefixLength: number, caseSensitive: boolean): Automaton {
-  return patterns.length <= FEW ? oneByOne(patterns, prefixLength, caseSensitive) : together(patterns, caseSensitive)
+export function compileGroup({ patterns }: PatternGroup, prefixLength: number, caseSensitive: boolean): Automaton {
+  return patterns.length <= FEW
+    ? oneByOne(patterns, prefixLength, caseSensitive)
+    : createGroupAutomaton(patterns, caseSensitive)
 }
 
-function together(placed: readonly PlacedPattern[], caseSensitive: boolean): Automaton {
+function createGroupAutomaton(placed: readonly PlacedPattern[], caseSensitive: boolean): Automaton {
   const patterns = placed.map(({ pattern }) => pattern)
   const forShortPaths = createAutomaton(patterns, caseSensitive)
   let forLongPaths: RE2Set | undefined

@@ -1,7 +1,15 @@
 import { Slices } from '../time/slices.js'
 import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
-import { type Automaton, compileGroup, FEW, type Group, grouped, keyOf, type PlacedPattern } from './pattern-group.js'
-import { PART_LENGTH, PatternParts } from './pattern-parts.js'
+import { FRAGMENT_LENGTH, PatternFragments } from './pattern-fragments.js'
+import {
+  type Automaton,
+  compileGroup,
+  FEW,
+  groupPatterns,
+  type PatternGroup,
+  type PlacedPattern,
+  toGroupKey,
+} from './pattern-group.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
 
@@ -12,10 +20,10 @@ interface Bucket {
   readonly wholes: number[]
   readonly length: number
   readonly others: PlacedPattern[]
-  /** Where there are many others: those with a part that a path must contain, by that part. */
-  parts: ReadonlyMap<string, readonly Group[]>
+  /** Where there are many others: those with a fragment that a path must contain, by that fragment. */
+  fragments: ReadonlyMap<string, readonly PatternGroup[]>
   /** All others. */
-  rest: readonly Group[]
+  rest: readonly PatternGroup[]
 }
 
 /**
@@ -27,7 +35,7 @@ export class PatternIndex {
   readonly #exact = new PrefixTree<Bucket>()
   readonly #folded = new PrefixTree<Bucket>()
   readonly #buckets: Bucket[] = []
-  readonly #parts = new PatternParts()
+  readonly #fragments = new PatternFragments()
   readonly #anywhere: Bucket
   readonly #caseSensitive: boolean
   #hasFolded = false
@@ -43,7 +51,7 @@ export class PatternIndex {
    *
    * @param patterns in the order of their places
    */
-  static of(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
+  static create(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
     const index = new PatternIndex(caseSensitive)
     for (const _step of index.#build(patterns, undefined));
     return index
@@ -73,7 +81,7 @@ export class PatternIndex {
     if (previous !== undefined) yield* previous.#noteAutomata(known)
     for (const bucket of this.#buckets) {
       for (const group of groupsFor(bucket)) {
-        group.automaton = known.get(keyOf(group))
+        group.automaton = known.get(toGroupKey(group))
         if (group.patterns.length > FEW) group.automaton ??= compileGroup(group, bucket.length, this.#caseSensitive)
         yield
       }
@@ -112,7 +120,7 @@ export class PatternIndex {
    * @returns false where patterns that matter were not searched for
    */
   match(path: string, found: (place: number) => void, matters: (place: number) => boolean): boolean {
-    const search = (group: Group, { length }: Bucket) => {
+    const search = (group: PatternGroup, { length }: Bucket) => {
       group.automaton ??= compileGroup(group, length, this.#caseSensitive)
       for (const index of group.automaton.match(path)) found(group.patterns[index]?.place ?? Number.POSITIVE_INFINITY)
     }
@@ -120,7 +128,7 @@ export class PatternIndex {
       this.#visit(path, found, search)
       return true
     }
-    const groups = new Map<Group, Bucket>()
+    const groups = new Map<PatternGroup, Bucket>()
     this.#visit(path, found, (group, bucket) => groups.set(group, bucket))
     let size = 0
     for (const group of groups.keys()) {
@@ -133,12 +141,12 @@ export class PatternIndex {
   }
 
   /** Finds the patterns that need no search, and visits the groups of all others that can match a path. */
-  #visit(path: string, found: (place: number) => void, visitor: (group: Group, bucket: Bucket) => void): void {
+  #visit(path: string, found: (place: number) => void, visitor: (group: PatternGroup, bucket: Bucket) => void): void {
     const visit = (bucket: Bucket) => {
       for (const place of bucket.prefixes) found(place)
       if (path.length === bucket.length) for (const place of bucket.wholes) found(place)
       for (const group of bucket.rest) visitor(group, bucket)
-      if (bucket.parts.size > 0) visitParts(path, bucket.parts, (group) => visitor(group, bucket))
+      if (bucket.fragments.size > 0) visitFragments(path, bucket.fragments, (group) => visitor(group, bucket))
     }
     visit(this.#anywhere)
     this.#exact.visit(path, visit)
@@ -147,28 +155,28 @@ export class PatternIndex {
 
   *#group(bucket: Bucket, previous: PatternIndex | undefined): Generator<void> {
     if (bucket.others.length <= FEW) {
-      bucket.rest = yield* grouped(bucket.others)
+      bucket.rest = yield* groupPatterns(bucket.others)
       return
     }
-    const known = previous === undefined ? undefined : previous.#parts
-    yield* this.#parts.choose(bucket.others, this.#caseSensitive, known)
-    const byPart = new Map<string, PlacedPattern[]>()
+    const known = previous === undefined ? undefined : previous.#fragments
+    yield* this.#fragments.choose(bucket.others, this.#caseSensitive, known)
+    const byFragment = new Map<string, PlacedPattern[]>()
     const rest: PlacedPattern[] = []
     for (const other of bucket.others) {
-      const part = this.#parts.of(other.pattern)
-      const alike = part === null ? rest : byPart.get(part)
+      const fragment = this.#fragments.partFor(other.pattern)
+      const alike = fragment === null ? rest : byFragment.get(fragment)
       if (alike !== undefined) alike.push(other)
-      else if (part !== null) byPart.set(part, [other])
+      else if (fragment !== null) byFragment.set(fragment, [other])
       yield
     }
-    const parts = new Map<string, readonly Group[]>()
-    for (const [part, others] of byPart) parts.set(part, yield* grouped(others))
-    bucket.parts = parts
-    bucket.rest = yield* grouped(rest)
+    const fragments = new Map<string, readonly PatternGroup[]>()
+    for (const [fragment, others] of byFragment) fragments.set(fragment, yield* groupPatterns(others))
+    bucket.fragments = fragments
+    bucket.rest = yield* groupPatterns(rest)
   }
 
   #bucket(length: number): Bucket {
-    const bucket: Bucket = { prefixes: [], wholes: [], length, others: [], parts: new Map(), rest: [] }
+    const bucket: Bucket = { prefixes: [], wholes: [], length, others: [], fragments: new Map(), rest: [] }
     this.#buckets.push(bucket)
     return bucket
   }
@@ -176,19 +184,23 @@ export class PatternIndex {
   *#noteAutomata(automata: Map<string, Automaton>): Generator<void> {
     for (const bucket of this.#buckets) {
       for (const group of groupsFor(bucket)) {
-        if (group.automaton !== undefined) automata.set(keyOf(group), group.automaton)
+        if (group.automaton !== undefined) automata.set(toGroupKey(group), group.automaton)
         yield
       }
     }
   }
 }
 
-/** Visits the groups of each part that a path contains, once. */
-function visitParts(path: string, parts: ReadonlyMap<string, readonly Group[]>, visitor: (group: Group) => void): void {
-  let visited: Set<readonly Group[]> | undefined
-  const last = path.length - PART_LENGTH
+/** Visits the groups of each fragment that a path contains, once. */
+function visitFragments(
+  path: string,
+  fragments: ReadonlyMap<string, readonly PatternGroup[]>,
+  visitor: (group: PatternGroup) => void,
+): void {
+  let visited: Set<readonly PatternGroup[]> | undefined
+  const last = path.length - FRAGMENT_LENGTH
   for (let start = 0; start <= last; start++) {
-    const groups = parts.get(path.slice(start, start + PART_LENGTH))
+    const groups = fragments.get(path.slice(start, start + FRAGMENT_LENGTH))
     if (groups === undefined || visited?.has(groups)) continue
     visited ??= new Set()
     visited.add(groups)
@@ -196,7 +208,7 @@ function visitParts(path: string, parts: ReadonlyMap<string, readonly Group[]>, 
   }
 }
 
-function* groupsFor({ parts, rest }: Bucket): Generator<Group> {
-  for (const ofPart of parts.values()) yield* ofPart
+function* groupsFor({ fragments, rest }: Bucket): Generator<PatternGroup> {
+  for (const ofFragment of fragments.values()) yield* ofFragment
   yield* rest
 }

@@ -1,5 +1,5 @@
 import { RE2JS, RE2Set } from 're2js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
@@ -64,7 +64,7 @@ const valid = new Map<string, number>()
 const compiled = new Map<string, CompiledPattern>()
 
 /** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
-export function checkPatternSyntax(pattern: string): void {
+export function validatePatternSyntax(pattern: string): void {
   if (valid.has(pattern)) return
   const size = compile(pattern).programSize()
   if (size > MAX_PROGRAM_SIZE) {
@@ -137,7 +137,7 @@ function compile(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern)
   } catch (error) {
-    throw new Error(explanationFor(messageOf(error).replace(/^error parsing regexp: /, '')))
+    throw new Error(explanationFor(errorMessage(error).replace(/^error parsing regexp: /, '')))
   }
 }
 

@@ -1,5 +1,5 @@
 import { type FieldErrors, RuleValidationError } from '../errors.js'
-import { defaultsOf, type Values } from '../rules/description.js'
+import { defaultsFor, type Values } from '../rules/description.js'
 import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from '../rules/rule.js'
 
 const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
@@ -14,7 +14,7 @@ export function parseCandidate(candidate: RuleCandidate): Rule {
   const values = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
   const errors: FieldErrors = { ...strangeFields(values), ...ruleErrors(values, 'new') }
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  return parseGivenRule({ ...defaultsOf(RULES.fields), ...values })
+  return parseGivenRule({ ...defaultsFor(RULES.fields), ...values })
 }
 
 function strangeFields(values: Values): FieldErrors {

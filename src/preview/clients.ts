@@ -4,12 +4,12 @@ import type { LoggedRequest } from './events.js'
 
 /** The reasons why a request cannot be replayed, as operators read them. */
 export const UNCOVERED = {
-  address_not_logged: 'were counted by something else than their address, which the log then leaves out',
+  address_not_logged: 'were not counted by their address, and the log has no address then',
   user_not_logged: 'have no user in the log',
   header_not_logged: 'were not counted by this header, and the log keeps no other headers',
   key_cut: 'have a key that was too long for the log',
   path_cut: 'have a path that was too long for the log',
-  deny_list: 'were refused by the deny list, by an override that is no more, or for a long path',
+  deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
   override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const
@@ -26,7 +26,7 @@ export interface Recognised {
 }
 
 /** Further findings of reading clients from a log. */
-export interface Findings {
+export interface LogFindings {
   /** Whether the log has users whose ids are not integers: such users leave no trace where addresses are counted. */
   hasTextualUsers: boolean
 }
@@ -44,7 +44,7 @@ const HEADER = 'header:'
 export function createClientReader(
   kind: ClientKind,
   noIdIsAnonymous: boolean,
-  findings: Findings,
+  findings: LogFindings,
 ): (event: LoggedRequest) => Recovered {
   if (kind.kind === 'ip') {
     return function byAddress(event) {

@@ -38,10 +38,10 @@ export async function countEndedPasses(
 
   function add(row: OverrideRow): void {
     const override = parseIfValid(row)
-    if (override !== undefined) ended.add(identityFor(override))
+    if (override !== undefined) ended.add(passIdentity(override))
   }
 
-  if (ended.size > 0) for (const override of inForce()) ended.delete(identityFor(override))
+  if (ended.size > 0) for (const override of inForce()) ended.delete(passIdentity(override))
   return ended.size
 }
 
@@ -54,6 +54,6 @@ function parseIfValid(row: OverrideRow): Override | undefined {
   }
 }
 
-function identityFor({ client, pathPattern }: Override): string {
+function passIdentity({ client, pathPattern }: Override): string {
   return `${clientText(client)} ${pathPattern}`
 }

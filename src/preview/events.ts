@@ -11,7 +11,7 @@ export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
 }
 
 /** The same in the order of `COLUMNS`. SQLite has no booleans. */
-type Row = readonly [
+type LogRow = readonly [
   id: number,
   timestampMs: number,
   path: string,
@@ -47,7 +47,7 @@ export async function* eventPages(
 
   async function read(afterMs: number, afterId: number): Promise<LoggedRequest[]> {
     const [answer] = await query<{ page: string | null }>(sql, [afterMs, afterId, untilMs])
-    const rows: readonly Row[] = JSON.parse(answer?.page ?? '[]')
+    const rows: readonly LogRow[] = JSON.parse(answer?.page ?? '[]')
     return rows.map(toRequest)
   }
 
@@ -64,7 +64,7 @@ export async function* eventPages(
   }
 }
 
-function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome]: Row): LoggedRequest {
+function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome]: LogRow): LoggedRequest {
   return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome }
 }
 

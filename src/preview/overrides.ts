@@ -34,7 +34,7 @@ export async function readOverrides(
   await reader.readTable(query, nowMs)
   const set = await reader.apply()
   const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')
-  const parts = new NetworkParts(set)
+  const networks = new NarrowNetworks(set)
 
   return {
     rejected: reader.rejected(),
@@ -51,7 +51,7 @@ export async function readOverrides(
       if (address !== null && length !== undefined) {
         const bits = Number(length)
         const isWhole = override !== undefined && (override.client.kind === 'user' || override.client.bits <= bits)
-        if (!isWhole && parts.within(address, bits)) return 'unclear'
+        if (!isWhole && networks.within(address, bits)) return 'unclear'
       }
       if (override !== undefined) return 'decides'
       const isKnown = (!hasNetworks || logged !== null) && (!set.hasUsers || user !== null)
@@ -61,7 +61,7 @@ export async function readOverrides(
 }
 
 /** Finds whether a part of an IPv6 network has an override: the log has networks only, as servers count them. */
-class NetworkParts {
+class NarrowNetworks {
   readonly #overrides: OverrideSet
   /** Tables by the number of a network's bits, which servers rarely differ in. */
   readonly #tables = new Map<number, NetworkTable<true>>()
@@ -82,13 +82,13 @@ class NetworkParts {
   #createTable(bits: number): NetworkTable<true> {
     const table = new NetworkTable<true>()
     for (const { client } of this.#overrides.all()) {
-      if (isPartOf(bits, client)) table.add({ address: client.address, bits }, true)
+      if (isWithin(bits, client)) table.add({ address: client.address, bits }, true)
     }
     return table
   }
 }
 
-function isPartOf(
+function isWithin(
   bits: number,
   client: ActiveOverride['client'],
 ): client is Extract<ActiveOverride['client'], { kind: 'ip' }> {

@@ -24,7 +24,7 @@ export interface PreviewOptions {
   readonly onProgress?: ((events: number) => void) | undefined
 }
 
-export interface PreviewParts {
+export interface PreviewDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly router: PathOptions
@@ -53,23 +53,32 @@ const MAX_HOURS = 720
  */
 export type Preview = (candidate: RuleCandidate, options?: PreviewOptions) => Promise<RulePreview>
 
-export function createPreview(parts: PreviewParts): Preview {
-  const { database, clock } = parts
+export function createPreview(dependencies: PreviewDependencies): Preview {
+  const { database, clock } = dependencies
 
   return async function preview(candidate, { hours = 24, onProgress } = {}) {
     const rule = parseCandidate(candidate)
-    checkHours(hours)
+    validateHours(hours)
 
     return database.report(async (query) => {
       const { dialect } = database
       const { rules, rejected } = await loadActiveRules({ query, dialect })
-      const decides = await createDecides(parts.router, rule, rules)
-      const overrides = await readOverrides(query, dialect, parts.router, clock.now())
+      const decides = await createDecides(dependencies.router, rule, rules)
+      const overrides = await readOverrides(query, dialect, dependencies.router, clock.now())
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
       const run = (noIdIsAnonymous: boolean) =>
-        replay(parts, query, { rule, decides, overrides, sinceMs, untilMs, fromMs, noIdIsAnonymous, onProgress })
+        replayLog(dependencies, query, {
+          rule,
+          decides,
+          overrides,
+          sinceMs,
+          untilMs,
+          fromMs,
+          noIdIsAnonymous,
+          onProgress,
+        })
       const first = await run(true)
       const { replayed } = first.hasTextualUsers ? await run(false) : first
       return describePreview({
@@ -81,9 +90,9 @@ export function createPreview(parts: PreviewParts): Preview {
         oldestMs: await oldestEventMs(query, dialect),
         replayed,
         endedPasses: await countEndedPasses(query, dialect, overrides.all, fromMs, untilMs),
-        gaps: parts.gaps(),
+        gaps: dependencies.gaps(),
         notes: [
-          ...parts.notes(),
+          ...dependencies.notes(),
           ...rejected.map(({ name, reason }) => `Rule ${JSON.stringify(name)} is left out: ${reason}.`),
           ...overrides.rejected.map(
             ({ name, reason }) => `The override of ${JSON.stringify(name)} is left out: ${reason}.`,
@@ -94,7 +103,7 @@ export function createPreview(parts: PreviewParts): Preview {
   }
 }
 
-interface Run {
+interface PreviewRun {
   readonly rule: Rule
   readonly decides: (path: string, method: string) => boolean
   readonly overrides: PreviewOverrides
@@ -105,16 +114,16 @@ interface Run {
   readonly onProgress: PreviewOptions['onProgress']
 }
 
-async function replay({ database, requestPath, newCounter }: PreviewParts, query: Query, run: Run) {
+async function replayLog({ database, requestPath, newCounter }: PreviewDependencies, query: Query, run: PreviewRun) {
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const clientOf = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
+  const toClient = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
     newCounter,
-    clientOf,
+    toClient,
     override: (event, path) => overrides.verdict(event, path),
   })
   const slices = new Slices()
@@ -131,7 +140,7 @@ async function replay({ database, requestPath, newCounter }: PreviewParts, query
 }
 
 /** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
-async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Run['decides']> {
+async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<PreviewRun['decides']> {
   // Rules after the candidate cannot take a request from it, and need not be compiled.
   const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
   const before = await RuleSet.compile(others, router)
@@ -158,7 +167,7 @@ function warmUpStartMs({ policy: { algorithm, periodMs } }: Rule, sinceMs: numbe
   return algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
 }
 
-function checkHours(hours: number): void {
+function validateHours(hours: number): void {
   if (Number.isFinite(hours) && hours >= 1 && hours <= MAX_HOURS) return
   throw new InvalidSettingError(`Option "hours" is ${String(hours)}: give a number of hours, 1 to ${MAX_HOURS}`)
 }

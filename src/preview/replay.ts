@@ -12,7 +12,7 @@ export interface ReplayCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision
 }
 
-export interface ReplayParts {
+export interface ReplayDependencies {
   readonly rule: Rule
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
   /** Returns the path that rules see for a received one. */
@@ -21,7 +21,7 @@ export interface ReplayParts {
   readonly decides: (path: string, method: string) => boolean
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
-  readonly clientOf: (event: LoggedRequest) => Recovered
+  readonly toClient: (event: LoggedRequest) => Recovered
   readonly sinceMs: number
   readonly untilMs: number
 }
@@ -61,26 +61,26 @@ export class Replay {
   /** Tallies from the hour in which the window begins to the one in which it ends. */
   readonly hours: readonly Tally[]
   readonly clients = new Map<string, Client>()
-  readonly #parts: ReplayParts
+  readonly #dependencies: ReplayDependencies
   readonly #firstHour: number
 
-  constructor(parts: ReplayParts) {
-    this.#parts = parts
-    this.#firstHour = Math.floor(parts.sinceMs / HOUR_MS)
-    const length = Math.floor(parts.untilMs / HOUR_MS) - this.#firstHour + 1
+  constructor(dependencies: ReplayDependencies) {
+    this.#dependencies = dependencies
+    this.#firstHour = Math.floor(dependencies.sinceMs / HOUR_MS)
+    const length = Math.floor(dependencies.untilMs / HOUR_MS) - this.#firstHour + 1
     this.hours = Array.from({ length }, () => ({ matched: 0, overLimit: 0, refusedThen: 0 }))
   }
 
   add(event: LoggedRequest): void {
-    const isCounted = event.timestampMs >= this.#parts.sinceMs
+    const isCounted = event.timestampMs >= this.#dependencies.sinceMs
     if (isCounted) this.#see(event)
     if (event.path.length >= MAX_PATH_LENGTH) {
       if (isCounted) this.#miss('path_cut')
       return
     }
-    const path = this.#parts.requestPath(event.path)
-    if (!this.#parts.decides(path, wholeMethod(event.method))) return
-    const override = this.#parts.override(event, path)
+    const path = this.#dependencies.requestPath(event.path)
+    if (!this.#dependencies.decides(path, wholeMethod(event.method))) return
+    const override = this.#dependencies.override(event, path)
     if (override === 'decides') {
       if (isCounted) this.overridden++
       return
@@ -88,7 +88,7 @@ export class Replay {
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
     if (hour !== undefined) this.#match(hour, event)
     const recovered =
-      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#parts.clientOf(event)
+      event.outcome === 'denied' ? DENIED : override === 'unclear' ? UNCLEAR : this.#dependencies.toClient(event)
     const client = 'client' in recovered ? this.#client(recovered.client) : undefined
     if (client !== undefined) this.#check(client, event, hour)
     if (hour === undefined) return
@@ -122,7 +122,7 @@ export class Replay {
   #client(name: string): Client | undefined {
     let client = this.clients.get(name)
     if (client === undefined && this.clients.size < MAX_CLIENTS) {
-      const counter = this.#parts.newCounter(this.#parts.rule.policy.algorithm)
+      const counter = this.#dependencies.newCounter(this.#dependencies.rule.policy.algorithm)
       client = { counter, matched: 0, overLimit: 0, refusedThen: 0 }
       this.clients.set(name, client)
     }
@@ -131,7 +131,7 @@ export class Replay {
 
   /** @param hour undefined before the window */
   #check(client: Client, { timestampMs, allowed }: LoggedRequest, hour: Tally | undefined): void {
-    const { policy, block } = this.#parts.rule
+    const { policy, block } = this.#dependencies.rule
     const isOver = !client.counter.check(policy, 1, timestampMs).allowed
     if (hour === undefined) return
     client.matched++

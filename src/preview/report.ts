@@ -66,7 +66,7 @@ export interface PreviewKey extends PreviewCounts {
   readonly key: string
 }
 
-interface Findings {
+interface PreviewFindings {
   readonly rule: Rule
   readonly hours: number
   readonly sinceMs: number
@@ -84,7 +84,7 @@ interface Findings {
 
 const MAX_KEYS = 20
 
-export function describePreview(findings: Findings): RulePreview {
+export function describePreview(findings: PreviewFindings): RulePreview {
   const { rule, hours, sinceMs, untilMs, replayed } = findings
   const uncovered = describeUncovered(replayed)
   const gaps = [...logGaps(findings), ...findings.gaps]
@@ -139,7 +139,7 @@ function byHits(a: PreviewKey, b: PreviewKey): number {
 }
 
 /** Returns what the log itself reveals about requests that it lacks. */
-function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings): string[] {
+function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFindings): string[] {
   if (oldestMs === null) return ['The log is empty.']
   const gaps: string[] = []
   if (oldestMs > sinceMs) {
@@ -151,7 +151,7 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings)
   }
   if (endedPasses > 0) {
     gaps.push(
-      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: what these asked for until then is not in the log.`,
+      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: their earlier requests are not in the log.`,
     )
   }
   if (replayed.events > 0 && replayed.withinLimit === 0) {
@@ -160,20 +160,20 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: Findings)
   return gaps
 }
 
-function describeNotes({ rule, replayed }: Findings): string[] {
+function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   const notes: string[] = []
-  if (!rule.block) notes.push('The rule has block: false: it would have counted, and refused nobody.')
+  if (!rule.block) notes.push('The rule has block: false: it would have counted requests, and refused none.')
   if (replayed.assumedAnonymous > 0) {
     notes.push(
       `${replayed.assumedAnonymous} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
     )
   }
   if (replayed.overridden > 0) {
-    notes.push(`${replayed.overridden} request(s) are decided by overrides in force now instead of any rule: left out.`)
+    notes.push(`${replayed.overridden} request(s) are decided by overrides that are in force now: they are left out.`)
   }
   if (replayed.assumedFree > 0) {
     notes.push(
-      `${replayed.assumedFree} request(s) have no address or no user in the log, and are taken for none that an override is for.`,
+      `${replayed.assumedFree} request(s) have no address or no user in the log, and are assumed to match no override.`,
     )
   }
   for (const [reason, times] of replayed.uncovered)

@@ -41,7 +41,7 @@ const MAX_COMBINATIONS = 256
 
 /** Returns a SELECT of events as rows to count. */
 export function eventSource(dialect: Dialect, condition: string): string {
-  return `SELECT ${dialect.minuteOf('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
+  return `SELECT ${dialect.toMinute('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
       ${POLICY} AS policy, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
       CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
     FROM ${dialect.table('rate_limit_event')} WHERE ${condition}`

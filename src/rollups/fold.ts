@@ -1,8 +1,8 @@
 /** Moves the watermark on and counts marked hours again. Each step is one transaction. */
 
 import type { Database } from '../db/database.js'
-import { type Dialect, LAST_MINUTE, type SqlValue, type Step } from '../db/dialect.js'
-import { codeOf } from '../errors.js'
+import { type Dialect, LAST_MINUTE, type SqlStatement, type SqlValue } from '../db/dialect.js'
+import { errorCode } from '../errors.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import {
   countSql,
@@ -54,11 +54,11 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     dialect,
     `${isNew} AND NOT EXISTS (
        SELECT 1 FROM ${dialect.table('rate_limit_rollup_mark')}
-       WHERE hour = ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
+       WHERE hour = ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
      )`,
   )
   await database.transaction([
-    ...toSteps(dialect.lockRollups),
+    ...toStatements(dialect.lockRollups),
     ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, SPANS, '$2'), parameters })),
     { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
     {
@@ -77,9 +77,9 @@ async function areIdsSettled(database: Database): Promise<boolean> {
   const { settleIds } = database.dialect
   if (settleIds.length === 0) return true
   try {
-    return await database.transaction(toSteps(settleIds))
+    return await database.transaction(toStatements(settleIds))
   } catch (error) {
-    if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
+    if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
     return false
   }
 }
@@ -155,7 +155,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
     }))
   const isStart = since === hour * HOUR_MS
   const isCounted = await database.transaction([
-    ...toSteps(dialect.lockRollups),
+    ...toStatements(dialect.lockRollups),
     // Deleted before the events are read: a mark that is added meanwhile stays, and the hour begins anew. Where another
     // process has counted this step, the mark is gone. From the start on, what was counted before is forgotten.
     {
@@ -191,7 +191,7 @@ async function recountPart(database: Database, rollup: Rollup, hour: number, fro
   const { dialect } = database
   const to = await endOfPart(database, rollup, hour, from)
   const isCounted = await database.transaction([
-    ...toSteps(dialect.lockRollups),
+    ...toStatements(dialect.lockRollups),
     {
       sql: `UPDATE ${dialect.table('rate_limit_rollup_mark')} SET since = since WHERE hour = $1 AND since = $2`,
       parameters: [hour, (hour + 1) * HOUR_MS],
@@ -222,7 +222,7 @@ async function endOfPart({ dialect, query }: Database, rollup: Rollup, hour: num
 }
 
 /** Returns the statements that count an hour's day from the hours: all of it, or its rows from a key up to another. */
-function daySteps(dialect: Dialect, rollup: Rollup, hour: number, from = '', to: string | null = null): Step[] {
+function daySteps(dialect: Dialect, rollup: Rollup, hour: number, from = '', to: string | null = null): SqlStatement[] {
   const day = Math.floor(hour / DAY_HOURS)
   const part: SqlValue[] = rollup.sliced === undefined ? [] : [from, to].filter((bound) => bound !== null)
   const isInPart = part.map((_, place) => ` AND ${rollup.sliced} ${place === 0 ? '>= $3' : '< $4'}`).join('')
@@ -248,6 +248,6 @@ function firstMinute(nowMs: number): number {
   return Math.floor(nowMs / MINUTE_MS) - KEPT_MINUTES
 }
 
-function toSteps(statements: readonly string[]): Step[] {
+function toStatements(statements: readonly string[]): SqlStatement[] {
   return statements.map((sql) => ({ sql, parameters: [] }))
 }

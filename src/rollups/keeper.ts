@@ -37,7 +37,7 @@ export class RollupKeeper {
   }
 
   /** Resolves when the current step is done. */
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.#stop.abort()
     await this.#running
   }

@@ -12,7 +12,7 @@ import { HOUR_SPAN, ROLLUPS } from './counting.js'
 export async function verifyRollups(database: Database, nowMs: number, options?: FoldOptions): Promise<number> {
   const { dialect } = database
   const hours = [
-    `SELECT ${dialect.minuteOf('"timestamp"')} / ${HOUR_SPAN} AS hour FROM ${dialect.table('rate_limit_event')}`,
+    `SELECT ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour FROM ${dialect.table('rate_limit_event')}`,
     ...ROLLUPS.map(({ table }) => `SELECT bucket * span / ${HOUR_SPAN} FROM ${dialect.table(table)}`),
   ]
   const found = await database.snapshot((query) => query<{ hour: number }>(hours.join(' UNION ')))

@@ -1,7 +1,7 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 import { selectedColumns } from '../db/columns.js'
-import { type FieldErrors, messageOf, RuleValidationError } from '../errors.js'
-import { checkStoredMoment, parseMoment } from './field-checks.js'
+import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
+import { parseMoment, validateStoredMoment } from './field-values.js'
 
 /** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
 export type Kind = 'text' | 'boolean' | 'integer' | 'moment'
@@ -134,7 +134,7 @@ export function fieldErrors(fields: FieldTable, values: Values, extent: Extent):
     try {
       field.parse(value)
     } catch (error) {
-      errors[name] = messageOf(error)
+      errors[name] = errorMessage(error)
     }
   }
   return errors
@@ -156,7 +156,7 @@ function momentText(milliseconds: number | null): string | null {
 }
 
 /** Returns the values of the fields that have a default. */
-export function defaultsOf(fields: FieldTable): Values {
+export function defaultsFor(fields: FieldTable): Values {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, field]) => ('default' in field ? [[name, field.default]] : [])),
   )
@@ -184,7 +184,7 @@ export function createParser<Table extends FieldTable>(
         parsed[name] = parse(values[name])
       } catch (error) {
         errors ??= {}
-        errors[name] = messageOf(error)
+        errors[name] = errorMessage(error)
       }
     }
     if (errors !== undefined) throw new RuleValidationError(errors, [], entity)
@@ -194,7 +194,7 @@ export function createParser<Table extends FieldTable>(
 }
 
 /** Parsers for the kinds whose stored form differs from the given one. */
-const STORED: Partial<Record<Kind, (value: unknown) => unknown>> = { boolean: Boolean, moment: checkStoredMoment }
+const STORED: Partial<Record<Kind, (value: unknown) => unknown>> = { boolean: Boolean, moment: validateStoredMoment }
 
 /** Returns the names of the fields that servers read. */
 export function enforcedFields<Table extends FieldTable>(fields: Table): Extract<Enforced<Table>, string>[] {
@@ -223,7 +223,7 @@ export function fieldNames<Table extends object>(fields: Table): Extract<keyof T
 }
 
 /** Returns the fields of the identity as one text. */
-export function identityOf<Table extends FieldTable, Identity extends keyof Table & string>(
+export function toIdentity<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   entry: Entry<Table>,
 ): string {

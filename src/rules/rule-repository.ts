@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import { Slices } from '../time/slices.js'
 import { enforcedColumns } from './description.js'
 import type { RejectedRow } from './load-reports.js'
@@ -88,6 +88,6 @@ function parsed(row: RuleRow): Rule | RejectedRow {
   try {
     return parseRule(row)
   } catch (error) {
-    return { entity: 'rule', name: String(row.name), reason: messageOf(error) }
+    return { entity: 'rule', name: String(row.name), reason: errorMessage(error) }
   }
 }

@@ -17,7 +17,7 @@ export class RuleSet {
   /** @param patterns the compiled patterns of these rules, which must be in order then; compiled here by default */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
     this.rules = patterns === undefined ? inOrder(rules) : rules
-    this.#patterns = patterns ?? PatternIndex.of(patternsFor(this.rules, caseSensitive), caseSensitive)
+    this.#patterns = patterns ?? PatternIndex.create(patternsFor(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
   }
 

@@ -16,13 +16,13 @@ import {
 import {
   ALGORITHM,
   asText,
-  checkBoolean,
-  checkPattern,
-  checkStorable,
   integerWithin,
   MAX_PATTERN_LENGTH,
   upTo,
-} from './field-checks.js'
+  validateBoolean,
+  validatePattern,
+  validateStorable,
+} from './field-values.js'
 
 /** How a rule identifies the client. */
 export type ClientKind = { readonly kind: 'ip' } | { readonly kind: 'user' } | { readonly kind: 'header'; name: string }
@@ -81,24 +81,24 @@ export interface Rule {
 const RULE_FIELDS = {
   name: {
     kind: 'text',
-    parse: checkName,
+    parse: validateName,
     schema: { pattern: NAME.source },
-    about: 'Unique. Another name is another rule, with counters of its own.',
-    help: 'Printable ASCII without a colon. It names the counters: another name starts afresh.',
+    about: 'Unique. A rule with another name has other counters.',
+    help: 'Printable ASCII without a colon. The counters are named after it: a new name starts with new counters.',
     panel: { title: 'Name', group: 'Basics', input: 'text', example: 'api-writes', column: 'sorted', searched: true },
   },
   description: {
     kind: 'text',
     default: '',
-    parse: checkStorable,
+    parse: validateStorable,
     enforced: false,
     about: 'A note.',
-    help: 'A note for whoever reads the rule next.',
+    help: 'A note for other operators.',
     panel: { title: 'Description', group: 'Basics', input: 'lines', searched: true },
   },
   pathPattern: {
     kind: 'text',
-    parse: checkPattern,
+    parse: validatePattern,
     schema: { minLength: 1, maxLength: MAX_PATTERN_LENGTH },
     about: 'A regular expression (RE2) that is searched for in the path.',
     help: 'A regular expression (RE2) that is searched for in the path: ^/api/ for everything below /api.',
@@ -134,22 +134,22 @@ const RULE_FIELDS = {
     default: 'ip',
     parse: parseClientKind,
     about: 'ip, user or header:<Header-Name>.',
-    help: 'Whose requests are counted together. Where there is no user or no such header, the IP address counts.',
+    help: 'The client that requests are counted by. Requests without the user or the header are counted by IP address.',
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
   block: {
     kind: 'boolean',
     default: true,
-    parse: checkBoolean,
-    about: 'false counts and logs, and refuses nobody.',
-    help: 'Off: requests are counted and logged, and nobody is refused.',
+    parse: validateBoolean,
+    about: 'false counts and logs requests, and refuses none.',
+    help: 'Off: requests are counted and logged, and none is refused.',
     panel: { title: 'Blocks', group: 'Limit', input: 'boolean', label: 'Refuse requests over the limit' },
   },
   isActive: {
     kind: 'boolean',
     default: true,
-    parse: checkBoolean,
+    parse: validateBoolean,
     enforced: false,
     about: 'Only active rules apply.',
     panel: { title: 'Active', group: 'Limit', input: 'boolean', label: 'Apply this rule', column: 'sorted' },
@@ -188,7 +188,7 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
   return fieldErrors(RULE_FIELDS, values, extent)
 }
 
-const parseRow = createParser(RULE_FIELDS, 'rule', 'stored')
+const parseRuleRow = createParser(RULE_FIELDS, 'rule', 'stored')
 const parseGiven = createParser(RULE_FIELDS, 'rule', 'given')
 
 /**
@@ -197,7 +197,7 @@ const parseGiven = createParser(RULE_FIELDS, 'rule', 'given')
  * @throws RuleValidationError for a row that was written past the validation
  */
 export function parseRule(row: RuleRow): Rule {
-  return toRule(parseRow(row))
+  return toRule(parseRuleRow(row))
 }
 
 /** Parses a valid rule that has all its fields. */
@@ -247,7 +247,7 @@ export function parseClientKind(value: unknown): ClientKind {
   return { kind: 'header', name: name.toLowerCase() }
 }
 
-function checkName(value: unknown): string {
+function validateName(value: unknown): string {
   const name = asText(value)
   if (!NAME.test(name)) throw new Error('must be 1 to 100 printable ASCII characters without ":"')
   return name

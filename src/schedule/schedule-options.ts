@@ -1,5 +1,5 @@
 import { Cron } from 'croner'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 
 /** When this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the process. */
 export interface ScheduleOptions {
@@ -41,6 +41,6 @@ function createCron(pattern: string): Cron {
   try {
     return new Cron(pattern, { paused: true, mode: '5-part' })
   } catch (error) {
-    throw new Error(messageOf(error).replace(/^CronPattern: /, ''))
+    throw new Error(errorMessage(error).replace(/^CronPattern: /, ''))
   }
 }

@@ -1,4 +1,4 @@
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 import type { Clock } from '../time/clock.js'
 import { MINUTE_MS } from '../time/clock.js'
 import { type JobLeases, RENEWAL_MS } from './job-leases.js'
@@ -78,7 +78,7 @@ export class Scheduler {
   }
 
   /** Stops the scheduler and resolves when no job runs. */
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     clearTimeout(this.#timer)
     this.#stopping.abort()
     await Promise.all(this.#running.values())
@@ -124,7 +124,7 @@ export class Scheduler {
       return await job.run(AbortSignal.any([this.#stopping.signal, lost.signal]))
     } catch (error) {
       this.#logFailure(job, error)
-      return messageOf(error)
+      return errorMessage(error)
     } finally {
       clearInterval(renewal)
     }
@@ -133,6 +133,6 @@ export class Scheduler {
   #logFailure({ name }: Job, error: unknown): void {
     // An error while the database is being closed is no failure.
     if (this.#stopping.signal.aborted) return
-    this.#options.log.error({ err: error }, `Rate limit schedule: ${name} failed: ${messageOf(error)}`)
+    this.#options.log.error({ err: error }, `Rate limit schedule: ${name} failed: ${errorMessage(error)}`)
   }
 }

@@ -1,7 +1,7 @@
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import type { MetricsOptions } from '../metrics/targets.js'
-import { checkSettings, ensure, parseSettings, Reference, type SettingTable, shown } from './setting.js'
+import { ensure, parseSettings, Reference, type SettingTable, shown, validateSettings } from './setting.js'
 
 const Target = Type.Union([Type.Boolean(), Reference])
 const REGISTRY = 'a Registry of prom-client, or true for its default one'
@@ -27,7 +27,7 @@ const TARGETS = {
  */
 export function resolveMetrics(options: MetricsOptions): MetricsOptions {
   const called = (name: string) => `metrics.${name}`
-  checkSettings(TARGETS, options, called)
+  validateSettings(TARGETS, options, called)
   if (options.prometheus === undefined && options.openTelemetry === undefined) {
     throw new InvalidSettingError('Setting "metrics" names nothing: give prometheus, openTelemetry, or both')
   }

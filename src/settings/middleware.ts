@@ -6,20 +6,20 @@ import { parseAddressList } from '../http/client-address.js'
 import { DEFAULT_RATE, type KeyFunction, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
-import { checkAlgorithm } from '../rules/field-checks.js'
+import { validateAlgorithm } from '../rules/field-values.js'
 import { type ClientKind, parseClientKind } from '../rules/rule.js'
 import type { Store } from '../stores/store.js'
 import type { MiddlewareOptions } from './options.js'
 import {
   Callback,
-  checkedBy,
-  checkSettings,
   explain,
   FLAG,
   parseSettings,
   Reference,
   type SettingTable,
   shown,
+  validatedBy,
+  validateSettings,
   withoutUndefined,
 } from './setting.js'
 
@@ -36,25 +36,25 @@ export const MIDDLEWARE = {
     schema: Type.Union([Type.String({ minLength: 1, maxLength: 2000 }), Reference]),
     allowed: 'database, memory, redis, or a Store',
     default: 'database',
-    parse: checkBackend,
+    parse: validateBackend,
   },
   defaultRate: {
     schema: Type.Union([Type.String(), Callback]),
     allowed: 'a rate such as 100/m, or a function of the request',
     default: DEFAULT_RATE,
-    parse: checkRate,
+    parse: validateRate,
   },
   rateLimits: {
     schema: Type.Record(Type.String(), Type.String()),
     allowed: 'an object of rates by path prefix',
     default: {},
-    parse: checkedBy(checkRates),
+    parse: validatedBy(validateRates),
   },
   algorithm: {
     schema: Type.String(),
     allowed: ALGORITHMS.join(', '),
     default: 'fixed_window',
-    parse: (algorithm, called) => explain(called, algorithm, () => checkAlgorithm(algorithm)),
+    parse: (algorithm, called) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
   },
   key: {
     schema: Type.Union([Type.String(), Callback]),
@@ -63,7 +63,7 @@ export const MIDDLEWARE = {
     parse: parseKey,
   },
   block: { ...FLAG, default: true },
-  skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: checkedBy(checkPrefixes) },
+  skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: validatedBy(validatePrefixes) },
   allowList: ADDRESSES,
   denyList: ADDRESSES,
 } as const satisfies SettingTable<MiddlewareOptions>
@@ -76,13 +76,13 @@ const KEYS: ReadonlyMap<string, string> = new Map(
 export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
   const own = withoutUndefined(options)
   const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...own }
-  const called = (name: string) => (name in own ? `middleware.${name}` : variableFor(name))
-  checkSettings(MIDDLEWARE, given, called)
+  const called = (name: string) => (name in own ? `middleware.${name}` : middlewareVariableFor(name))
+  validateSettings(MIDDLEWARE, given, called)
   const { allowList, denyList, ...middleware } = parseSettings(MIDDLEWARE, given, called)
   return { ...middleware, lists: { allow: allowList, deny: denyList } }
 }
 
-function variableFor(option: string): string {
+function middlewareVariableFor(option: string): string {
   const key = [...KEYS].find(([, name]) => name === option)?.[0]
   return key === undefined ? `middleware.${option}` : `RATELIMIT_MIDDLEWARE.${key}`
 }
@@ -113,15 +113,15 @@ export function readMiddleware(json: string): unknown {
   )
 }
 
-export function checkRate(rate: string | RateFunction, called: string): string | RateFunction {
+export function validateRate(rate: string | RateFunction, called: string): string | RateFunction {
   if (typeof rate === 'string') explain(called, rate, () => parseRate(rate))
   return rate
 }
 
-function checkRates(rates: Record<string, string>, called: string): void {
+function validateRates(rates: Record<string, string>, called: string): void {
   for (const [prefix, rate] of Object.entries(rates)) {
-    checkPrefix(called, prefix)
-    checkRate(rate, `${called}[${JSON.stringify(prefix)}]`)
+    validatePrefix(called, prefix)
+    validateRate(rate, `${called}[${JSON.stringify(prefix)}]`)
   }
 }
 
@@ -129,7 +129,7 @@ function parseKey(key: string | KeyFunction, called: string): ClientKind | KeyFu
   return typeof key === 'string' ? explain(called, key, () => parseClientKind(key)) : key
 }
 
-function checkBackend(backend: string | Store, called: string): 'database' | 'memory' | 'redis' | Store {
+function validateBackend(backend: string | Store, called: string): 'database' | 'memory' | 'redis' | Store {
   if (typeof backend === 'object') {
     if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
   } else if (backend === 'database' || backend === 'memory' || backend === 'redis') {
@@ -140,11 +140,11 @@ function checkBackend(backend: string | Store, called: string): 'database' | 'me
   )
 }
 
-function checkPrefixes(prefixes: string[], called: string): void {
-  for (const prefix of prefixes) checkPrefix(called, prefix)
+function validatePrefixes(prefixes: string[], called: string): void {
+  for (const prefix of prefixes) validatePrefix(called, prefix)
 }
 
-function checkPrefix(called: string, prefix: string): void {
+function validatePrefix(called: string, prefix: string): void {
   if (prefix.startsWith('/')) return
   throw new InvalidSettingError(`Setting "${called}" has the path ${shown(prefix)}: begin it with "/"`)
 }

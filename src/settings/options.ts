@@ -3,7 +3,7 @@ import type { RateLimitClient } from '../client.js'
 import type { RedisClient } from '../db/redis.js'
 import type { HeaderVariant } from '../http/headers.js'
 import type { KeyFunction, RateFunction } from '../http/limits.js'
-import type { UserOf } from '../http/request-user.js'
+import type { UserFunction } from '../http/request-user.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { StoreErrorAction } from '../limiter/fallback.js'
 import type { MetricsOptions } from '../metrics/targets.js'
@@ -61,7 +61,7 @@ export interface RateLimitOptions extends AlertSettingOptions {
   /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
   hashHeaderKeys?: boolean | undefined
   /** Returns the user of a request; `request.user` by default. */
-  user?: UserOf | undefined
+  user?: UserFunction | undefined
   /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */

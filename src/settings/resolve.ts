@@ -4,7 +4,7 @@ import { SECOND_MS } from '../time/clock.js'
 import { resolveMiddleware } from './middleware.js'
 import type { RateLimitOptions } from './options.js'
 import { resolveSchedule } from './schedule.js'
-import { checkSettings, parseSettings, withoutUndefined } from './setting.js'
+import { parseSettings, validateSettings, withoutUndefined } from './setting.js'
 import { OWN_SETTINGS, optionsFromEnvironment, SETTINGS, variableFor } from './table.js'
 
 /** All settings, validated and with their defaults. */
@@ -17,9 +17,9 @@ export type Settings = ReturnType<typeof resolveSettings>
  * values
  */
 export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
-  checkSettings(SETTINGS, options, (name) => name)
+  validateSettings(SETTINGS, options, (name) => name)
   const fromEnvironment = optionsFromEnvironment(environment)
-  checkSettings(SETTINGS, fromEnvironment, variableFor)
+  validateSettings(SETTINGS, fromEnvironment, variableFor)
   const own = withoutUndefined(options)
   const given: RateLimitOptions = { ...fromEnvironment, ...own }
   const called = (name: string) => (name in own ? name : variableFor(name))

@@ -1,15 +1,15 @@
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
-import { checkCost } from '../http/cost.js'
+import { validateCost } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
-import { checkRate, MIDDLEWARE } from './middleware.js'
-import { Callback, checkSettings, parseSettings, type SettingTable, shown } from './setting.js'
+import { MIDDLEWARE, validateRate } from './middleware.js'
+import { Callback, parseSettings, type SettingTable, shown, validateSettings } from './setting.js'
 
 const ROUTE_LIMIT = {
   rate: {
     schema: Type.Union([Type.String(), Callback]),
     allowed: 'a rate such as 5/m, or a function of the request',
-    parse: checkRate,
+    parse: validateRate,
   },
   key: MIDDLEWARE.key,
   algorithm: MIDDLEWARE.algorithm,
@@ -18,7 +18,7 @@ const ROUTE_LIMIT = {
     schema: Type.Union([Type.Number(), Callback]),
     allowed: 'an integer, or a function of the request',
     default: 1,
-    parse: (cost, called) => (typeof cost === 'number' ? checkCost(called, cost) : cost),
+    parse: (cost, called) => (typeof cost === 'number' ? validateCost(called, cost) : cost),
   },
   name: {
     schema: Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }),
@@ -37,7 +37,7 @@ export function resolveRouteLimit(options: RouteLimitOptions) {
     throw new InvalidSettingError(`limit() was given ${shown(options)}: give options such as { rate: '5/m' }`)
   }
   const called = (name: string) => `limit.${name}`
-  checkSettings(ROUTE_LIMIT, options, called)
+  validateSettings(ROUTE_LIMIT, options, called)
   if (options.rate === undefined) {
     throw new InvalidSettingError('Setting "limit.rate" is missing: give a rate such as 5/m')
   }

@@ -8,7 +8,7 @@ import {
   parseSchedule,
   type ScheduleOptions,
 } from '../schedule/schedule-options.js'
-import { checkSettings, explain, numberFrom, parseSettings, type SettingTable } from './setting.js'
+import { explain, numberFrom, parseSettings, type SettingTable, validateSettings } from './setting.js'
 
 const PATTERN = {
   schema: Type.String(),
@@ -35,7 +35,7 @@ export interface Schedule {
 export function resolveSchedule(options: ScheduleOptions | undefined, alerts: AlertSettings): Schedule | undefined {
   if (options === undefined) return undefined
   const called = (name: string) => `schedule.${name}`
-  checkSettings(SCHEDULE, options, called)
+  validateSettings(SCHEDULE, options, called)
   const schedule = parseSettings(SCHEDULE, options, called)
   const jobs = JOB_NAMES.flatMap((name) => {
     const nextRun = schedule[name]
@@ -44,14 +44,14 @@ export function resolveSchedule(options: ScheduleOptions | undefined, alerts: Al
   if (jobs.length === 0) {
     throw new InvalidSettingError(`Setting "schedule" names nothing: give ${JOB_NAMES.join(', ')}, or some of them`)
   }
-  if (options.alerts !== undefined) checkAlerts(alerts)
+  if (options.alerts !== undefined) validateAlerts(alerts)
   if (options.olderThanDays !== undefined && options.pruneEvents === undefined) {
     throw new InvalidSettingError('Setting "schedule.olderThanDays" is given without "schedule.pruneEvents": give both')
   }
   return { jobs, olderThanDays: schedule.olderThanDays }
 }
 
-function checkAlerts({ threshold, emails, webhook }: AlertSettings): void {
+function validateAlerts({ threshold, emails, webhook }: AlertSettings): void {
   if (threshold === undefined) {
     throw new InvalidSettingError(
       'Setting "schedule.alerts" is given without "alertThreshold": give that option, or RATELIMIT_ALERT_THRESHOLD',
@@ -59,7 +59,7 @@ function checkAlerts({ threshold, emails, webhook }: AlertSettings): void {
   }
   if (emails.length === 0 && webhook === undefined) {
     throw new InvalidSettingError(
-      'Setting "schedule.alerts" is given without anybody to tell: give alertEmails, or alertWebhook',
+      'Setting "schedule.alerts" is given without a channel: give alertEmails, or alertWebhook',
     )
   }
 }

@@ -1,6 +1,6 @@
 /** Describes a setting, once, and derives what follows from the description. */
 import { inspect } from 'node:util'
-import { InvalidSettingError, messageOf } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../errors.js'
 import { Check, Type } from '../generated/typebox.js'
 
 /** The description of a setting. */
@@ -55,7 +55,7 @@ export function ensure<Given>(holds: (value: Given) => boolean, complaint: strin
 }
 
 /** Creates a `parse` from a check that throws. */
-export function checkedBy<Given>(check: (value: Given, called: string) => unknown) {
+export function validatedBy<Given>(check: (value: Given, called: string) => unknown) {
   return function checked(value: Given, called: string): Given {
     check(value, called)
     return value
@@ -63,7 +63,7 @@ export function checkedBy<Given>(check: (value: Given, called: string) => unknow
 }
 
 /** Describes a setting with a fixed list of texts. */
-export function oneOf(values: readonly string[]) {
+export function choiceFrom(values: readonly string[]) {
   return { schema: Type.Enum([...values]), allowed: values.join(', ') }
 }
 
@@ -112,7 +112,7 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  * @param called returns a setting's name where it was given
  * @throws InvalidSettingError for the first setting that is unknown, or that its schema refuses
  */
-export function checkSettings(table: AnyTable, given: object, called: (name: string) => string): void {
+export function validateSettings(table: AnyTable, given: object, called: (name: string) => string): void {
   for (const [name, value] of Object.entries(given)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
@@ -127,7 +127,7 @@ export function checkSettings(table: AnyTable, given: object, called: (name: str
 }
 
 /**
- * Parses settings that `checkSettings` accepts, with defaults for absent ones. Options of other tables are left out.
+ * Parses settings that `validateSettings` accepts, with defaults for absent ones. Options of other tables are left out.
  *
  * @throws InvalidSettingError for the first invalid setting
  */
@@ -151,7 +151,7 @@ export function explain<Answer>(setting: string, value: unknown, read: () => Ans
   try {
     return read()
   } catch (error) {
-    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${messageOf(error)}`)
+    throw new InvalidSettingError(`Setting "${setting}" is ${shown(value)}: ${errorMessage(error)}`)
   }
 }
 

@@ -1,9 +1,9 @@
 /** Every setting of the plugin, described once. */
 
 import { ALERT_SETTINGS, type AlertSettingOptions } from '../alerts/alert-settings.js'
-import { checkDatabaseUrl, DEFAULT_SCHEMA } from '../db/database-url.js'
+import { DEFAULT_SCHEMA, validateDatabaseUrl } from '../db/database-url.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from '../db/namespace.js'
-import { checkRedis, type RedisClient } from '../db/redis.js'
+import { type RedisClient, validateRedis } from '../db/redis.js'
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { HEADER_VARIANTS } from '../http/headers.js'
@@ -15,15 +15,15 @@ import type { RateLimitOptions } from './options.js'
 import {
   type AnySetting,
   Callback,
-  checkedBy,
+  choiceFrom,
   FLAG,
   integerFrom,
   numberFrom,
-  oneOf,
   Reference,
   readFlag,
   type SettingTable,
   shown,
+  validatedBy,
 } from './setting.js'
 
 const Text = Type.String({ minLength: 1, maxLength: 2000 })
@@ -41,14 +41,14 @@ export const OWN_SETTINGS = {
   useDynamicRules: { ...FLAG, default: false, variable: 'RATELIMIT_USE_DYNAMIC_RULES' },
   ruleCacheTimeout: { ...numberFrom(0, 86_400, 'seconds'), default: 60, variable: 'RATELIMIT_RULE_CACHE_TIMEOUT' },
   middleware: { schema: Reference, allowed: 'an object', variable: 'RATELIMIT_MIDDLEWARE', read: readMiddleware },
-  onStoreError: { ...oneOf(STORE_ERROR_ACTIONS), default: 'local', variable: 'RATELIMIT_ON_STORE_ERROR' },
+  onStoreError: { ...choiceFrom(STORE_ERROR_ACTIONS), default: 'local', variable: 'RATELIMIT_ON_STORE_ERROR' },
   database: {
     schema: Type.Union([Text, Reference, Callback]),
     allowed: 'a URL or a client made by createRateLimitClient',
     variable: 'RATELIMIT_DATABASE_URL',
     help: 'database, file:… or postgresql://… (default: file:./ratelimit.db)',
-    parse: checkedBy((database: string | object, called) => {
-      if (typeof database === 'string') checkDatabaseUrl(database, called)
+    parse: validatedBy((database: string | object, called) => {
+      if (typeof database === 'string') validateDatabaseUrl(database, called)
     }),
   },
   redis: {
@@ -56,7 +56,7 @@ export const OWN_SETTINGS = {
     allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
     variable: 'RATELIMIT_REDIS_URL',
     help: 'Redis, such as redis://127.0.0.1:6379',
-    parse: checkedBy((redis: string | RedisClient, called) => checkRedis(redis, called)),
+    parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
   },
   schema: {
     schema: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
@@ -73,7 +73,7 @@ export const OWN_SETTINGS = {
   hashHeaderKeys: { ...FLAG, default: false },
   user: { schema: Callback, allowed: 'a function of the request' },
   hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
-  headers: { ...oneOf(HEADER_VARIANTS), default: 'legacy' },
+  headers: { ...choiceFrom(HEADER_VARIANTS), default: 'legacy' },
   ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
   // 500 ms: longer than a busy database takes, shorter than a client waits.
   storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
@@ -81,7 +81,7 @@ export const OWN_SETTINGS = {
   eventBuffer: { ...integerFrom(1, 1_000_000), default: 10_000 },
   metrics: { schema: Reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { schema: Reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
-  clock: { schema: Reference, allowed: 'an object with now()', default: systemClock, parse: checkClock },
+  clock: { schema: Reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
 } as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
@@ -111,7 +111,7 @@ export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimi
 }
 
 /** Validates one reading of the clock: a wrong time fits no window and no row. */
-function checkClock(clock: Clock): Clock {
+function validateClock(clock: Clock): Clock {
   if (typeof clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
   }

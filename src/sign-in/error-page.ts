@@ -2,7 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Pages } from './pages.js'
 import { signInContext } from './sign-in-routes.js'
 import { DatabaseUnavailableError, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
-import { isPageRoute, routeName, wantsPage } from './staff-routes.js'
+import { isPageRoute, staffRouteName, wantsPage } from './staff-routes.js'
 
 const TITLES: Readonly<Record<number, string>> = {
   400: 'There is something missing',
@@ -39,7 +39,9 @@ export function createErrorHandler(pages: Pages, canSignIn: boolean) {
  * from strangers at the same address, such as that of a proxy which is not trusted.
  */
 export function asksToSignIn(error: FastifyError, request: FastifyRequest): boolean {
-  return error instanceof StaffOnlyError || (error instanceof TooManyAttemptsError && routeName(request) !== 'sign-in')
+  return (
+    error instanceof StaffOnlyError || (error instanceof TooManyAttemptsError && staffRouteName(request) !== 'sign-in')
+  )
 }
 
 export function titleFor(statusCode: number): string {
@@ -49,5 +51,5 @@ export function titleFor(statusCode: number): string {
 /** Returns the message of an error for readers. Messages of internal failures go to the log only. */
 export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
-  return meantForReaders ? error.message : "The page could not be made. The server's log tells why."
+  return meantForReaders ? error.message : "The page could not be rendered. The server's log has the reason."
 }

@@ -63,11 +63,11 @@ export function verifyInTurn(reply: FastifyReply, isKnown: boolean, verify: () =
 }
 
 /** Creates a queue that does one work at a time. It refuses the work and returns undefined when it holds `most`. */
-function createQueue(most: number) {
+function createQueue(maxLength: number) {
   let length = 0
   let last: Promise<unknown> = Promise.resolve()
   return function enqueue<Result>(work: () => Promise<Result>): Promise<Result> | undefined {
-    if (length === most) return undefined
+    if (length === maxLength) return undefined
     length++
     const result = last.then(work).finally(() => {
       length--

@@ -40,13 +40,13 @@ export async function hashPassword(password: string): Promise<string> {
     salt: randomBytes(SALT_BYTES),
     key: Buffer.alloc(KEY_BYTES),
   }
-  const key = await deriveKey(password, hash)
+  const key = await derivePasswordKey(password, hash)
   return `$scrypt$ln=${COST_LOG},r=${BLOCK_SIZE},p=${PARALLELIZATION}$${base64(hash.salt)}$${base64(key)}`
 }
 
 /** Verifies a password. A wrong one takes as long as the right one; the event loop is never blocked. */
 export async function verifyPassword(password: string, hash: PasswordHash): Promise<boolean> {
-  return timingSafeEqual(await deriveKey(password, hash), hash.key)
+  return timingSafeEqual(await derivePasswordKey(password, hash), hash.key)
 }
 
 /**
@@ -87,7 +87,7 @@ export function parsePasswordHash(text: string): PasswordHash | undefined {
   return { costLog, blockSize, parallelization, salt: Buffer.from(salt, 'base64'), key: Buffer.from(key, 'base64') }
 }
 
-function deriveKey(
+function derivePasswordKey(
   password: string,
   { costLog, blockSize, parallelization, salt, key }: PasswordHash,
 ): Promise<Buffer> {

@@ -11,12 +11,15 @@ const SCRIPT_HEADER = 'x-rate-limit-panel'
 
 /** Creates the hook that refuses forms sent by another site. */
 export function createCrossSiteGuard(internals: Internals) {
-  return createGuard(internals, (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request))
+  return createForgeryGuard(
+    internals,
+    (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request),
+  )
 }
 
 /** Creates the hook that refuses every request not sent by a script of this origin. */
 export function createScriptGuard(internals: Internals) {
-  return createGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
+  return createForgeryGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
 }
 
 /**
@@ -32,7 +35,7 @@ function isSameOrigin({ headers, protocol, host }: FastifyRequest): boolean {
   return own !== undefined && own === originFrom(origin)
 }
 
-function createGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {
+function createForgeryGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {
   return async function refuseForged(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (isFromHere(request)) return
     await countRefusal(internals, request, reply)
@@ -40,7 +43,7 @@ function createGuard(internals: Internals, isFromHere: (request: FastifyRequest)
     const { origin, 'sec-fetch-site': site } = headers
     request.log.warn(
       { site, sender: originFrom(origin ?? ''), own: originFrom(`${protocol}://${host}`) },
-      'A request for what only staff can do was not sent by the page for it. If it was, let the proxy pass on the Host header, and trust it (trustProxy) to tell http from https',
+      'A staff action was refused, since the request did not come from a page of this site. If it did, let the proxy pass on the Host header, and trust the proxy (trustProxy), so that https is recognized',
     )
     throw new CrossSiteError()
   }

@@ -6,7 +6,7 @@ import { requestedPath } from './request-query.js'
 import { createCrossSiteGuard } from './same-site.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase } from './staff-errors.js'
-import { routeName, staffRoute } from './staff-routes.js'
+import { staffRoute, staffRouteName } from './staff-routes.js'
 
 /** Room for a name and a password. */
 const BODY_LIMIT = 4096
@@ -69,7 +69,7 @@ export function signInContext(
   request: FastifyRequest,
   { account = '', problem, refused = false }: { account?: string; problem?: string; refused?: boolean },
 ) {
-  const atDashboard = routeName(request) === 'dashboard' && !requestedPath(request).endsWith('/')
+  const atDashboard = staffRouteName(request) === 'dashboard' && !requestedPath(request).endsWith('/')
   return {
     page: { title: 'Sign in', action: atDashboard ? 'dashboard/sign-in' : 'sign-in', account, problem, refused },
   }

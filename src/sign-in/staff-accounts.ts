@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { internalsOf } from '../internals.js'
+import { internalsFor } from '../internals.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
 import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
@@ -25,7 +25,7 @@ export interface StaffAccountsOptions {
 /** Staff who sign in with a password. Sessions are stored in the database, so that all processes know them. */
 export interface StaffAccounts {
   /** Returns the signed-in account, undefined for strangers. Rejects when the database fails. */
-  accountOf(request: FastifyRequest): Promise<string | undefined>
+  accountFor(request: FastifyRequest): Promise<string | undefined>
   /** Returns whether a request comes from a signed-in account. Rejects when the database fails. */
   isStaff(request: FastifyRequest): Promise<boolean>
   /** Returns whether the name and the password are right. */
@@ -62,14 +62,14 @@ const COOKIE_PATH = /^\/[!-:<-~]*$/
  */
 export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAccountsOptions): StaffAccounts {
   const hashes = parseAccounts(accounts)
-  checkSecret(sessionSecret)
-  checkCookiePath(cookiePath)
+  validateSecret(sessionSecret)
+  validateCookiePath(cookiePath)
   if (hashes.size === 0) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
   const decoyFor = createDecoys([...hashes.values()], sessionSecret)
 
-  async function accountOf(request: FastifyRequest): Promise<string | undefined> {
+  async function accountFor(request: FastifyRequest): Promise<string | undefined> {
     for (const cookie of readSessionCookies(request, sessionSecret)) {
-      const { database, clock } = internalsOf(request.server)
+      const { database, clock } = internalsFor(request.server)
       const account = await findSession(database, sessionIdFor(cookie), clock.now())
       if (account !== undefined && cookie.endsWith(`.${markFor(account)}`)) return account
     }
@@ -83,15 +83,15 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   }
 
   async function endSessions(request: FastifyRequest): Promise<void> {
-    const { database } = internalsOf(request.server)
+    const { database } = internalsFor(request.server)
     for (const cookie of readSessionCookies(request, sessionSecret)) await endSession(database, sessionIdFor(cookie))
   }
 
   return {
-    accountOf,
+    accountFor,
 
     async isStaff(request) {
-      return (await accountOf(request)) !== undefined
+      return (await accountFor(request)) !== undefined
     },
 
     async verify({ account, password }) {
@@ -105,7 +105,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
     },
 
     async startSession(request, account, mountPath) {
-      const { database, clock } = internalsOf(request.server)
+      const { database, clock } = internalsFor(request.server)
       await endSessions(request)
       const id = await startSession(database, account, clock.now())
       const path = cookiePath ?? mountPath
@@ -147,14 +147,14 @@ function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, 
   )
 }
 
-function checkSecret(sessionSecret: string): void {
+function validateSecret(sessionSecret: string): void {
   if (typeof sessionSecret === 'string' && sessionSecret.length >= MIN_SECRET_LENGTH) return
   throw new InvalidSettingError(
     `Option "sessionSecret" is missing or shorter than ${MIN_SECRET_LENGTH} characters: make one with "openssl rand -base64 32"`,
   )
 }
 
-function checkCookiePath(cookiePath: string | undefined): void {
+function validateCookiePath(cookiePath: string | undefined): void {
   if (cookiePath === undefined || COOKIE_PATH.test(cookiePath)) return
   throw new InvalidSettingError(
     `Option "cookiePath" is ${JSON.stringify(cookiePath)}: give a path that starts with /, such as /tools/ratelimit`,

@@ -1,5 +1,5 @@
 import createError from '@fastify/error'
-import { MissingTableError, messageOf } from '../errors.js'
+import { errorMessage, MissingTableError } from '../errors.js'
 
 /** A request from a client that is not staff. */
 export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
@@ -7,7 +7,7 @@ export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only sta
 /** A request that only a staff page may send, from another sender. */
 export const CrossSiteError = createError(
   'FST_RATE_LIMIT_CROSS_SITE',
-  'This was not sent by the page for it: go back to that page and try again.',
+  'The request did not come from a page of this site: go back to the page and try again.',
   403,
 )
 
@@ -24,8 +24,8 @@ export async function fromDatabase<T>(reading: Promise<T>): Promise<T> {
   } catch (error) {
     const message =
       error instanceof MissingTableError
-        ? messageOf(error)
-        : "The rate-limit database does not answer at the moment. The server's log tells why."
+        ? errorMessage(error)
+        : "The rate-limit database does not answer at the moment. The server's log has the reason."
     throw new DatabaseUnavailableError(message, { cause: error })
   }
 }

@@ -44,6 +44,6 @@ export function accountStaff(accounts: StaffAccounts): IsStaff {
 }
 
 /** Refuses every request, where no check is given. */
-export function nobodyIsStaff(): boolean {
+export function refuseAll(): boolean {
   return false
 }

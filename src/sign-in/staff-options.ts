@@ -22,14 +22,14 @@ const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
  * @param known the further options of the plugin
  * @throws InvalidSettingError for an unknown option, or an invalid one of these
  */
-export function checkStaffOptions(plugin: string, options: StaffOptions, known: readonly string[]): void {
+export function validateStaffOptions(plugin: string, options: StaffOptions, known: readonly string[]): void {
   const taken = ['staff', 'isStaff', ...known, ...FASTIFY_OPTIONS]
   const unknown = Object.keys(options).find((name) => !taken.includes(name))
   if (unknown !== undefined) {
     throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${taken.join(', ')}`)
   }
   const { staff, isStaff } = options
-  if (staff !== undefined && typeof staff?.accountOf !== 'function') {
+  if (staff !== undefined && typeof staff?.accountFor !== 'function') {
     throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) answers')
   }
   if (isStaff !== undefined && typeof isStaff !== 'function') {

@@ -24,16 +24,16 @@ export function hiddenSchema(): FastifySchema & { readonly hide: true } {
 }
 
 export function isPageRoute(request: FastifyRequest): boolean {
-  return PAGE_ROUTES.includes(routeName(request))
+  return PAGE_ROUTES.includes(staffRouteName(request))
 }
 
 /** Returns whether the answer is a page; programs receive JSON. */
 export function wantsPage(request: FastifyRequest): boolean {
-  const name = routeName(request)
+  const name = staffRouteName(request)
   return isPageRoute(request) || (name === 'not-found' && /\btext\/html\b/.test(request.headers.accept ?? ''))
 }
 
 /** Returns the registered name of a route; the host's routes may have names of any type. */
-export function routeName({ routeOptions: { config } }: FastifyRequest): unknown {
+export function staffRouteName({ routeOptions: { config } }: FastifyRequest): unknown {
   return 'name' in config ? config.name : undefined
 }

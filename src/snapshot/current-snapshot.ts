@@ -4,10 +4,14 @@ import { type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './sna
 
 /** The longest wait of a write until it is in force, in milliseconds: 100,000 overrides may take seconds. */
 const SWAP_TIMEOUT_MS = 60_000
+/** The longest wait for the tables at start, in milliseconds: enough for thousands of rules. */
+const WARM_UP_TIMEOUT_MS = 3_000
 
 export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
   /** How long a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
   readonly timeoutMs: number
+  /** Whether requests use it, so that it is read before the first one comes. */
+  readonly isInUse: boolean
 }
 
 /**
@@ -15,11 +19,15 @@ export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadRepor
  * and a new snapshot replaces the previous one after a change. Where they cannot be read, the last good one stays.
  */
 export class CurrentSnapshot {
+  readonly #options: CurrentSnapshotOptions
   readonly #reader: SnapshotReader
   readonly #reports: LoadReports
   readonly #poll: Poll
 
+  readonly #changed = () => this.refresh()
+
   constructor(options: CurrentSnapshotOptions) {
+    this.#options = options
     this.#reader = new SnapshotReader(options)
     this.#reports = new LoadReports(options)
     this.#poll = new Poll({
@@ -29,6 +37,11 @@ export class CurrentSnapshot {
       timeoutMs: options.timeoutMs,
       maxAgeMs: options.ttlMs,
     })
+    options.database.ruleListeners.add(this.#changed)
+  }
+
+  async start(): Promise<void> {
+    if (this.#options.isInUse) await this.refresh(WARM_UP_TIMEOUT_MS)
   }
 
   /** Returns what is in force: at once, unless the last poll is too long ago. Never rejects. */
@@ -69,8 +82,10 @@ export class CurrentSnapshot {
     return this.refresh()
   }
 
-  close(): void {
-    this.#poll.close()
+  /** Resolves when the tables are not being read. */
+  async close(): Promise<void> {
+    this.#options.database.ruleListeners.delete(this.#changed)
+    await this.#poll.close()
   }
 
   async #load(answered: () => void): Promise<void> {

@@ -27,9 +27,9 @@ export interface SnapshotReaderOptions {
 /** After this many attempts with a write during each, all is read in one transaction. */
 const TRIES = 3
 
-interface RowsOfRevision {
+interface RevisionRows {
   readonly rows: readonly StoredRule[]
-  readonly revision: number | undefined
+  readonly revision: number
 }
 
 /**
@@ -89,7 +89,7 @@ export class SnapshotReader {
   }
 
   /** @returns the revision of the snapshot */
-  async #replaceSnapshot(asked: number | undefined, answered: () => void): Promise<number | undefined> {
+  async #replaceSnapshot(asked: number, answered: () => void): Promise<number> {
     const { router } = this.#options
     const { rows, revision } = await this.#read(asked, answered)
     answered()
@@ -105,10 +105,10 @@ export class SnapshotReader {
   }
 
   /** Reads the rules and the changes of overrides as they are at one moment. */
-  async #read(asked: number | undefined, answered: () => void): Promise<RowsOfRevision> {
+  async #read(asked: number, answered: () => void): Promise<RevisionRows> {
     const { database } = this.#options
     let revision = asked
-    for (let tries = 0; tries < TRIES && revision !== undefined; tries++) {
+    for (let tries = 0; tries < TRIES; tries++) {
       const rows = await this.#readOnce(database.query, answered)
       const after = await this.#readRevision()
       if (rows !== undefined && after === revision) return { rows, revision }
@@ -122,9 +122,8 @@ export class SnapshotReader {
     })
   }
 
-  /** Returns undefined without the table of revisions, where only a transaction shows one moment. */
-  #readRevision(): Promise<number | undefined> {
-    return readRevision(this.#options.database, 'rules').catch(() => undefined)
+  #readRevision(): Promise<number> {
+    return readRevision(this.#options.database, 'rules')
   }
 
   /** @returns undefined where some changes could not be followed */

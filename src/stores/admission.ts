@@ -4,7 +4,7 @@
  * and `admitted` carry that in and out of the statement.
  */
 import { type Check, type Checked, type Decision, neededFor } from '../limiter/algorithm.js'
-import type { Group } from './groups.js'
+import type { CheckGroup } from './groups.js'
 
 /** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
 const MAX_COST = 2_147_483_648
@@ -21,7 +21,7 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
  * Returns the parameters of a statement: how many checks ask for admission, the cost of each, and how many a new
  * counter admits. Checks of cost 0 ask for none.
  */
-export function admissionOf({ first, checks }: Group) {
+export function toAdmission({ first, checks }: CheckGroup) {
   const asked = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
   return { asked, cost, admitted: Math.min(asked, Math.floor(first.policy.limit / cost)) }
@@ -51,10 +51,10 @@ export function productSql(rows: string, a: string, b: string, c: string): strin
  * Decides a group by the pure algorithm, from the counter as the statement found it when it locked the row. The
  * statement and the algorithm decide alike.
  */
-export function replay<Counter>(
+export function replayChecks<Counter>(
   check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,
   locked: Counter | undefined,
-  { checks }: Group,
+  { checks }: CheckGroup,
   nowMs: number,
 ): Decision[] {
   let counter = locked

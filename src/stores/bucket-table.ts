@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import type { BucketCounter } from '../limiter/bucket.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
-import { admissionOf, admittedSql, productSql, replay, sameLimitAndCost } from './admission.js'
+import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
 interface BucketRow extends BucketCounter {
@@ -26,12 +26,12 @@ function bucketTable(dialect: Dialect, name: string, checkBucket: typeof checkTo
     joins: sameLimitAndCost,
     asked(group) {
       const { limit, periodMs } = group.first.policy
-      const { asked, cost, admitted } = admissionOf(group)
+      const { asked, cost, admitted } = toAdmission(group)
       return [periodMs, limit, admitted * cost, asked, cost, admitted]
     },
     answer({ periodMs, drainLimit, used, fraction, checkedMs, cost, admitted }, group, nowMs) {
       const locked = { periodMs, drainLimit, used: used - admitted * cost, fraction, checkedMs }
-      return replay(checkBucket, locked, group, nowMs)
+      return replayChecks(checkBucket, locked, group, nowMs)
     },
   })
 }

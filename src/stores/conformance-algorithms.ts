@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
-import { type Ask, ask, askOne, freshKey, MAX_LIMIT, NOW_MS, times } from './conformance-asking.js'
+import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, type PolicyFunction, repeat } from './conformance-checks.js'
 import type { Store } from './store.js'
 
-export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask) => Promise<void>>> = {
-  'allows exactly the limit and tells where the client stands': async (store, policy) => {
+export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: PolicyFunction) => Promise<void>>> = {
+  'allows exactly the limit and answers the count and the wait': async (store, policy) => {
     const key = freshKey()
-    const decisions = await times(4, () => askOne(store, NOW_MS, key, policy(3)))
+    const decisions = await repeat(4, () => checkOne(store, NOW_MS, key, policy(3)))
     assert.deepEqual(
       decisions.map(({ allowed, count, limit, remaining }) => [allowed, count, limit, remaining]),
       [
@@ -26,7 +26,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
 
   'admits exactly the limit of 200 checks at once': async (store, policy) => {
     const key = freshKey()
-    const decisions = await Promise.all(Array.from({ length: 200 }, () => askOne(store, NOW_MS, key, policy(50))))
+    const decisions = await Promise.all(Array.from({ length: 200 }, () => checkOne(store, NOW_MS, key, policy(50))))
     const allowed = decisions.filter((decision) => decision.allowed)
     assert.deepEqual(
       allowed.map(({ count }) => count).sort((a, b) => a - b),
@@ -37,7 +37,11 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
 
   'answers the checks of a batch in their order': async (store, policy) => {
     const [a, b] = [freshKey(), freshKey()]
-    const decisions = await ask(store, NOW_MS, ...[a, b, a, a, b].map((key) => ({ key, policy: policy(2), cost: 1 })))
+    const decisions = await checkAll(
+      store,
+      NOW_MS,
+      ...[a, b, a, a, b].map((key) => ({ key, policy: policy(2), cost: 1 })),
+    )
     assert.deepEqual(
       decisions.map(({ allowed, count }) => [allowed, count]),
       [
@@ -63,11 +67,11 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
     ] as const
     const batch = asked.map(([policy, cost]) => ({ key: together, policy, cost }))
     const expected = []
-    for (const [policy, cost] of asked) expected.push(await askOne(store, NOW_MS, single, policy, cost))
-    assert.deepEqual(await ask(store, NOW_MS, ...batch), expected)
+    for (const [policy, cost] of asked) expected.push(await checkOne(store, NOW_MS, single, policy, cost))
+    assert.deepEqual(await checkAll(store, NOW_MS, ...batch), expected)
   },
 
-  'lets the same check in after the wait it names, and not a second earlier': async (store, policy) => {
+  'allows the same check after the wait that it answered, and not a second earlier': async (store, policy) => {
     const day = 366 * DAY_MS
     const asked = [
       [policy(3), 1],
@@ -79,45 +83,45 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
     ] as const
     for (const [policy, cost] of asked) {
       const key = freshKey()
-      assert.equal((await askOne(store, NOW_MS, key, policy, policy.limit)).allowed, true)
-      const { allowed, retryAfterMs } = await askOne(store, NOW_MS, key, policy, cost)
+      assert.equal((await checkOne(store, NOW_MS, key, policy, policy.limit)).allowed, true)
+      const { allowed, retryAfterMs } = await checkOne(store, NOW_MS, key, policy, cost)
       assert.ok(!allowed && retryAfterMs !== null && retryAfterMs > 0, `a wait, not ${retryAfterMs}`)
       const secondEarlierMs = (Math.ceil(retryAfterMs / SECOND_MS) - 1) * SECOND_MS
       for (const waitMs of [secondEarlierMs, retryAfterMs - 1]) {
-        assert.equal((await askOne(store, NOW_MS + waitMs, key, policy, cost)).allowed, false, `after ${waitMs} ms`)
+        assert.equal((await checkOne(store, NOW_MS + waitMs, key, policy, cost)).allowed, false, `after ${waitMs} ms`)
       }
-      const late = await askOne(store, NOW_MS + retryAfterMs, key, policy, cost)
+      const late = await checkOne(store, NOW_MS + retryAfterMs, key, policy, cost)
       assert.deepEqual([late.allowed, late.retryAfterMs], [true, 0], `after ${retryAfterMs} ms`)
     }
   },
 
-  'is back to nothing after the time it names': async (store, policy) => {
+  'is back to zero after the time that it answered': async (store, policy) => {
     const key = freshKey()
-    await askOne(store, NOW_MS, key, policy(7), 5)
-    const { resetMs } = await askOne(store, NOW_MS + 1, key, policy(7))
-    const { count, remaining } = await askOne(store, NOW_MS + 1 + resetMs, key, policy(7))
+    await checkOne(store, NOW_MS, key, policy(7), 5)
+    const { resetMs } = await checkOne(store, NOW_MS + 1, key, policy(7))
+    const { count, remaining } = await checkOne(store, NOW_MS + 1 + resetMs, key, policy(7))
     assert.deepEqual([count, remaining], [1, 6])
   },
 
   'applies another limit to the same counter at once': async (store, policy) => {
     const key = freshKey()
-    await times(3, () => askOne(store, NOW_MS, key, policy(3)))
-    const raised = await askOne(store, NOW_MS, key, policy(10))
+    await repeat(3, () => checkOne(store, NOW_MS, key, policy(3)))
+    const raised = await checkOne(store, NOW_MS, key, policy(10))
     assert.deepEqual([raised.allowed, raised.count, raised.remaining], [true, 4, 6])
-    const lowered = await askOne(store, NOW_MS, key, policy(2))
+    const lowered = await checkOne(store, NOW_MS, key, policy(2))
     assert.deepEqual([lowered.allowed, lowered.remaining], [false, 0])
     assert.ok(lowered.retryAfterMs !== null)
     const wait = lowered.retryAfterMs
-    assert.equal((await askOne(store, NOW_MS + wait - 1, key, policy(2))).allowed, false)
-    assert.equal((await askOne(store, NOW_MS + wait, key, policy(2))).allowed, true)
+    assert.equal((await checkOne(store, NOW_MS + wait - 1, key, policy(2))).allowed, false)
+    assert.equal((await checkOne(store, NOW_MS + wait, key, policy(2))).allowed, true)
   },
 
   'starts afresh with another period, in one batch too': async (store, policy) => {
     const key = freshKey()
     const hourly = policy(10, 60 * MINUTE_MS)
-    await times(3, () => askOne(store, NOW_MS, key, policy(10)))
-    assert.equal((await askOne(store, NOW_MS, key, hourly)).count, 1)
-    const both = await ask(store, NOW_MS, { key, policy: hourly, cost: 1 }, { key, policy: policy(10), cost: 1 })
+    await repeat(3, () => checkOne(store, NOW_MS, key, policy(10)))
+    assert.equal((await checkOne(store, NOW_MS, key, hourly)).count, 1)
+    const both = await checkAll(store, NOW_MS, { key, policy: hourly, cost: 1 }, { key, policy: policy(10), cost: 1 })
     assert.deepEqual(
       both.map(({ count }) => count),
       [2, 1],
@@ -126,50 +130,50 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
 
   'starts afresh with another algorithm, in one batch too': async (store, policy) => {
     const key = freshKey()
-    await askOne(store, NOW_MS, key, policy(3), 3)
+    await checkOne(store, NOW_MS, key, policy(3), 3)
     const others = ALGORITHMS.filter((algorithm) => algorithm !== policy(3).algorithm)
-    const decisions = await ask(
+    const decisions = await checkAll(
       store,
       NOW_MS,
       ...others.map((algorithm) => ({ key, policy: { ...policy(3), algorithm }, cost: 1 })),
     )
     for (const { count } of decisions) assert.equal(count, 1)
-    assert.equal((await askOne(store, NOW_MS, key, policy(3))).allowed, false, 'and does not forget what was used')
+    assert.equal((await checkOne(store, NOW_MS, key, policy(3))).allowed, false, 'and does not forget what was used')
   },
 
   'never goes back when the clock does': async (store, policy) => {
     const key = freshKey()
-    await times(2, () => askOne(store, NOW_MS, key, policy(2)))
-    const now = await askOne(store, NOW_MS, key, policy(2))
-    const back = await askOne(store, NOW_MS - 30_000, key, policy(2))
+    await repeat(2, () => checkOne(store, NOW_MS, key, policy(2)))
+    const now = await checkOne(store, NOW_MS, key, policy(2))
+    const back = await checkOne(store, NOW_MS - 30_000, key, policy(2))
     assert.equal(back.allowed, false)
     assert.equal(back.retryAfterMs, Number(now.retryAfterMs) + 30_000)
   },
 
   'refuses everything at limit 0 and says that waiting does not help': async (store, policy) => {
-    const { allowed, count, remaining, retryAfterMs } = await askOne(store, NOW_MS, freshKey(), policy(0))
+    const { allowed, count, remaining, retryAfterMs } = await checkOne(store, NOW_MS, freshKey(), policy(0))
     assert.deepEqual([allowed, count, remaining, retryAfterMs], [false, 1, 0, null])
   },
 
   'counts a cost, and says that waiting does not help when it is above the limit': async (store, policy) => {
     const key = freshKey()
-    assert.equal((await askOne(store, NOW_MS, key, policy(10), 4)).remaining, 6)
-    const { allowed, retryAfterMs } = await askOne(store, NOW_MS, key, policy(10), 7)
+    assert.equal((await checkOne(store, NOW_MS, key, policy(10), 4)).remaining, 6)
+    const { allowed, retryAfterMs } = await checkOne(store, NOW_MS, key, policy(10), 7)
     assert.ok(!allowed && Number(retryAfterMs) > 0)
     for (const cost of [11, MAX_LIMIT, Number.MAX_SAFE_INTEGER]) {
-      assert.equal((await askOne(store, NOW_MS, freshKey(), policy(10), cost)).retryAfterMs, null)
+      assert.equal((await checkOne(store, NOW_MS, freshKey(), policy(10), cost)).retryAfterMs, null)
     }
   },
 
-  'only looks at a cost of 0: tells what was used and whether one more would be let in, and uses nothing': async (
+  'peeks at a cost of 0: answers the count and whether one more would be allowed, and uses nothing': async (
     store,
     policy,
   ) => {
     const key = freshKey()
-    const look = () => askOne(store, NOW_MS, key, policy(2), 0)
+    const look = () => checkOne(store, NOW_MS, key, policy(2), 0)
     const seen = [await look()]
     for (let used = 0; used < 2; used++) {
-      await askOne(store, NOW_MS, key, policy(2))
+      await checkOne(store, NOW_MS, key, policy(2))
       seen.push(await look(), await look())
     }
     assert.deepEqual(
@@ -182,34 +186,34 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Ask
         [false, 2, 0],
       ],
     )
-    const refused = await askOne(store, NOW_MS, key, policy(2))
+    const refused = await checkOne(store, NOW_MS, key, policy(2))
     assert.equal((await look()).retryAfterMs, refused.retryAfterMs)
   },
 
   'counts up to the highest limit': async (store, policy) => {
     const key = freshKey()
-    assert.equal((await askOne(store, NOW_MS, key, policy(MAX_LIMIT), MAX_LIMIT - 1)).remaining, 1)
-    const last = await askOne(store, NOW_MS, key, policy(MAX_LIMIT))
+    assert.equal((await checkOne(store, NOW_MS, key, policy(MAX_LIMIT), MAX_LIMIT - 1)).remaining, 1)
+    const last = await checkOne(store, NOW_MS, key, policy(MAX_LIMIT))
     assert.deepEqual([last.allowed, last.count, last.remaining], [true, MAX_LIMIT, 0])
-    const { allowed, count } = await askOne(store, NOW_MS, key, policy(MAX_LIMIT))
+    const { allowed, count } = await checkOne(store, NOW_MS, key, policy(MAX_LIMIT))
     assert.deepEqual([allowed, count], [false, MAX_LIMIT + 1])
   },
 
   'charges a refused check only where the algorithm counts all requests': async (store, policy) => {
     const key = freshKey()
-    await askOne(store, NOW_MS, key, policy(5), 3)
-    const refused = await times(3, () => askOne(store, NOW_MS, key, policy(5), 3))
+    await checkOne(store, NOW_MS, key, policy(5), 3)
+    const refused = await repeat(3, () => checkOne(store, NOW_MS, key, policy(5), 3))
     assert.ok(refused.every(({ allowed }) => !allowed))
     const countsAll = policy(5).algorithm === 'fixed_window'
-    assert.equal((await askOne(store, NOW_MS, key, policy(5), 2)).allowed, !countsAll)
+    assert.equal((await checkOne(store, NOW_MS, key, policy(5), 2)).allowed, !countsAll)
   },
 
   'forgets a counter that is reset, and no other': async (store, policy) => {
     const [reset, kept] = [freshKey(), freshKey()]
-    for (const key of [reset, kept]) await askOne(store, NOW_MS, key, policy(1))
+    for (const key of [reset, kept]) await checkOne(store, NOW_MS, key, policy(1))
     await store.reset([freshKey(), reset])
     await store.reset([])
-    assert.equal((await askOne(store, NOW_MS, reset, policy(1))).allowed, true)
-    assert.equal((await askOne(store, NOW_MS, kept, policy(1))).allowed, false)
+    assert.equal((await checkOne(store, NOW_MS, reset, policy(1))).allowed, true)
+    assert.equal((await checkOne(store, NOW_MS, kept, policy(1))).allowed, false)
   },
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Policy } from '../limiter/algorithm.js'
 import { MINUTE_MS } from '../time/clock.js'
-import { ask, askOne, freshKey, MAX_LIMIT, NOW_MS, times } from './conformance-asking.js'
+import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, repeat } from './conformance-checks.js'
 import type { Store } from './store.js'
 
 type Cases = Readonly<Record<string, (store: Store) => Promise<void>>>
@@ -29,9 +29,9 @@ export const KEY_CASES: Cases = {
     ]
     const long = [`${stem}${'x'.repeat(300)}a`, `${stem}${'x'.repeat(300)}b`]
     for (const key of [...lookalikes, ...long]) {
-      assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 1, JSON.stringify(key))
+      assert.equal((await checkOne(store, NOW_MS, key, fixedWindow(5))).count, 1, JSON.stringify(key))
     }
-    for (const key of long) assert.equal((await askOne(store, NOW_MS, key, fixedWindow(5))).count, 2)
+    for (const key of long) assert.equal((await checkOne(store, NOW_MS, key, fixedWindow(5))).count, 2)
   },
 
   'answers keys that look alike in one batch, each as a counter of its own': async (store) => {
@@ -73,7 +73,7 @@ export const KEY_CASES: Cases = {
     const long = ['\u4e00', '😀', 'x'].map((letter) => letter.repeat(300))
     const checks = [...ends, ...odd, ...long].map((end) => ({ key: stem + end, policy: fixedWindow(5), cost: 1 }))
     for (const round of [1, 2]) {
-      const decisions = await ask(store, NOW_MS, ...checks)
+      const decisions = await checkAll(store, NOW_MS, ...checks)
       for (const [place, { count }] of decisions.entries()) {
         assert.equal(count, round, JSON.stringify(checks[place]?.key))
       }
@@ -88,14 +88,14 @@ export const KEY_CASES: Cases = {
   },
 
   'answers an empty batch': async (store) => {
-    assert.deepEqual(await ask(store, NOW_MS), [])
+    assert.deepEqual(await checkAll(store, NOW_MS), [])
   },
 }
 
 export const FIXED_WINDOW_CASES: Cases = {
   'fixed_window: counts refused checks too, until the window ends': async (store) => {
     const key = freshKey()
-    const decisions = await times(4, () => askOne(store, NOW_MS, key, fixedWindow(2)))
+    const decisions = await repeat(4, () => checkOne(store, NOW_MS, key, fixedWindow(2)))
     assert.deepEqual(
       decisions.map(({ count, resetMs, retryAfterMs }) => [count, resetMs, retryAfterMs]),
       [
@@ -109,16 +109,16 @@ export const FIXED_WINDOW_CASES: Cases = {
 
   'fixed_window: starts afresh when the window ends, not a millisecond earlier': async (store) => {
     const key = freshKey()
-    await askOne(store, NOW_MS, key, fixedWindow(1))
-    assert.equal((await askOne(store, NOW_MS + 44_999, key, fixedWindow(1))).allowed, false)
-    const { allowed, count, resetMs } = await askOne(store, NOW_MS + 45_000, key, fixedWindow(1))
+    await checkOne(store, NOW_MS, key, fixedWindow(1))
+    assert.equal((await checkOne(store, NOW_MS + 44_999, key, fixedWindow(1))).allowed, false)
+    const { allowed, count, resetMs } = await checkOne(store, NOW_MS + 45_000, key, fixedWindow(1))
     assert.deepEqual([allowed, count, resetMs], [true, 1, 60_000])
   },
 
   'fixed_window: counts beyond the highest limit': async (store) => {
     const key = freshKey()
-    assert.equal((await askOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), MAX_LIMIT)).remaining, 0)
-    const { allowed, count } = await askOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), 2)
+    assert.equal((await checkOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), MAX_LIMIT)).remaining, 0)
+    const { allowed, count } = await checkOne(store, NOW_MS, key, fixedWindow(MAX_LIMIT), 2)
     assert.deepEqual([allowed, count], [false, MAX_LIMIT + 2])
   },
 }

@@ -5,7 +5,7 @@ import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
-import { ask, freshKey, NOW_MS } from './conformance-asking.js'
+import { checkAll, freshKey, NOW_MS } from './conformance-checks.js'
 import type { Store } from './store.js'
 
 type PureCheck<Counter> = (
@@ -60,7 +60,7 @@ export async function decidesAsThePureFunctions(store: Store): Promise<void> {
       cost: pick([1, 1, 1, 0, 2, 5]),
     }))
     const expected = batch.map((check) => reference(check, nowMs))
-    assert.deepEqual(await ask(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
+    assert.deepEqual(await checkAll(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
   }
 }
 

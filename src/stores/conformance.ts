@@ -5,8 +5,8 @@
  */
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { ALGORITHM_CASES } from './conformance-algorithms.js'
-import type { Ask } from './conformance-asking.js'
 import { FIXED_WINDOW_CASES, KEY_CASES } from './conformance-cases.js'
+import type { PolicyFunction } from './conformance-checks.js'
 import { decidesAsThePureFunctions } from './conformance-traces.js'
 import type { Store } from './store.js'
 
@@ -36,7 +36,7 @@ function conformanceCase(name: string, proveWith: (store: Store) => Promise<void
 }
 
 function casesFor(algorithm: Algorithm): ConformanceCase[] {
-  const policy: Ask = (limit, periodMs = 60_000) => ({ algorithm, limit, periodMs })
+  const policy: PolicyFunction = (limit, periodMs = 60_000) => ({ algorithm, limit, periodMs })
   return Object.entries(ALGORITHM_CASES).map(([name, proveWith]) =>
     conformanceCase(`${algorithm}: ${name}`, (store) => proveWith(store, policy)),
   )

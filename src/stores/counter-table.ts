@@ -1,27 +1,29 @@
 import type { Query } from '../db/dialect.js'
 import type { Decision } from '../limiter/algorithm.js'
-import { type Group, type Joins, placeDecisions } from './groups.js'
+import { type CheckGroup, type Joins, placeDecisions } from './groups.js'
 
 /** The table of one algorithm's counters. */
 export interface CounterTable {
   readonly name: string
   readonly joins: Joins
   /** Advances a batch of counters, by their keys, in one statement. */
-  advance(query: Query, groups: ReadonlyMap<string, Group>, nowMs: number, decisions: Decision[]): Promise<void>
+  advance(query: Query, groups: ReadonlyMap<string, CheckGroup>, nowMs: number, decisions: Decision[]): Promise<void>
 }
 
-interface Definition<Row> {
+interface TableDefinition<Row> {
   readonly name: string
   /** A statement that takes the counters as JSON in `$1`, and the time in `$2`. */
   readonly sql: string
   readonly joins: Joins
   /** Returns the statement's input for one counter, after its key. */
-  readonly asked: (group: Group, nowMs: number) => readonly number[]
+  readonly asked: (group: CheckGroup, nowMs: number) => readonly number[]
   /** Decides the checks of a group from the row that the statement stored. */
-  readonly answer: (row: Row, group: Group, nowMs: number) => readonly Decision[]
+  readonly answer: (row: Row, group: CheckGroup, nowMs: number) => readonly Decision[]
 }
 
-export function defineCounterTable<Row extends { readonly key: string }>(definition: Definition<Row>): CounterTable {
+export function defineCounterTable<Row extends { readonly key: string }>(
+  definition: TableDefinition<Row>,
+): CounterTable {
   const { name, sql, joins, asked, answer } = definition
   return {
     name,

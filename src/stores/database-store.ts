@@ -1,5 +1,5 @@
-import { Database, databaseOf } from '../db/database.js'
-import { checkNamespace } from '../db/namespace.js'
+import { Database, databaseFor } from '../db/database.js'
+import { validateNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
@@ -27,9 +27,9 @@ export class DatabaseStore implements Store {
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
 
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
-    checkNamespace(namespace)
+    validateNamespace(namespace)
     this.#owned = typeof database !== 'object'
-    this.#database = typeof database === 'object' ? databaseOf(database) : new Database(database, schema)
+    this.#database = typeof database === 'object' ? databaseFor(database) : new Database(database, schema)
     const prefix = namespace === undefined ? '' : `${namespace}|`
     this.#storedKey = (key) => counterKey(prefix + key)
     const { dialect } = this.#database

@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
 import { samePeriod } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
-import { costOf } from './groups.js'
+import { totalCost } from './groups.js'
 
 interface FixedWindowRow {
   readonly key: string
@@ -23,10 +23,10 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     asked(group, nowMs) {
       const { periodMs } = group.first.policy
       const startMs = windowStartMs(periodMs, nowMs)
-      return [costOf(group), startMs, startMs + periodMs]
+      return [totalCost(group), startMs, startMs + periodMs]
     },
     answer({ count, endMs }, group, nowMs) {
-      let counted = count - costOf(group)
+      let counted = count - totalCost(group)
       return group.checks.map(({ policy, cost }) => {
         counted += cost
         return decideFixedWindow(policy, counted, endMs, cost, nowMs)

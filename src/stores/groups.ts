@@ -1,7 +1,7 @@
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 
 /** The checks on one counter that one statement or script takes together, in the order of their arrival. */
-export interface Group {
+export interface CheckGroup {
   readonly first: Check
   readonly checks: Check[]
   /** The positions of their decisions in the batch. */
@@ -23,8 +23,8 @@ interface Grouping {
  * on its counter.
  */
 export function groupChecks(checks: readonly Check[], places: readonly number[], { storedKey, counters }: Grouping) {
-  const byAlgorithm = new Map<Algorithm, Map<string, Group>>()
-  const closed = new Set<Group>()
+  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup>>()
+  const closed = new Set<CheckGroup>()
   const left: number[] = []
   for (const place of places) {
     const check = checks[place]
@@ -51,7 +51,7 @@ export function groupChecks(checks: readonly Check[], places: readonly number[],
 }
 
 /** Puts the decisions on a group at their positions in the batch. */
-export function placeDecisions({ places }: Group, answered: readonly Decision[], decisions: Decision[]): void {
+export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {
   for (const [index, decision] of answered.entries()) {
     const place = places[index]
     if (place !== undefined) decisions[place] = decision
@@ -59,6 +59,6 @@ export function placeDecisions({ places }: Group, answered: readonly Decision[],
 }
 
 /** Returns the cost of a group where refused checks count too. */
-export function costOf({ checks }: Group): number {
+export function totalCost({ checks }: CheckGroup): number {
   return checks.reduce((sum, { cost }) => sum + cost, 0)
 }

@@ -6,14 +6,14 @@ import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/slidin
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 
 /** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
-export interface Entry {
+export interface MemoryCounter {
   readonly algorithm: Algorithm
   /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
   resetAtMs: number
   /** Whether the client's last check was refused. */
   blocks: boolean
   /** The counter of another algorithm under the same key. */
-  next: Entry | undefined
+  next: MemoryCounter | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
   /** Returns the counter as at most `COUNTER_NUMBERS` numbers. */
   numbers(): readonly number[]
@@ -24,17 +24,17 @@ export interface Entry {
 /** The most numbers in any algorithm's counter. */
 export const COUNTER_NUMBERS = 5
 
-export function newEntry(algorithm: Algorithm): Entry {
+export function newEntry(algorithm: Algorithm): MemoryCounter {
   if (algorithm === 'fixed_window') return new FixedWindowEntry()
   return algorithm === 'sliding_window' ? new SlidingWindowEntry() : new BucketEntry(algorithm)
 }
 
 // A new entry is all zeros, a counter without a period: the first check replaces it by a new counter.
 
-class FixedWindowEntry implements Entry, FixedWindowCounter {
+class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   resetAtMs = 0
   blocks = false
-  next: Entry | undefined
+  next: MemoryCounter | undefined
   count = 0
   startMs = 0
   endMs = 0
@@ -62,10 +62,10 @@ class FixedWindowEntry implements Entry, FixedWindowCounter {
   }
 }
 
-class SlidingWindowEntry implements Entry, SlidingWindowCounter {
+class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
   resetAtMs = 0
   blocks = false
-  next: Entry | undefined
+  next: MemoryCounter | undefined
   periodMs = 0
   cellStartMs = 0
   checkedMs = 0
@@ -100,11 +100,11 @@ class SlidingWindowEntry implements Entry, SlidingWindowCounter {
 }
 
 /** A token bucket or a leaky bucket. */
-class BucketEntry implements Entry, BucketCounter {
+class BucketEntry implements MemoryCounter, BucketCounter {
   readonly algorithm: Algorithm
   resetAtMs = 0
   blocks = false
-  next: Entry | undefined
+  next: MemoryCounter | undefined
   periodMs = 0
   drainLimit = 0
   used = 0

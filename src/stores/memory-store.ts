@@ -1,7 +1,7 @@
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { SECOND_MS } from '../time/clock.js'
-import { type Entry, newEntry } from './memory-entry.js'
+import { type MemoryCounter, newEntry } from './memory-entry.js'
 import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
@@ -29,7 +29,7 @@ export class MemoryStore implements Store {
   readonly concurrency = Number.POSITIVE_INFINITY
   readonly #maxKeys: number
   // Insertion order is the order of eviction.
-  readonly #counters = new Map<string, Entry>()
+  readonly #counters = new Map<string, MemoryCounter>()
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
   #refused: RefusedCounters | undefined
@@ -70,7 +70,7 @@ export class MemoryStore implements Store {
     this.#refused = undefined
   }
 
-  #create(key: string, algorithm: Algorithm, nowMs: number): Entry {
+  #create(key: string, algorithm: Algorithm, nowMs: number): MemoryCounter {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
     const entry = this.#open(key, algorithm)
@@ -79,7 +79,7 @@ export class MemoryStore implements Store {
   }
 
   /** Returns the counter of another algorithm under the same key. */
-  #counterBeside(first: Entry, key: string, algorithm: Algorithm): Entry {
+  #counterBeside(first: MemoryCounter, key: string, algorithm: Algorithm): MemoryCounter {
     let entry = first
     while (entry.algorithm !== algorithm) {
       entry.next ??= this.#open(key, algorithm)
@@ -88,7 +88,7 @@ export class MemoryStore implements Store {
     return entry
   }
 
-  #open(key: string, algorithm: Algorithm): Entry {
+  #open(key: string, algorithm: Algorithm): MemoryCounter {
     return this.#refused?.take(key, algorithm) ?? newEntry(algorithm)
   }
 
@@ -113,8 +113,8 @@ export class MemoryStore implements Store {
 }
 
 /** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */
-function isOver(first: Entry, nowMs: number): boolean {
-  for (let entry: Entry | undefined = first; entry !== undefined; entry = entry.next) {
+function isOver(first: MemoryCounter, nowMs: number): boolean {
+  for (let entry: MemoryCounter | undefined = first; entry !== undefined; entry = entry.next) {
     if (entry.resetAtMs + EXPIRY_GRACE_MS > nowMs) return false
   }
   return true

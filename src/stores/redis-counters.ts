@@ -3,23 +3,23 @@ import type { Algorithm, Checked, Decision, Policy } from '../limiter/algorithm.
 import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
 import { checkFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
-import { admissionOf, replay, sameLimitAndCost, samePeriod } from './admission.js'
-import { costOf, type Group, type Joins } from './groups.js'
+import { replayChecks, sameLimitAndCost, samePeriod, toAdmission } from './admission.js'
+import { type CheckGroup, type Joins, totalCost } from './groups.js'
 import type { ScriptCall } from './redis-script.js'
 
 export interface RedisCounter {
   /** The algorithm's letter in keys and in calls of the script. */
   readonly letter: string
   readonly joins: Joins
-  call(key: string, group: Group): ScriptCall
+  call(key: string, group: CheckGroup): ScriptCall
   /** @param stored the script's answer */
-  answer(stored: unknown, group: Group, nowMs: number): readonly Decision[]
+  answer(stored: unknown, group: CheckGroup, nowMs: number): readonly Decision[]
 }
 
-interface Definition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
+interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
   readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
   readonly read: (numbers: readonly number[]) => Counter
-  readonly asked: (group: Group) => { readonly cost: number; readonly asked: number }
+  readonly asked: (group: CheckGroup) => { readonly cost: number; readonly asked: number }
 }
 
 function defineRedisCounter<Counter>({
@@ -28,7 +28,7 @@ function defineRedisCounter<Counter>({
   check,
   read,
   asked: askedFor,
-}: Definition<Counter>): RedisCounter {
+}: RedisDefinition<Counter>): RedisCounter {
   return {
     letter,
     joins,
@@ -39,7 +39,7 @@ function defineRedisCounter<Counter>({
     },
     answer(stored, group, nowMs) {
       const counter = typeof stored === 'string' ? read(stored.split(' ').map(Number)) : undefined
-      return replay(check, counter, group, nowMs)
+      return replayChecks(check, counter, group, nowMs)
     },
   }
 }
@@ -63,7 +63,7 @@ function bucketCounter(letter: string): RedisCounter {
     joins: sameLimitAndCost,
     check: checkBucket,
     read: readBucket,
-    asked: admissionOf,
+    asked: toAdmission,
   })
 }
 
@@ -74,14 +74,14 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     check: checkFixedWindow,
     read: readFixedWindow,
     // Refused checks count too, so that only the sum of their costs matters.
-    asked: (group) => ({ cost: costOf(group), asked: 1 }),
+    asked: (group) => ({ cost: totalCost(group), asked: 1 }),
   }),
   sliding_window: defineRedisCounter({
     letter: 's',
     joins: sameLimitAndCost,
     check: checkSlidingWindow,
     read: readSlidingWindow,
-    asked: admissionOf,
+    asked: toAdmission,
   }),
   token_bucket: bucketCounter('t'),
   leaky_bucket: bucketCounter('l'),

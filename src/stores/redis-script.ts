@@ -135,7 +135,7 @@ export async function runScript(
 ): Promise<readonly unknown[]> {
   if (client.isCluster) return runOneByOne(client, calls, nowMs)
   try {
-    return await runOnce(client, calls, nowMs)
+    return await evaluateScript(client, calls, nowMs)
   } catch (error) {
     if (!isAcrossSlots(error)) throw error
     return runOneByOne(client, calls, nowMs)
@@ -143,11 +143,11 @@ export async function runScript(
 }
 
 async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
-  const answers = await Promise.all(calls.map((call) => runOnce(client, [call], nowMs)))
+  const answers = await Promise.all(calls.map((call) => evaluateScript(client, [call], nowMs)))
   return answers.flat()
 }
 
-async function runOnce(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
+async function evaluateScript(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
   const given = [...calls.map(({ key }) => key), nowMs, ...calls.map(({ asks }) => asks)]
   let answers: unknown
   try {

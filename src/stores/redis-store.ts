@@ -1,8 +1,8 @@
-import { checkNamespace } from '../db/namespace.js'
+import { validateNamespace } from '../db/namespace.js'
 import { type RedisClient, RedisConnection } from '../db/redis.js'
 import { counterKey } from '../db/storable.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
-import { type Group, groupChecks, placeDecisions } from './groups.js'
+import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
 import { REDIS_COUNTERS, type RedisCounter } from './redis-counters.js'
 import { runScript } from './redis-script.js'
 import type { Store } from './store.js'
@@ -35,7 +35,7 @@ export class RedisStore implements Store {
   readonly #resetsKey: string
 
   constructor({ redis, namespace }: RedisStoreOptions) {
-    checkNamespace(namespace)
+    validateNamespace(namespace)
     this.#connection = new RedisConnection(redis)
     this.#prefix = `fsr:${namespace ?? ''}:`
     this.#resetsKey = `${this.#prefix}resets`
@@ -47,7 +47,7 @@ export class RedisStore implements Store {
     const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
     for (let places = [...checks.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, places, grouping)
-      const asked: [RedisCounter, string, Group][] = []
+      const asked: [RedisCounter, string, CheckGroup][] = []
       for (const [algorithm, groups] of byAlgorithm) {
         for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
       }

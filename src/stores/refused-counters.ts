@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
-import { COUNTER_NUMBERS, type Entry, newEntry } from './memory-entry.js'
+import { COUNTER_NUMBERS, type MemoryCounter, newEntry } from './memory-entry.js'
 
 /** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */
 const PLACES = 32
@@ -26,7 +26,7 @@ export class RefusedCounters {
   }
 
   /** Keeps the counter of a key. */
-  keep(key: string, entry: Entry): void {
+  keep(key: string, entry: MemoryCounter): void {
     const { mark, start, end } = this.#placesFor(key, entry.algorithm)
     let [place, soonestMs] = [start, entry.resetAtMs]
     for (let each = start; each < end; each += PLACE_LENGTH) {
@@ -38,7 +38,7 @@ export class RefusedCounters {
   }
 
   /** Removes and returns the counter of a key; undefined where there is none. */
-  take(key: string, algorithm: Algorithm): Entry | undefined {
+  take(key: string, algorithm: Algorithm): MemoryCounter | undefined {
     const { mark, start, end } = this.#placesFor(key, algorithm)
     for (let place = start; place < end; place += PLACE_LENGTH) {
       if (this.#at(place) !== mark) continue

@@ -1,7 +1,7 @@
 import type { Dialect } from '../db/dialect.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
-import { admissionOf, admittedSql, productSql, replay, sameLimitAndCost } from './admission.js'
+import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
 import { type CounterTable, defineCounterTable } from './counter-table.js'
 
 interface SlidingWindowRow extends SlidingWindowCounter {
@@ -19,12 +19,12 @@ export function slidingWindowTable(dialect: Dialect): CounterTable {
     joins: sameLimitAndCost,
     asked(group, nowMs) {
       const { limit, periodMs } = group.first.policy
-      const { asked, cost, admitted } = admissionOf(group)
+      const { asked, cost, admitted } = toAdmission(group)
       return [periodMs, windowStartMs(periodMs, nowMs), admitted * cost, limit, asked, cost, admitted]
     },
     answer({ periodMs, cellStartMs, checkedMs, previous, current, cost, admitted }, group, nowMs) {
       const locked = { periodMs, cellStartMs, checkedMs, previous, current: current - admitted * cost }
-      return replay(checkSlidingWindow, locked, group, nowMs)
+      return replayChecks(checkSlidingWindow, locked, group, nowMs)
     },
   })
 }

@@ -45,7 +45,7 @@ export class StateSweep {
     this.#wait(this.#untilNextRound())
   }
 
-  stop(): void {
+  close(): void {
     this.#stopped = true
     clearTimeout(this.#timer)
   }

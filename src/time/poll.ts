@@ -92,10 +92,12 @@ export class Poll {
     return this.#expiriesSeen !== this.#expiries
   }
 
-  close(): void {
+  /** Resolves when no poll is under way. */
+  async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
     this.#timer = undefined
+    await this.#looking
   }
 
   /** Returns whether no poll is needed. One is needed where the clock was set back, since the age is unknown then. */

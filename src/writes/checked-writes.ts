@@ -1,10 +1,10 @@
-import type { GeneratedClient } from '../db/client.js'
+import type { GeneratedClient } from '../db/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../errors.js'
-import { changeToken, currentActor } from '../history/actor.js'
+import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Extent, spelled, type Values } from '../rules/description.js'
 import { Slices } from '../time/slices.js'
 import { clientBeside, interactiveTransaction } from './client-beside.js'
-import { fieldsOf, merge, plainFields, type StoredRow, whereOf } from './write-args.js'
+import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
 export interface CheckedModel {
@@ -87,7 +87,7 @@ export function checkedWrites(
   }
 
   function find(beside: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
-    return rowsFor(beside).findUnique({ where: whereOf(args) as never })
+    return rowsFor(beside).findUnique({ where: toWhere(args) as never })
   }
 
   async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
@@ -102,14 +102,14 @@ export function checkedWrites(
   }
 
   function create(call: Write) {
-    const data = fieldsOf(Reflect.get(call.args, 'data'))
+    const data = toValues(Reflect.get(call.args, 'data'))
     refuse(errorsFor(plainFields(data), 'new'))
     return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function createMany(call: Write) {
     const given: unknown = Reflect.get(call.args, 'data') ?? []
-    const rows = (Array.isArray(given) ? given : [given]).map(fieldsOf)
+    const rows = (Array.isArray(given) ? given : [given]).map(toValues)
     const wrong = await wrongRows(rows.map(plainFields), 'new')
     if (Array.isArray(given)) refuse({}, wrong)
     else refuse(wrong[0]?.errors ?? {})
@@ -119,14 +119,14 @@ export function checkedWrites(
 
   async function update(call: Write) {
     const row = await find(clientBeside(client, call), call.args)
-    const data = fieldsOf(Reflect.get(call.args, 'data'))
+    const data = toValues(Reflect.get(call.args, 'data'))
     refuse(updateErrors(data, row))
     return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function updateMany(call: Write) {
-    const data = fieldsOf(Reflect.get(call.args, 'data'))
-    const rows = await rowsFor(clientBeside(client, call)).findMany({ where: whereOf(call.args) as never })
+    const data = toValues(Reflect.get(call.args, 'data'))
+    const rows = await rowsFor(clientBeside(client, call)).findMany({ where: toWhere(call.args) as never })
     const own = updateErrors(data, null)
     const merged = rows.map((row) => merge(row, data))
     const wrong = await wrongRows(merged, 'stored')
@@ -141,8 +141,8 @@ export function checkedWrites(
 
   async function upsert(call: Write) {
     const row = await find(clientBeside(client, call), call.args)
-    const created = fieldsOf(Reflect.get(call.args, 'create'))
-    const updated = fieldsOf(Reflect.get(call.args, 'update'))
+    const created = toValues(Reflect.get(call.args, 'create'))
+    const updated = toValues(Reflect.get(call.args, 'update'))
     refuse({ ...errorsFor(plainFields(created), 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     return written(call, {
@@ -163,7 +163,7 @@ export function checkedWrites(
   async function deleteMany(call: Write) {
     const beside = clientBeside(client, call)
     // Selects only ids, since raw SQL may have written values that Prisma cannot read.
-    const rows = await rowsFor(beside).findMany({ where: whereOf(call.args) as never, select: { id: true } })
+    const rows = await rowsFor(beside).findMany({ where: toWhere(call.args) as never, select: { id: true } })
     return written(call, call.args, () => ascribe(beside, rows))
   }
 
@@ -179,7 +179,7 @@ export function checkedWrites(
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await beside.rateLimitChange.updateMany({
         where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
-        data: { source: 'client', actor: currentActor() },
+        data: currentAuthor(),
       })
     }
   }

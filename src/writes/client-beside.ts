@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../db/client.js'
+import type { GeneratedClient } from '../db/generated-client.js'
 
 /**
  * Returns the client for queries beside a write: inside an interactive transaction the transaction's own, since only

@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../db/client.js'
+import type { GeneratedClient } from '../db/generated-client.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { RULES } from '../rules/rule.js'
 import { checkedWrites, type WriteOptions } from './checked-writes.js'

@@ -7,12 +7,12 @@ export interface StoredRow extends Values {
 }
 
 /** Returns the fields of one row, in the long form or the short one. */
-export function fieldsOf(data: unknown): Values {
+export function toValues(data: unknown): Values {
   return typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {}
 }
 
 /** Returns the condition of a write; all rows, where it has none. */
-export function whereOf(args: object): object {
+export function toWhere(args: object): object {
   const where: unknown = Reflect.get(args, 'where')
   return typeof where === 'object' && where !== null ? where : {}
 }

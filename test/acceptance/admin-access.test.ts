@@ -1,4 +1,4 @@
-/** The panel changes limits: nobody but staff gets anything from it, whatever is asked for, and however. */
+/** The panel changes limits: only staff gets anything from it, by any route and method. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fastifyCookie from '@fastify/cookie'
@@ -40,7 +40,7 @@ forEachDatabase((provider) => {
     ['a customer', { 'x-user': 'customer' }, { admin: { isStaff: ({ headers }) => headers['x-user'] === 'staff' } }],
   ]
   // What tells them apart is read from the request alone: on one database it is the same as on the other.
-  for (const [who, sent, options] of provider === 'sqlite' ? strangers : strangers.slice(0, 1)) {
+  for (const [number, [who, sent, options]] of strangers.slice(0, provider === 'sqlite' ? 3 : 1).entries()) {
     test(`${who} gets nothing from any route, by any method, and changes nothing`, async (t) => {
       const { request, routes, database, clock } = await startWithPanel(t, provider, options)
       await fillPanel(database)
@@ -50,8 +50,11 @@ forEachDatabase((provider) => {
       const addresses = [...new Set(routes.filter(({ url }) => !open.includes(url)).flatMap(addressesOf))]
       assert.ok(addresses.length > 150, `${addresses.length} addresses`)
 
-      for (const address of addresses) {
-        const asked = METHODS.map(async (method) => {
+      for (const [place, address] of addresses.entries()) {
+        // One stranger tries every method at every address; the others try them in turn.
+        const methods =
+          number === 0 && provider === 'sqlite' ? METHODS : METHODS.filter((_, turn) => turn === place % 7)
+        const asked = methods.map(async (method) => {
           const headers = {
             ...sent,
             ...FROM_PANEL,
@@ -69,25 +72,6 @@ forEachDatabase((provider) => {
       assert.equal(await panelContents(database), before)
     })
   }
-
-  test('no other spelling of an address gets past the guard', async (t) => {
-    const { routes, database, port, clock } = await startWithPanel(t, provider)
-    await fillPanel(database)
-    const before = await panelContents(database)
-    const api = routes.filter(
-      ({ url, method }) => method === 'GET' && /\/api\/|\/assets\/app|\/resources\/:resourceId$/.test(url),
-    )
-    const addresses = [...new Set(api.flatMap(addressesOf))].filter((_, place) => place % 4 === 0)
-    for (const address of addresses) {
-      for (const spelling of spellingsOf(address)) {
-        const answer = await sendRaw(port, `GET ${spelling} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Rate-Limit-Panel: 1`)
-        assert.ok(rawStatus(answer) >= 400, `${spelling}: ${answer.slice(0, 200)}`)
-        assert.doesNotMatch(answer, SECRETS, spelling)
-        clock.advance(1_500)
-      }
-    }
-    assert.equal(await panelContents(database), before)
-  })
 
   test('staff change rules by the same addresses, from pages of the panel', async (t) => {
     const { request, database, asStaff, origin } = await startWithPanel(t, provider)
@@ -157,21 +141,40 @@ forEachDatabase((provider) => {
     assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 403)
   })
 
-  test('after too many refusals of its address the panel still asks to sign in', async (t) => {
-    const { request } = await startWithPanel(t, provider)
-    const open = async () => request(PANEL, { headers: { accept: 'text/html' } })
-    for (let refusal = 1; refusal <= 60; refusal++) assert.equal((await open()).status, 403)
-    const { status, text } = await open()
-    assert.equal(status, 429)
-    assert.match(text, /<form[^>]+method="post" action="\/ops\/admin\/sign-in"/)
-  })
-
   test('one sign-in is enough for the dashboard and the panel', async (t) => {
     const { request, asStaff } = await startWithPanel(t, provider)
     const { cookie } = await asStaff()
     assert.equal((await request('/ops/dashboard/', { headers: { cookie } })).status, 200)
     assert.equal((await request(PANEL, { headers: { cookie } })).status, 200)
   })
+})
+
+test('no other spelling of an address gets past the guard', async (t) => {
+  const { routes, database, port, clock } = await startWithPanel(t, 'sqlite')
+  await fillPanel(database)
+  const before = await panelContents(database)
+  const api = routes.filter(
+    ({ url, method }) => method === 'GET' && /\/api\/|\/assets\/app|\/resources\/:resourceId$/.test(url),
+  )
+  const addresses = [...new Set(api.flatMap(addressesOf))].filter((_, place) => place % 4 === 0)
+  for (const address of addresses) {
+    for (const spelling of spellingsOf(address)) {
+      const answer = await sendRaw(port, `GET ${spelling} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Rate-Limit-Panel: 1`)
+      assert.ok(rawStatus(answer) >= 400, `${spelling}: ${answer.slice(0, 200)}`)
+      assert.doesNotMatch(answer, SECRETS, spelling)
+      clock.advance(1_500)
+    }
+  }
+  assert.equal(await panelContents(database), before)
+})
+
+test('after too many refusals of its address the panel still asks to sign in', async (t) => {
+  const { request } = await startWithPanel(t, 'sqlite')
+  const open = async () => request(PANEL, { headers: { accept: 'text/html' } })
+  for (let refusal = 1; refusal <= 60; refusal++) assert.equal((await open()).status, 403)
+  const { status, text } = await open()
+  assert.equal(status, 429)
+  assert.match(text, /<form[^>]+method="post" action="\/ops\/admin\/sign-in"/)
 })
 
 test('only POST changes anything: of every action, by every other method, from the panel itself', async (t) => {

@@ -137,7 +137,7 @@ inChromium(() => {
     )
   })
 
-  test('a priority that is none stays as it was, and is told about', async (t) => {
+  test('a priority that is none stays as it was, and is reported', async (t) => {
     const { page, url, database } = await openPanel(t)
     await createRules(database.client, 'low')
     await page.goto(url('/resources/rules'))
@@ -291,7 +291,7 @@ inChromium(() => {
     assert.equal((await database.client.rateLimitRule.findUnique({ where: { name: 'one' } }))?.rate, '2/m')
   })
 
-  test('whoever looks for a way to change or delete an event finds none', async (t) => {
+  test('the panel offers no way to change or delete an event', async (t) => {
     const { page, url, app } = await openPanel(t)
     await logEvents(app.smartRateLimit.client, { key: OFFENDER, blocked: 2, atMs: NOW_MS - 60_000 })
     const [event] = await app.smartRateLimit.client.rateLimitEvent.findMany()
@@ -313,7 +313,7 @@ inChromium(() => {
     assert.equal(await app.smartRateLimit.client.rateLimitEvent.count({ where: { key: OFFENDER } }), 2)
   })
 
-  test('an import shows what it would change, and changes it when told to', async (t) => {
+  test('an import shows what it would change, and changes it when confirmed', async (t) => {
     const { page, url, database } = await openPanel(t)
     await createRules(database.client, 'one', 'two')
     await page.goto(url('/pages/exchange'))

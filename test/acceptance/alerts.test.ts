@@ -9,7 +9,7 @@ import { fakeClock } from '../support/clock.js'
 import { headerOf, partOf, startMailServer } from '../support/mail-server.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
-test('whoever was refused often is in one mail and one post, with what was served a moment ago', async (t) => {
+test('a client that was refused often is in one mail and one post, with the latest requests', async (t) => {
   const clock = fakeClock()
   const database = await openDatabase(t, 'sqlite', clock)
   const { url: smtpUrl, mails } = await startMailServer(t)

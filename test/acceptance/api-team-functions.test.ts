@@ -9,7 +9,7 @@ const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
 
 forEachDatabase((provider) => {
-  test('a defaultRate function gives user a 5/m and everybody else 2/m', async (t) => {
+  test('a defaultRate function gives user a 5/m and all others 2/m', async (t) => {
     const database = await openDatabase(t, provider)
     const { statuses } = await startApp(t, {
       database,

@@ -29,7 +29,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(limitHeaders(first), { limit: '5', remaining: '4', reset: '60' })
   })
 
-  test('every checked answer tells the limit, what is left (4, 3, 2, 1, 0, 0) and the seconds until the window ends', async (t) => {
+  test('every checked answer has the limit, what is left (4, 3, 2, 1, 0, 0) and the seconds until the window ends', async (t) => {
     const database = await openDatabase(t, provider)
     const { request, clock } = await startApp(t, { database, plugin: { middleware: { defaultRate: '5/m' } } })
     const seen: unknown[] = []
@@ -140,7 +140,7 @@ forEachDatabase((provider) => {
     assert.equal((await request('/other', { from: ALICE })).headers['x-ratelimit-remaining'], '2')
   })
 
-  test('block: false counts and tells, but refuses nobody', async (t) => {
+  test('block: false counts and reports, but refuses no request', async (t) => {
     const database = await openDatabase(t, provider)
     const { request } = await startApp(t, { database, plugin: { middleware: { defaultRate: '2/m', block: false } } })
     const answers = [await request('/'), await request('/'), await request('/')]

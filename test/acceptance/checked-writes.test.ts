@@ -12,7 +12,7 @@ const PATIENT = { timeout: 60_000, maxWait: 60_000 }
 const GOOD = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
 forEachDatabase((provider) => {
-  test('a batch with three wrong rows tells which they are, and writes none', async (t) => {
+  test('a batch with three wrong rows names them, and writes none', async (t) => {
     const { rules } = await openRules(t, provider)
     const data = [
       GOOD,

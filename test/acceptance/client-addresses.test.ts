@@ -37,7 +37,7 @@ forEachDatabase((provider) => {
     ])
   })
 
-  test('an event tells the peer as ip_address and the client as client_ip', async (t) => {
+  test('an event has the peer as ip_address and the client as client_ip', async (t) => {
     const { keysOf, events } = await startLogging(t, provider, {})
     await keysOf(['203.0.113.7'])
 

@@ -113,7 +113,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(log, [])
   })
 
-  test('a request.user that throws when it is asked for is nobody: the address is limited, also where rules ask', async (t) => {
+  test('a request.user that throws counts as no user: the address is limited, by rules too', async (t) => {
     const database = await openDatabase(t, provider)
     const before: AppOptions['before'] = (app) => {
       app.decorateRequest('user', {
@@ -129,7 +129,7 @@ forEachDatabase((provider) => {
     }
   })
 
-  test('a user whose id throws when it is read is nobody, with counters in the database and in memory', async (t) => {
+  test('a user whose id throws counts as no user, with counters in the database and in memory', async (t) => {
     const user = () => ({
       get id(): string {
         throw new Error('not loaded')
@@ -274,7 +274,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(log, [])
   })
 
-  test('hashHeaderKeys keeps a secret header out of the tables, and still tells clients apart', async (t) => {
+  test('hashHeaderKeys keeps a secret header out of the tables, and still distinguishes clients', async (t) => {
     const database = await openDatabase(t, provider)
     const { statuses, app } = await startApp(t, {
       database,

@@ -71,7 +71,7 @@ test("the draft's policy is called by the rule's name, escaped; a prefix beyond 
   assert.equal((await request('/s%C3%BC%C3%9F/x')).headers['ratelimit-policy'], '"/s%C3%BC%C3%9F/";q=5;w=60')
 })
 
-test('a client of the deny list is told of a limit of 0', async (t) => {
+test('a client of the deny list gets a limit of 0', async (t) => {
   const plugin: RateLimitOptions = { headers: 'both', middleware: { denyList: ['192.0.2.0/24'] } }
   const { request } = await startApp(t, { database: null, plugin })
   const { status, headers } = await request('/', { from: '192.0.2.1' })

@@ -130,7 +130,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(logged.slice(0, paths.length), paths)
   })
 
-  test('huge and broken X-Forwarded-For lists neither fail nor make anybody else than the peer or the last hop', async (t) => {
+  test('huge and broken X-Forwarded-For lists neither fail nor name another client than the peer or the last hop', async (t) => {
     const { port, app, client } = await startLogging(t, provider, {})
     const lists = [
       Array(1_000).fill('1.2.3.4').join(', '),

@@ -294,13 +294,13 @@ test('a registry that writes OpenMetrics shows the same names, and can be shared
   }
 })
 
-test("a registry with somebody else's metric of the same name is refused at start, with the remedy", async (t) => {
+test('a registry that already has a metric of the same name is refused at start, with the remedy', async (t) => {
   const registry = new Registry()
   new Counter({ name: 'ratelimit_store_errors_total', help: 'Of the host.', registers: [registry] })
 
   await assert.rejects(startMeasured(t, { database: null, plugin: { metrics: { prometheus: registry } } }), {
     code: 'FST_RATE_LIMIT_INVALID_SETTING',
-    message: /"metrics\.prometheus".*ratelimit_store_errors_total.*Registry of its own/,
+    message: /"metrics\.prometheus".*ratelimit_store_errors_total.*separate Registry/,
   })
 })
 

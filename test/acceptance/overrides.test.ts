@@ -218,7 +218,7 @@ forEachDatabase((provider) => {
     )
   })
 
-  test('a user that nobody can tell is warned about once', async (t) => {
+  test('an override by user without a source of users is warned about once', async (t) => {
     const { overrides, statuses, log } = await startWithOverrides(t, provider)
     await overrides.create({ data: { client: 'user:7', effect: 'deny' } })
     assert.deepEqual(await statuses(3, '/'), [200, 200, 200])
@@ -247,7 +247,7 @@ forEachDatabase((provider) => {
     )
   })
 
-  test('a network of length 0 is everybody of its family', async (t) => {
+  test('a network of length 0 holds every address of its family', async (t) => {
     const { overrides, statuses } = await startWithOverrides(t, provider)
     await overrides.create({ data: { client: 'ip:0.0.0.0/0', effect: 'deny' } })
     assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
@@ -276,7 +276,7 @@ forEachDatabase((provider) => {
     assert.equal(log.length, 4)
   })
 
-  test('an edit by raw SQL is obeyed within two seconds, and so is a row that somebody else removes', async (t) => {
+  test('an edit by raw SQL is obeyed within two seconds, and so is a row that another process removes', async (t) => {
     const { database, clock, statuses } = await startWithOverrides(t, provider)
     assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
     await insertRaw(database, { client: `ip:${ALICE}`, effect: 'deny' })

@@ -117,7 +117,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.equal(log.filter(({ msg }) => /rules and overrides cannot be read/i.test(msg)).length, 1)
   })
 
-  test('a schema that was never migrated is told about with "ratelimit migrate", and requests are limited in memory', async (t) => {
+  test('a schema that was never migrated is reported with "ratelimit migrate", and requests are limited in memory', async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const { statuses, log, app } = await startApp(t, {
       database: null,
@@ -177,16 +177,16 @@ describe('on PostgreSQL, at start', { skip: postgresqlMissing }, () => {
     assert.equal(complaints().length, 1)
   })
 
-  test('a database that a later version has migrated is nothing to tell about', async (t) => {
+  test('a database that a later version has migrated is not reported', async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const ledger = database.database.dialect.table('_prisma_migrations')
     await database.database.execute(
       `INSERT INTO ${ledger} (id, checksum, migration_name, finished_at) VALUES ('later', 'x', '29990101000000_later', now())`,
     )
-    await database.database.checkMigrations()
+    await database.database.requireMigrations()
 
     await database.database.execute(`DROP TABLE ${ledger}`)
-    await assert.rejects(database.database.checkMigrations(), /ratelimit migrate/)
+    await assert.rejects(database.database.requireMigrations(), /ratelimit migrate/)
   })
 })
 

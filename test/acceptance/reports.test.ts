@@ -97,7 +97,7 @@ forEachDatabase((provider) => {
     ])
   })
 
-  test('the detail of a client with 3 allowed and 5 refused requests tells where, when and how', async (t) => {
+  test('the detail of a client with 3 allowed and 5 refused requests shows where, when and how', async (t) => {
     const { statuses, analytics, clock } = await startReporting(t, provider, { middleware: { defaultRate: '3/d' } })
     await statuses(3, '/welcome', { from: BAD })
     clock.advance(HOUR_MS)

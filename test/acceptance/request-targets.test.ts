@@ -15,8 +15,8 @@ import { createRandom, createTargets } from '../support/request-targets.js'
 
 const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
 /** `TEST_TARGETS` asks for more. */
-const TARGETS = Number(process.env.TEST_TARGETS ?? 3_000)
-const TARGETS_OVER_SOCKETS = 100
+const TARGETS = Number(process.env.TEST_TARGETS ?? 1_000)
+const TARGETS_OVER_SOCKETS = 40
 
 interface LimitedRoute {
   readonly url: string
@@ -103,8 +103,8 @@ describe('whatever reaches a route has met its limit', () => {
         if (denied !== undefined) exchange(app, 'GET', asked, denied)
         reached.length = 0
       }
-      for (const [url, count] of times) assert.ok(count >= 10, `${url} was reached ${count} times`)
-      assert.ok(withoutSlash >= 100, `${withoutSlash} had no slash`)
+      for (const [url, count] of times) assert.ok(count >= 3, `${url} was reached ${count} times`)
+      assert.ok(withoutSlash >= 30, `${withoutSlash} had no slash`)
     })
 
     test(`with ${called}: of ${TARGETS_OVER_SOCKETS} targets over HTTP/1.0, HTTP/1.1 and HTTP/2 each`, async (t) => {

@@ -250,7 +250,7 @@ test('a route says what its requests cost; a wrong cost is refused when the rout
   assert.deepEqual(await statuses(1, '/early'), [429])
 })
 
-test('a wrong cost of a route that was declared before the plugin is told about once, and costs 1', async (t) => {
+test('a wrong cost of a route that was declared before the plugin is logged once, and costs 1', async (t) => {
   const { request, log } = await startApp(t, {
     database: null,
     before(app) {
@@ -275,7 +275,7 @@ for (const config of [{ rate: '5/m' }, { cost: 2, rate: '5/m' }, true, null]) {
   })
 }
 
-test('an async cost is told about, costs 1, and takes nothing down when it rejects', async (t) => {
+test('an async cost is logged, costs 1, and takes nothing down when it rejects', async (t) => {
   const { statuses, log } = await startApp(t, {
     database: null,
     routes(app) {

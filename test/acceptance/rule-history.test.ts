@@ -47,7 +47,7 @@ forEachDatabase((provider) => {
     ])
   })
 
-  test('who it was is right inside of transactions, and is nobody for raw SQL that follows', async (t) => {
+  test('the actor is right inside of transactions, and empty for raw SQL that follows', async (t) => {
     const { client, rules, told, run } = await start(t, provider)
     await asActor('alice', () =>
       client.$transaction(async (transaction) => {

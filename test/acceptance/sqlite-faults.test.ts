@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { createRateLimitClient } from '../../src/client.js'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import { openSqliteFile } from '../../src/db/sqlite-driver.js'
 import { migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
@@ -102,7 +102,7 @@ async function proveFaultWhere(onThread: boolean, t: TestContext, fault: Fault):
     connect() {
       const client = createRateLimitClient({ database: fault.url })
       atEnd(t, () => client.$disconnect())
-      databaseOf(client).useThreads({ logsEvents: onThread })
+      databaseFor(client).useThreads({ logsEvents: onThread })
       return client
     },
     async begin(apps) {
@@ -121,7 +121,7 @@ async function proveFaultWhere(onThread: boolean, t: TestContext, fault: Fault):
 /** Sets how large the file may get, on the connections that the servers count on. */
 async function limitPages(apps: readonly TestApp[], pages: number): Promise<void> {
   for (const { app } of apps) {
-    await databaseOf(app.smartRateLimit.client).query(`PRAGMA max_page_count = ${pages}`)
+    await databaseFor(app.smartRateLimit.client).query(`PRAGMA max_page_count = ${pages}`)
   }
 }
 

@@ -74,22 +74,24 @@ inChromium(() => {
   for (const { name, path, ...scene } of SCENES) {
     test(`${name} is clean under axe-core in light and dark, fits a phone, and keeps to its policy`, async (t) => {
       const { url } = await start(t, scene)
-      for (const options of [
+      const { page, complaints } = await openPage(t)
+      await page.goto(url(path))
+      for (const { viewport, colorScheme } of [
         { ...PHONE, colorScheme: 'dark' },
         { ...DESK, colorScheme: 'light' },
       ] as const) {
-        const { page, complaints } = await openPage(t, options)
-        await page.goto(url(path))
+        await page.setViewportSize(viewport)
+        await page.emulateMedia({ colorScheme })
         const width = await widthOf(page)
-        assert.ok(width <= options.viewport.width, `${width} pixels wide`)
+        assert.ok(width <= viewport.width, `${width} pixels wide`)
         assert.deepEqual(await findFaults(page), [])
-        // What the server refuses, a browser notes too.
-        assert.deepEqual(
-          complaints.filter((text) => !text.startsWith('Failed to load resource')),
-          [],
-        )
-        assert.doesNotMatch(await page.title(), /owned/)
       }
+      // What the server refuses, a browser notes too.
+      assert.deepEqual(
+        complaints.filter((text) => !text.startsWith('Failed to load resource')),
+        [],
+      )
+      assert.doesNotMatch(await page.title(), /owned/)
     })
   }
 

@@ -9,7 +9,7 @@ import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from 
 const BAD = '203.0.113.66'
 
 forEachDatabase((provider) => {
-  test('a stranger is shown the sign-in with 403; with the right password the dashboard, which tells the offenders', async (t) => {
+  test('a stranger is shown the sign-in with 403; with the right password the dashboard, which lists the offenders', async (t) => {
     const { request, signIn, statuses } = await startWithStaff(t, provider)
     await statuses(5, '/', { from: BAD })
     const refused = await request(DASHBOARD)

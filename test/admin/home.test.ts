@@ -58,7 +58,7 @@ test('a server that logs nothing says what to switch on, and whose requests it s
   assert.equal(nobody, 'No refusals are logged.')
 
   await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 1, atMs: NOW_MS - 1 })
-  assert.match((await home()).notices.join(), /What is shown was logged before, or by others\.$/)
+  assert.match((await home()).notices.join(), /The numbers shown were logged earlier, or by other servers\.$/)
 })
 
 test('a server on which the limiter is off, or rules are, says so', async (t) => {

@@ -92,7 +92,7 @@ test('beside cookie, session, formbody and multipart of the host, registered bef
   }
 })
 
-test("a host's own session lets staff in, and names them in the history; nobody else", async (t) => {
+test("a host's own session lets staff in alone; the history names them, and the panel as the source", async (t) => {
   const app = Fastify({ pluginTimeout: 60_000 })
   await hostPlugins(app)
   const database = await withLimits(t, app)
@@ -104,21 +104,32 @@ test("a host's own session lets staff in, and names them in the history; nobody 
   hostRoutes(app)
   await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })
 
-  const disableAs = async (user: string) => {
+  const postAs = async (user: string, action: string) => {
     const { headers } = await app.inject(`/sign-in-as/${user}`)
     const cookie = cookieOf({ 'set-cookie': [headers['set-cookie'] ?? []].flat() })
     return app.inject({
       method: 'POST',
-      url: '/limits/panel/api/resources/rules/bulk/disable?recordIds=1',
+      url: `/limits/panel/api/resources/${action}`,
       headers: { ...FROM_PANEL, cookie },
     })
   }
-  assert.equal((await disableAs('mallory')).statusCode, 403)
+  assert.equal((await postAs('mallory', 'rules/bulk/disable?recordIds=1')).statusCode, 403)
   assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 1)
-  const allowed = await disableAs('grace')
+  const allowed = await postAs('grace', 'rules/bulk/disable?recordIds=1')
   assert.equal(allowed.statusCode, 200, allowed.body)
-  const changes = await database.client.rateLimitChange.findMany({ orderBy: { id: 'desc' } })
-  assert.equal(changes[0]?.actor, 'grace@example.org')
+  for (const action of ['changes/records/2/revert', 'rules/records/1/delete']) {
+    assert.equal((await postAs('grace', action)).statusCode, 200)
+  }
+  const changes = await database.client.rateLimitChange.findMany({ orderBy: { id: 'asc' } })
+  assert.deepEqual(
+    changes.map(({ action, source, actor }) => [action, source, actor]),
+    [
+      ['create', 'client', ''],
+      ['update', 'panel', 'grace@example.org'],
+      ['update', 'panel', 'grace@example.org'],
+      ['delete', 'panel', 'grace@example.org'],
+    ],
+  )
 })
 
 test('whatever the name of an actor is made of, it ends no script of the page', async (t) => {
@@ -146,7 +157,7 @@ test('an isStaff that fails, or answers anything but true, refuses', async (t) =
   }
 })
 
-test('without staff and isStaff everybody is refused, and the log says so', async (t) => {
+test('without staff and isStaff every request is refused, and the log says so', async (t) => {
   const { stream, log } = captureLog()
   const app = Fastify({ pluginTimeout: 60_000, logger: { level: 'warn', stream } })
   await withLimits(t, app)

@@ -7,7 +7,7 @@ const ATTACKER = '198.51.100.66'
 const VICTIM = '192.0.2.77'
 
 forEachDatabase((provider) => {
-  test('whoever spells the address of somebody else in a header is not blocked by way of that one', async (t) => {
+  test("a client that spells another client's address in a header gets no link that blocks that one", async (t) => {
     const { request, database, asStaff, app } = await startWithPanel(t, provider)
     const rules = [
       { name: 'partners', pathPattern: '^/api/partners', rate: '1/h', key: 'header:X-Api-Key' },

@@ -292,7 +292,7 @@ forEachDatabase((provider) => {
     await eventually('the client starts afresh', async () => (await statuses(1, '/api/orders'))[0] === 200)
   })
 
-  test('every wrong field of a form is told about, and nothing is written', async (t) => {
+  test('every wrong field of a form is reported, and nothing is written', async (t) => {
     const { save, database } = await start(t)
     const { record, notice } = await save('rules/actions/new', {
       name: 'a:b',
@@ -315,7 +315,7 @@ forEachDatabase((provider) => {
     assert.equal((await database.client.rateLimitRule.findMany())[0]?.rate, '1/m')
   })
 
-  test('a form that was opened before somebody else saved is refused, and a field of the list is not', async (t) => {
+  test('a form that was opened before another save is refused, and a field of the list is not', async (t) => {
     const { save, request, headers, database } = await start(t)
     const rules = database.client.rateLimitRule
     await rules.create({ data: { name: 'shared', pathPattern: '.', rate: '1/m' } })
@@ -327,7 +327,7 @@ forEachDatabase((provider) => {
     })
 
     const refused = await save('rules/records/1/edit', { rate: '3/m', description: 'mine', updatedAt })
-    assert.match(refused.notice.options.defaultValue, /somebody changed it since you opened it/)
+    assert.match(refused.notice.options.defaultValue, /the row was changed after you opened it/)
     assert.equal(refused.record.params.rate, '2/m')
     await save('rules/records/1/edit', { priority: '7' })
     const [{ rate, priority, description } = {}] = await rules.findMany()
@@ -392,7 +392,7 @@ forEachDatabase((provider) => {
     assert.equal((await rules.count()) + (await overrides.count()), 0)
   })
 
-  test('a rule that somebody deletes meanwhile keeps none of the others from being switched', async (t) => {
+  test('a rule that is deleted meanwhile keeps none of the others from being switched', async (t) => {
     const { request, headers, database } = await start(t)
     const rules = database.client.rateLimitRule
     for (const name of ['first', 'second', 'third']) {
@@ -419,7 +419,10 @@ forEachDatabase((provider) => {
       method: 'POST',
       headers,
     })
-    assert.match(JSON.parse(text).notice.options.defaultValue, /^Disabled 2 rule\(s\)\. second: Somebody deleted it/)
+    assert.match(
+      JSON.parse(text).notice.options.defaultValue,
+      /^Disabled 2 rule\(s\)\. second: The row was deleted in the meantime/,
+    )
     assert.equal(await rules.count({ where: { isActive: true } }), 0)
   })
 
@@ -444,7 +447,7 @@ forEachDatabase((provider) => {
       'In the last 24 hours it would have refused 3 of 5 requests, mostly rule:api:203.0.113.7 (3).',
     )
     const counted = await save('rules/actions/preview', { ...form, block: 'false' })
-    assert.match(counted.told[0], /would have found over the limit, and let through, 3 of 5 requests/)
+    assert.match(counted.sentences[0], /would have found over the limit, and let through, 3 of 5 requests/)
     const { errors } = await save('rules/actions/preview', { ...form, rate: 'x' })
     assert.deepEqual(Object.keys(errors), ['rate'])
     assert.equal(await database.client.rateLimitRule.count(), 0)

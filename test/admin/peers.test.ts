@@ -39,16 +39,12 @@ test('without one of its packages the panel is refused at start, with the remedy
 })
 
 test('of a package that is installed and fails to import, the panel gives the cause', async (t) => {
-  for (const failing of ['adminjs', '@adminjs/fastify']) {
-    const { stdout } = await runPanel(t, [], { failing })
-    assert.match(
-      stdout,
-      new RegExp(
-        `^FST_RATE_LIMIT_INVALID_SETTING adminPlugin cannot load the package ${failing}, which is installed: .*some-dependency`,
-      ),
-    )
-    assert.doesNotMatch(stdout, /npm install/)
-  }
+  const { stdout } = await runPanel(t, [], { failing: 'adminjs' })
+  assert.match(
+    stdout,
+    /^FST_RATE_LIMIT_INVALID_SETTING adminPlugin cannot load the package adminjs, which is installed: .*some-dependency/,
+  )
+  assert.doesNotMatch(stdout, /npm install/)
 })
 
 test('in production the panel writes no file, and says nothing', async (t) => {

@@ -1,4 +1,4 @@
-/** A wrong setting of alerts is told at start: which, and what is allowed; of those that are secrets not the value. */
+/** A wrong setting of alerts is refused at start, by its name and what is allowed; secrets are not shown. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { resolveSettings } from '../../src/settings/resolve.js'
@@ -68,7 +68,7 @@ test('all of them come from the environment, and a wrong one is called by its va
     webhookFormat: 'pagerduty',
     routingKey: 'R0123456789abcdef0123456789abcde',
     cooldownMs: 3_600_000,
-    tellsResolved: true,
+    notifiesResolved: true,
     from: 'Rate limits <alerts@example.com>',
     smtpUrl: 'smtps://user:p%40ss@mail.example.com',
     mailer: undefined,

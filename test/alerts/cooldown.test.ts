@@ -9,7 +9,7 @@ import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-r
 
 const HOUR = 3_600
 
-function told({ posts }: WebhookReceiver): string[][] {
+function notified({ posts }: WebhookReceiver): string[][] {
   return posts.map(({ body }) => JSON.parse(body).offenders.map(({ key }: { key: string }) => key))
 }
 
@@ -38,7 +38,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(receiver.posts.length, 2)
   })
 
-  test('a key that was told is quiet until the cool-down is over, and a new one is not', async (t) => {
+  test('a key that was notified is quiet until the cool-down is over, and a new one is not', async (t) => {
     const { receiver, sendOffenderAlerts, block, clock } = await start(t)
     await block('first', 5)
     assert.deepEqual((await sendOffenderAlerts()).channels.webhook, { sent: true })
@@ -53,10 +53,10 @@ forEachDatabase((_provider, open) => {
     clock.advance(1)
     await sendOffenderAlerts()
 
-    assert.deepEqual(told(receiver), [['first'], ['second'], ['first']])
+    assert.deepEqual(notified(receiver), [['first'], ['second'], ['first']])
   })
 
-  test('a key whose count has doubled is told again at once', async (t) => {
+  test('a key whose count has doubled is notified again at once', async (t) => {
     const { receiver, sendOffenderAlerts, block } = await start(t)
     await block('key', 6)
     await sendOffenderAlerts()
@@ -100,22 +100,22 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual([receiver.posts.length, other.posts.length], [2, 1])
   })
 
-  test('of runs at the same moment one tells each key', async (t) => {
+  test('of runs at the same moment one notifies each key', async (t) => {
     const { receiver, sendAtOnce, block } = await start(t)
     for (const key of ['a', 'b', 'c', 'd']) await block(key, 5)
     await sendAtOnce(6)
 
-    assert.deepEqual(told(receiver).flat().sort(), ['a', 'b', 'c', 'd'])
+    assert.deepEqual(notified(receiver).flat().sort(), ['a', 'b', 'c', 'd'])
   })
 
-  test('a run that died in the midst keeps nobody quiet for longer than some minutes', async (t) => {
+  test('a run that died in the midst keeps no key quiet for longer than some minutes', async (t) => {
     const { receiver, sendOffenderAlerts, block, clock, database } = await start(t)
     await block('key', 5)
     await sendOffenderAlerts()
     // As a run leaves it that claimed the key and was killed.
     const { dialect } = database.database
     await database.database.execute(
-      `UPDATE ${dialect.table('rate_limit_alert')} SET told_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
+      `UPDATE ${dialect.table('rate_limit_alert')} SET notified_at = NULL, claim = 'dead', claimed_until = ${dialect.fromMs('$1')}`,
       [clock.now() + 2 * MINUTE_MS],
     )
     await sendOffenderAlerts()
@@ -126,7 +126,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(receiver.posts.length, 2)
   })
 
-  test('that a key fell silent is told once, and only where it was told before', async (t) => {
+  test('a key that fell silent is notified once, and only after an alert about it', async (t) => {
     const { receiver, sendOffenderAlerts, block, clock } = await start(t, {
       alertCooldown: 2 * 24 * HOUR,
       alertResolved: true,
@@ -172,7 +172,7 @@ forEachDatabase((_provider, open) => {
     )
   })
 
-  test('a key that comes back within the cool-down stays quiet, and is told when that is over', async (t) => {
+  test('a key that comes back within the cool-down stays quiet, and is notified when that is over', async (t) => {
     const { receiver, sendOffenderAlerts, block, clock } = await start(t, {
       alertCooldown: 3 * 24 * HOUR,
       alertResolved: true,
@@ -187,10 +187,10 @@ forEachDatabase((_provider, open) => {
     await block('key', 5)
     await sendOffenderAlerts()
 
-    assert.deepEqual(told(receiver), [['key'], [], ['key']])
+    assert.deepEqual(notified(receiver), [['key'], [], ['key']])
   })
 
-  test('of runs at the same moment one tells that a key fell silent', async (t) => {
+  test('of runs at the same moment one notifies that a key fell silent', async (t) => {
     const { receiver, sendOffenderAlerts, sendAtOnce, block, clock } = await start(t, { alertResolved: true })
     await block('key', 5)
     await sendOffenderAlerts()
@@ -200,7 +200,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(receiver.posts.length, 2)
   })
 
-  test('what was told is forgotten when it means nothing any more', async (t) => {
+  test('expired alerts are deleted', async (t) => {
     const { sendOffenderAlerts, block, clock, database } = await start(t)
     const rows = async () => {
       const { query, dialect } = database.database
@@ -218,13 +218,13 @@ forEachDatabase((_provider, open) => {
     assert.equal(await rows(), 0)
   })
 
-  test('where its table cannot be used everything is told, and the log says why', async (t) => {
+  test('where its table cannot be used every key is notified, and the log says why', async (t) => {
     const { sendOffenderAlerts, block, database, log } = await start(t)
     await block('key', 5)
     await database.database.execute(`DROP TABLE ${database.database.dialect.table('rate_limit_alert')}`)
     const { channels } = await sendOffenderAlerts()
 
     assert.deepEqual(channels.webhook, { sent: true })
-    assert.match(log[0]?.message ?? '', /cool-down does not hold.*: A table is missing .*"ratelimit migrate"/)
+    assert.match(log[0]?.message ?? '', /cool-down is not applied.*: A table is missing .*"ratelimit migrate"/)
   })
 })

@@ -103,7 +103,7 @@ describe('an alert by email', () => {
     }
   })
 
-  test('is not sent where nobody is over the threshold', async (t) => {
+  test('is not sent where no client is over the threshold', async (t) => {
     const { url, mails } = await startMailServer(t)
     const { analytics, block } = await startAlerts(t)
     await block('ip:203.0.113.7', 4)
@@ -198,7 +198,7 @@ describe('an email that cannot be sent', () => {
     assert.equal(mails.length, 1)
   })
 
-  test('to some of its recipients is told, and sent to the others', async (t) => {
+  test('refused for some of its recipients is reported, and sent to the others', async (t) => {
     const { url, mails } = await startMailServer(t, { refuses: ['gone@example.com'] })
     const { analytics, block } = await startAlerts(t)
     await block('ip:203.0.113.7', 5)

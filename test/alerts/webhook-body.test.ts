@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { AlertMessage } from '../../src/alerts/message.js'
-import { bodyOf } from '../../src/alerts/webhook-body.js'
+import { toWebhookBody } from '../../src/alerts/webhook-body.js'
 import { startAlerts } from '../support/alerts.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
@@ -33,8 +33,8 @@ const HOSTILE_ALERT: AlertMessage = {
   })),
 }
 
-function parsed(message: AlertMessage, format: Parameters<typeof bodyOf>[1]) {
-  return JSON.parse(bodyOf(message, format, ROUTING_KEY) ?? 'null')
+function parsed(message: AlertMessage, format: Parameters<typeof toWebhookBody>[1]) {
+  return JSON.parse(toWebhookBody(message, format, ROUTING_KEY) ?? 'null')
 }
 
 describe('the body for Slack', () => {
@@ -88,7 +88,7 @@ describe('the body for Microsoft Teams', () => {
       if (block.type === 'TextBlock') assert.doesNotMatch(block.text, /[[\]*`<>]/)
       else assert.deepEqual([block.type, block.inlines[0].type], ['RichTextBlock', 'TextRun'])
     }
-    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'teams') ?? '') < 28_000)
+    assert.ok(Buffer.byteLength(toWebhookBody(HOSTILE_ALERT, 'teams') ?? '') < 28_000)
   })
 })
 
@@ -101,7 +101,7 @@ describe('the body for Discord', () => {
     assert.equal(parsed(RESOLVED, 'discord').embeds[0].color, 0x067647)
   })
 
-  test('mentions nobody, has keys in a block of code that they cannot leave, and stays within the limits', () => {
+  test('mentions no user, has keys in a block of code that they cannot leave, and stays within the limits', () => {
     const { embeds, allowed_mentions } = parsed(HOSTILE_ALERT, 'discord')
     const [{ title, description }] = embeds
     assert.deepEqual(allowed_mentions, { parse: [] })
@@ -112,7 +112,7 @@ describe('the body for Discord', () => {
 })
 
 describe('the event for PagerDuty', () => {
-  test('triggers an incident, the same for all that one watch tells', () => {
+  test('triggers one incident for all alerts of a subscription', () => {
     assert.deepEqual(parsed(ALERT, 'pagerduty'), {
       routing_key: ROUTING_KEY,
       event_action: 'trigger',
@@ -132,14 +132,14 @@ describe('the event for PagerDuty', () => {
       event_action: 'resolve',
       dedup_key: 'fastify-smart-ratelimit/webhook:abc',
     })
-    assert.equal(bodyOf({ ...RESOLVED, remaining: 1 }, 'pagerduty', ROUTING_KEY), undefined)
+    assert.equal(toWebhookBody({ ...RESOLVED, remaining: 1 }, 'pagerduty', ROUTING_KEY), undefined)
   })
 
   test('stays within the limits', () => {
     const { payload, dedup_key } = parsed(HOSTILE_ALERT, 'pagerduty')
     assert.ok(payload.summary.length <= 1_024)
     assert.ok(parsed(ALERT, 'pagerduty').dedup_key.length <= 255 && dedup_key.length <= 255)
-    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'pagerduty') ?? '') < 512_000)
+    assert.ok(Buffer.byteLength(toWebhookBody(HOSTILE_ALERT, 'pagerduty') ?? '') < 512_000)
     assert.deepEqual([payload.custom_details.offenders.length, payload.custom_details.omitted], [100, 100])
   })
 })
@@ -152,12 +152,12 @@ test('what is over and what is new stay within the limits together', () => {
   assert.match(description, /\nand 190 more\nResolved:\n/)
   const [, , list] = parsed(message, 'slack').blocks
   assert.ok(list.elements[0].elements[0].text.length <= 3_000)
-  assert.ok(Buffer.byteLength(bodyOf(message, 'teams') ?? '') < 28_000)
+  assert.ok(Buffer.byteLength(toWebhookBody(message, 'teams') ?? '') < 28_000)
 })
 
 test('no format has what hides in a key, but the JSON of this package, which has keys as they are', () => {
   for (const format of ['slack', 'teams', 'discord', 'pagerduty'] as const) {
-    assert.doesNotMatch(bodyOf(HOSTILE_ALERT, format) ?? '', /\u202e|\\u0000|\\u202e(?!})/)
+    assert.doesNotMatch(toWebhookBody(HOSTILE_ALERT, format) ?? '', /\u202e|\\u0000|\\u202e(?!})/)
   }
   assert.ok(parsed(HOSTILE_ALERT, 'json').offenders[0].key.startsWith(HOSTILE))
 })

@@ -74,9 +74,9 @@ describe('an alert by webhook', () => {
 
     const body = posts[0]?.body ?? ''
     assert.ok(Buffer.byteLength(body) < 20_000 && Buffer.byteLength(body) > 19_000)
-    const told = JSON.parse(body)
-    assert.deepEqual(told.offenders, offenders.slice(0, told.offenders.length))
-    assert.equal(told.omitted, 500 - told.offenders.length)
+    const sent = JSON.parse(body)
+    assert.deepEqual(sent.offenders, offenders.slice(0, sent.offenders.length))
+    assert.equal(sent.omitted, 500 - sent.offenders.length)
   })
 
   test('is tried once more after a 500, with the same id, and counts as sent', async (t) => {

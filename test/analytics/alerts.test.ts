@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AlertSettingOptions, resolveAlertSettings } from '../../src/alerts/alert-settings.js'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { InvalidSettingError } from '../../src/errors.js'
 import { DAY_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -23,7 +23,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: 'exactly', blocked: 5, allowed: 5, atMs: clock.now() })
     await logEvents(client, { key: 'few', blocked: 4, allowed: 9, atMs: clock.now() })
     await logEvents(client, { key: 'bygone', blocked: 10, atMs: clock.now() - 2 * DAY_MS })
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
 
     const offenders = [
       { key: 'many', blocked_count: 10 },
@@ -45,7 +45,7 @@ forEachDatabase((_provider, open) => {
     const { client, database, close } = await open(clock)
     t.after(close)
     await logEvents(client, { key: 'bad', blocked: 3, atMs: clock.now() })
-    const analytics = analyticsOf(database, clock, alertsBy({ alertThreshold: 3 }))
+    const analytics = analyticsFor(database, clock, alertsBy({ alertThreshold: 3 }))
 
     assert.equal((await analytics.sendOffenderAlerts()).offenders.length, 1)
     assert.equal((await analytics.sendOffenderAlerts({ threshold: undefined, days: 2 })).offenders.length, 1)
@@ -57,7 +57,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     database.beforeReport.add(() => assert.fail('the log was read'))
 
-    assert.deepEqual(await analyticsOf(database, fakeClock(), undefined).sendOffenderAlerts(), {
+    assert.deepEqual(await analyticsFor(database, fakeClock(), undefined).sendOffenderAlerts(), {
       enabled: false,
       offenders: [],
       channels: {},
@@ -67,7 +67,7 @@ forEachDatabase((_provider, open) => {
   test('a threshold below 1 is wrong, not off', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const analytics = analyticsOf(database, fakeClock(), undefined)
+    const analytics = analyticsFor(database, fakeClock(), undefined)
 
     for (const threshold of [0, -1, 2.5, Number.NaN]) {
       await assert.rejects(analytics.sendOffenderAlerts({ threshold }), InvalidSettingError)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nearLimit } from '../../src/analytics/near-limit.js'
-import { reportsOf } from '../../src/analytics/window.js'
+import { createReportRunner } from '../../src/analytics/window.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 
@@ -19,7 +19,7 @@ forEachDatabase((_provider, open) => {
         { ...event, key: 'not near', count: Math.floor(limit * 0.8) },
       ],
     })
-    const { clients } = await reportsOf(database, fakeClock(NOW_MS))(nearLimit({}))
+    const { clients } = await createReportRunner(database, fakeClock(NOW_MS))(nearLimit({}))
     assert.deepEqual(clients, [{ key: 'near', rule_name: '', usage: 1, requests: 1 }])
   })
 })

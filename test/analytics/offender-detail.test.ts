@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { InvalidSettingError } from '../../src/errors.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -10,7 +10,7 @@ import { logEvents } from '../support/events.js'
 const KEY = 'ip:203.0.113.7'
 
 forEachDatabase((_provider, open) => {
-  test('the detail of a key tells its traffic, its paths and its latest events', async (t) => {
+  test('the detail of a key has its traffic, its paths and its latest events', async (t) => {
     const clock = fakeClock(Date.UTC(2026, 0, 15, 12, 0, 0, 123))
     const { client, database, close } = await open(clock)
     t.after(close)
@@ -21,7 +21,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: KEY, blocked: 5, path: '/bygone', atMs: nowMs - 8 * DAY_MS })
     await logEvents(client, { key: 'ip:203.0.113.8', blocked: 5, atMs: nowMs })
 
-    const detail = await analyticsOf(database, clock).getOffenderDetail({ key: KEY, recent: 3 })
+    const detail = await analyticsFor(database, clock).getOffenderDetail({ key: KEY, recent: 3 })
     assert.deepEqual(detail, {
       key: KEY,
       days: 7,
@@ -72,7 +72,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
 
     assert.deepEqual(
-      await analyticsOf(database, fakeClock(), undefined).getOffenderDetail({ key: 'nobody', days: 30 }),
+      await analyticsFor(database, fakeClock(), undefined).getOffenderDetail({ key: 'nobody', days: 30 }),
       {
         key: 'nobody',
         days: 30,
@@ -94,7 +94,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     const stored = `header:${'x'.repeat(248)}`
     await logEvents(client, { key: stored, blocked: 1, atMs: clock.now() })
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
 
     assert.equal((await analytics.getOffenderDetail({ key: `${stored}xxx` })).blocked, 1)
     assert.equal((await analytics.getOffenderDetail({ key: stored.replace('x', '\0x') })).blocked, 1)
@@ -110,7 +110,7 @@ forEachDatabase((_provider, open) => {
       await logEvents(client, { key: KEY, blocked: page === 34 ? 2 : 1, path: `/${page}`, atMs: clock.now() })
     }
 
-    const { by_path } = await analyticsOf(database, clock).getOffenderDetail({ key: KEY })
+    const { by_path } = await analyticsFor(database, clock).getOffenderDetail({ key: KEY })
     assert.deepEqual(
       by_path.map(({ path }) => path),
       ['/34', ...Array.from({ length: 19 }, (_, page) => `/${page + 10}`)],
@@ -122,7 +122,7 @@ forEachDatabase((_provider, open) => {
     const { client, database, close } = await open(clock)
     t.after(close)
     await logEvents(client, { key: KEY, allowed: 60, atMs: clock.now() })
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
 
     assert.equal((await analytics.getOffenderDetail({ key: KEY })).recent_events.length, 50)
     assert.equal((await analytics.getOffenderDetail({ key: KEY, recent: 55 })).recent_events.length, 55)

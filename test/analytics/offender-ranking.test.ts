@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ClosedLeaders } from '../../src/analytics/closed-leaders.js'
 import { rankOffenders } from '../../src/analytics/offender-ranking.js'
-import { reportsOf, windowOf } from '../../src/analytics/window.js'
+import { createReportRunner, windowFor } from '../../src/analytics/window.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -40,7 +40,7 @@ forEachDatabase((_provider, open) => {
     const { database, close } = await open()
     t.after(close)
     const table = database.dialect.table('rate_limit_event')
-    const read = reportsOf(database, fakeClock(NOW_MS))
+    const read = createReportRunner(database, fakeClock(NOW_MS))
     const history = fc.record({
       sizes: fc.record({ closed: fc.integer({ min: 0, max: 20 }), open: fc.integer({ min: 0, max: 20 }) }),
       rounds: fc.array(round, { minLength: 1, maxLength: 6 }),
@@ -67,7 +67,7 @@ forEachDatabase((_provider, open) => {
           if (isCountedAgain) await foldAll(database, NOW_MS)
           assert.deepEqual(
             await read((snapshot) =>
-              rankOffenders({ ...snapshot, closed }, windowOf(days, snapshot.nowMs), { limit, atLeast }),
+              rankOffenders({ ...snapshot, closed }, windowFor(days, snapshot.nowMs), { limit, atLeast }),
             ),
             Recount.ofWindow(await readEvents(database), days, NOW_MS).offenders(limit, atLeast),
           )

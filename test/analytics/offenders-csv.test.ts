@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { csvRow } from '../../src/analytics/csv.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -42,7 +42,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'bad', blocked: 4, atMs: clock.now() })
     await logEvents(client, { key: 'worse,"much"', blocked: 5, atMs: clock.now() })
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
 
     assert.equal(await analytics.offendersCsv(), 'key,blocked_count\r\n"worse,""much""",5\r\nbad,4\r\n')
     assert.equal(await analytics.offendersCsv({ limit: 1 }), 'key,blocked_count\r\n"worse,""much""",5\r\n')
@@ -52,6 +52,6 @@ forEachDatabase((_provider, open) => {
     const { database, close } = await open()
     t.after(close)
 
-    assert.equal(await analyticsOf(database, fakeClock(), undefined).offendersCsv(), 'key,blocked_count\r\n')
+    assert.equal(await analyticsFor(database, fakeClock(), undefined).offendersCsv(), 'key,blocked_count\r\n')
   })
 })

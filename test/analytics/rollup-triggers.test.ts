@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
-import { reportsOf } from '../../src/analytics/window.js'
+import { createReportRunner } from '../../src/analytics/window.js'
 import type { Database } from '../../src/db/database.js'
 import { sqlitePath } from '../../src/db/sqlite.js'
 import { openSqliteFile } from '../../src/db/sqlite-driver.js'
@@ -112,14 +112,14 @@ forEachDatabase((_provider, open) => {
     await foldRollups(database)
 
     assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 2 * 257)
-    const report = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    const report = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
     assert.equal(report.window.total, 6_050)
     assert.deepEqual(report.by_path.shares[0], { name: '/busy', total: 50, blocked: 50, would_block: 0 })
     assert.equal(report.by_path.shares.length, 20)
     const listed = report.by_path.shares.reduce((sum, { total }) => sum + total, 0)
     assert.equal(report.by_path.other.total, 6_050 - listed)
 
-    const filtered = await reportsOf(
+    const filtered = await createReportRunner(
       database,
       fakeClock(NOW_MS),
     )(dashboardReport({ days: 1, filter: { path: '/busy' } }))
@@ -128,7 +128,7 @@ forEachDatabase((_provider, open) => {
 
     await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path <> '/busy'`)
     await foldRollups(database)
-    const after = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    const after = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
     assert.deepEqual(after.by_path.shares, [{ name: '/busy', total: 50, blocked: 50, would_block: 0 }])
     assert.equal(after.window.total, 50)
   })
@@ -144,7 +144,7 @@ forEachDatabase((_provider, open) => {
     await foldRollups(database)
     await insertEvents(database, [blocked(NOW_MS, { path: '/99' }), blocked(NOW_MS, { path: '/new' })])
     await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path >= '/9'`)
-    const read = reportsOf(database, fakeClock(NOW_MS))
+    const read = createReportRunner(database, fakeClock(NOW_MS))
 
     // Until the hour is counted again it is read from the log, which knows all paths.
     const ways = [
@@ -179,7 +179,7 @@ forEachDatabase((_provider, open) => {
 
     assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 2)
     assert.equal(await rowsOf(database, 'rate_limit_blocked_rollup'), 2)
-    const { over_time, window } = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 90 }))
+    const { over_time, window } = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 90 }))
     const bars = over_time.bars.filter(({ total }) => total > 0)
     assert.equal(window.total, 1)
     assert.deepEqual(
@@ -269,7 +269,7 @@ forEachDatabase((_provider, open) => {
         { client: 'user:7', policy: 'api', over_limit: 0, would_block: 1, denied: 0, unavailable: 0 },
       ])
     }
-    const report = await reportsOf(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
+    const report = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
     assert.deepEqual(report.outcomes, { allowed: 2, would_block: 2, blocked: 3 })
   })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { DAY_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -18,7 +18,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 9, atMs })
     await logEvents(client, { key: 'rule:old:203.0.113.7', ruleName: 'old', allowed: 9, atMs: atMs - 8 * DAY_MS })
 
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
     const hits = [
       { rule_name: 'login', hits: 3, blocked: 3 },
       { rule_name: 'api', hits: 2, blocked: 1 },

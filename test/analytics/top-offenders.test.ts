@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { InvalidSettingError } from '../../src/errors.js'
 import { DAY_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -17,7 +17,7 @@ forEachDatabase((_provider, open) => {
     await logEvents(client, { key: 'good', allowed: 9, atMs: clock.now() })
     await logEvents(client, { key: 'bygone', blocked: 9, atMs: clock.now() - 8 * DAY_MS })
 
-    assert.deepEqual(await analyticsOf(database, clock).getTopOffenders(), [
+    assert.deepEqual(await analyticsFor(database, clock).getTopOffenders(), [
       { key: 'bad', blocked_count: 5 },
       { key: 'meh', blocked_count: 2 },
     ])
@@ -30,7 +30,7 @@ forEachDatabase((_provider, open) => {
     const keys = ['b', 'a', 'B', 'A', 'ä', 'a:1', 'a-1', 'a 1', '_', '10', '9', 'ａ', '\u{1f600}']
     for (const key of keys) await logEvents(client, { key, blocked: 1, atMs: clock.now() })
 
-    const offenders = await analyticsOf(database, clock).getTopOffenders()
+    const offenders = await analyticsFor(database, clock).getTopOffenders()
     assert.deepEqual(
       offenders.map(({ key }) => key),
       keys.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other))),
@@ -43,7 +43,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     for (const key of ['c', 'a', 'b']) await logEvents(client, { key, blocked: 1, atMs: clock.now() })
 
-    const offenders = await analyticsOf(database, clock).getTopOffenders({ limit: 2 })
+    const offenders = await analyticsFor(database, clock).getTopOffenders({ limit: 2 })
     assert.deepEqual(
       offenders.map(({ key }) => key),
       ['a', 'b'],
@@ -53,7 +53,7 @@ forEachDatabase((_provider, open) => {
   test('a limit that is no whole number above 0 is refused', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const analytics = analyticsOf(database, fakeClock(), undefined)
+    const analytics = analyticsFor(database, fakeClock(), undefined)
 
     for (const limit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) {
       await assert.rejects(analytics.getTopOffenders({ limit }), InvalidSettingError)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { InvalidSettingError } from '../../src/errors.js'
 import { DAY_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -14,7 +14,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 2, blocked: 3, atMs: clock.now() })
 
-    assert.deepEqual(await analyticsOf(database, clock).getTrafficSummary(), {
+    assert.deepEqual(await analyticsFor(database, clock).getTrafficSummary(), {
       days: 1,
       total: 5,
       allowed: 2,
@@ -27,7 +27,7 @@ forEachDatabase((_provider, open) => {
     const { database, close } = await open()
     t.after(close)
 
-    assert.deepEqual(await analyticsOf(database, fakeClock(), undefined).getTrafficSummary({ days: 7 }), {
+    assert.deepEqual(await analyticsFor(database, fakeClock(), undefined).getTrafficSummary({ days: 7 }), {
       days: 7,
       total: 0,
       allowed: 0,
@@ -42,7 +42,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 2, blocked: 1, atMs: clock.now() })
 
-    const { block_rate } = await analyticsOf(database, clock).getTrafficSummary()
+    const { block_rate } = await analyticsFor(database, clock).getTrafficSummary()
     assert.equal(block_rate, 1 / 3)
   })
 
@@ -50,7 +50,7 @@ forEachDatabase((_provider, open) => {
     const clock = fakeClock()
     const { client, database, close } = await open(clock)
     t.after(close)
-    const analytics = analyticsOf(database, clock)
+    const analytics = analyticsFor(database, clock)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 1, atMs: clock.now() - DAY_MS })
     assert.equal((await analytics.getTrafficSummary({ days: 1 })).total, 1)
 
@@ -66,13 +66,13 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     await logEvents(client, { key: 'ip:203.0.113.7', allowed: 1, atMs: 0 })
 
-    assert.equal((await analyticsOf(database, clock).getTrafficSummary({ days: 1e9 })).total, 1)
+    assert.equal((await analyticsFor(database, clock).getTrafficSummary({ days: 1e9 })).total, 1)
   })
 
   test('a number of days that is none is refused, with what to give instead', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const analytics = analyticsOf(database, fakeClock(), undefined)
+    const analytics = analyticsFor(database, fakeClock(), undefined)
 
     for (const days of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
       await assert.rejects(analytics.getTrafficSummary({ days }), (error) => {
@@ -89,6 +89,6 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     database.beforeReport.add(() => logEvents(client, { key: 'ip:203.0.113.7', blocked: 1, atMs: clock.now() }))
 
-    assert.equal((await analyticsOf(database, clock).getTrafficSummary()).blocked, 1)
+    assert.equal((await analyticsFor(database, clock).getTrafficSummary()).blocked, 1)
   })
 })

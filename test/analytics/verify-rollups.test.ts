@@ -13,7 +13,7 @@ function event(daysAgo: number, its: Partial<NewEvent> = {}): NewEvent {
   return { atMs, key: 'ip:192.0.2.1', rule: '', path: '/', method: 'GET', outcome: 'blocked', ...its }
 }
 
-/** What no trigger sees: somebody writes to the rollups themselves. */
+/** Changes that no trigger notices: direct writes to the rollups. */
 const DAMAGES: readonly (readonly [what: string, sql: (table: (name: string) => string) => string])[] = [
   ['a count', (table) => `UPDATE ${table('rate_limit_traffic_rollup')} SET total = total + 1 WHERE span = 1440`],
   ['what was blocked', (table) => `UPDATE ${table('rate_limit_traffic_rollup')} SET blocked = 0 WHERE span = 60`],

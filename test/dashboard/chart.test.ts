@@ -23,7 +23,7 @@ function draw(barMs: number, counts: readonly Partial<TrafficCounts>[]) {
 test('a bar is stacked: blocked at its foot, then what would have been, then what was within the limit', () => {
   const { bars } = draw(HOUR_MS, [{ total: 100, blocked: 20, would_block: 30 }])
 
-  assert.deepEqual(bars[0]?.parts, [
+  assert.deepEqual(bars[0]?.segments, [
     { outcome: 'blocked', start: 0, length: 20, y: 80 },
     { outcome: 'would-block', start: 20, length: 30, y: 50 },
     { outcome: 'allowed', start: 50, length: 50, y: 0 },
@@ -55,19 +55,19 @@ test('one blocked request among millions can be seen, and no bar is taller than 
     { total: Number.MAX_SAFE_INTEGER, blocked: 1, would_block: 2 },
   ]) {
     for (const most of [counts.total, counts.total * 3]) {
-      const parts = stack(counts, most)
-      for (const { length } of parts) assert.ok(length >= 1, JSON.stringify(parts))
-      const end = parts.at(-1)
-      assert.ok(end !== undefined && end.start + end.length <= 100.01, JSON.stringify(parts))
+      const segments = stack(counts, most)
+      for (const { length } of segments) assert.ok(length >= 1, JSON.stringify(segments))
+      const end = segments.at(-1)
+      assert.ok(end !== undefined && end.start + end.length <= 100.01, JSON.stringify(segments))
     }
   }
 })
 
-test('without requests there are axes, no parts, and a description that says so', () => {
+test('without requests there are axes, no segments, and a description that says so', () => {
   for (const counts of [[], [{}], Array.from({ length: 168 }, () => ({}))]) {
     const { bars, lines, description } = draw(HOUR_MS, counts)
     assert.deepEqual(
-      bars.flatMap(({ parts }) => parts),
+      bars.flatMap(({ segments }) => segments),
       [],
     )
     assert.deepEqual(

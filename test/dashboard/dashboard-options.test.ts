@@ -17,7 +17,7 @@ const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][]
   ['accounts as a plain object', { staff: { alice: 'secret' } }, /"staff" is not what staffAccounts/],
   [
     'two ways to tell who is staff',
-    { isStaff: () => true, staff: { accountOf: () => undefined } },
+    { isStaff: () => true, staff: { accountFor: () => undefined } },
     /"staff" and "isStaff" are both given/,
   ],
   ['templates that are no path', { templates: 7 }, /"templates" is 7: give the path of a folder/],
@@ -49,7 +49,7 @@ test('without rateLimitPlugin the pages cannot be registered', async (t) => {
   await assert.rejects(async () => app.register(dashboardPlugin, {}), /Register rateLimitPlugin before dashboardPlugin/)
 })
 
-test('without staff and isStaff everybody is refused, and the log says why', async (t) => {
+test('without staff and isStaff every request is refused, and the log says why', async (t) => {
   const { request, log } = await startWithStaff(t, 'sqlite', {})
   const { status, text } = await request('/ops/dashboard/')
 
@@ -58,7 +58,7 @@ test('without staff and isStaff everybody is refused, and the log says why', asy
   assert.doesNotMatch(text, /<form/)
   assert.deepEqual(
     log.map(({ msg }) => msg),
-    ['dashboardPlugin has neither staff nor isStaff: it refuses everybody'],
+    ['dashboardPlugin has neither staff nor isStaff: it refuses every request'],
   )
 })
 

@@ -1,7 +1,7 @@
 /** What the dashboard says of the log, and how it is filtered. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { logEvents } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
@@ -173,7 +173,7 @@ test('events that were lost are a warning, with the reason beside the numbers of
   )
 })
 
-test('clients near a limit are told with the rule and how much of it they used', async (t) => {
+test('clients near a limit are listed with the rule and how much of it they used', async (t) => {
   const { app, request } = await start(t)
   const event = { path: '/', method: 'GET', allowed: true, limit: 100, timestamp: new Date(NOW_MS - 60_000) }
   await app.smartRateLimit.client.rateLimitEvent.createMany({
@@ -212,7 +212,7 @@ test('a filter by path says how many requests it had to leave out', async (t) =>
     limit: 2,
   }))
   await app.smartRateLimit.client.rateLimitEvent.createMany({ data: strange })
-  await foldRollups(databaseOf(app.smartRateLimit.client))
+  await foldRollups(databaseFor(app.smartRateLimit.client))
 
   assert.match(await page('?path=%2Fauth'), /<b>46 requests are left out\.<\/b>/)
   assert.doesNotMatch(await page(''), /left out/)

@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import { dashboardPlugin } from '../../src/index.js'
 import { ERROR, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
 
 forEachDatabase((provider) => {
-  test('a missing table is a 503 that tells staff what to do', async (t) => {
+  test('a missing table is a 503 that names the remedy to staff', async (t) => {
     const { app, request, log } = await startWithStaff(t, provider, { isStaff: () => true }, { logEvents: false })
     for (const table of ['rate_limit_event', 'rate_limit_watermark']) await dropTable(app, table)
 
@@ -30,7 +30,7 @@ forEachDatabase((provider) => {
     assert.equal(log.filter(({ level }) => level === ERROR).length, 4)
   })
 
-  test('without the sessions staff are told so, and strangers still are refused', async (t) => {
+  test('without the table of sessions staff get the reason, and strangers are still refused', async (t) => {
     const { app, request, signIn } = await startWithStaff(t, provider)
     const headers = { cookie: cookieOf((await signIn(PASSWORD)).headers) }
     await dropTable(app, 'rate_limit_staff_session')
@@ -42,7 +42,7 @@ forEachDatabase((provider) => {
   })
 })
 
-test('a page that cannot be made tells readers nothing but that, and the log why', async (t) => {
+test('a page that cannot be rendered says only that to readers, and the log has the reason', async (t) => {
   const templates = await mkdtemp(join(tmpdir(), 'ratelimit-templates-'))
   t.after(() => rm(templates, { recursive: true, force: true }))
   await writeFile(join(templates, 'dashboard.hbs'), '{{> no-such-partial}}')
@@ -107,6 +107,6 @@ async function rejects(): Promise<boolean> {
 }
 
 async function dropTable(app: FastifyInstance, name: string): Promise<void> {
-  const database = databaseOf(app.smartRateLimit.client)
+  const database = databaseFor(app.smartRateLimit.client)
   await database.execute(`DROP TABLE ${database.dialect.table(name)}`)
 }

@@ -24,7 +24,7 @@ test('a dashboard without offenders and rules says so', async (t) => {
   await request('/')
   const { text } = await request('/ops/dashboard/?days=1')
 
-  assert.match(text, /Nobody was blocked in the last 24 hours\./)
+  assert.match(text, /No client was blocked in the last 24 hours\./)
   assert.match(
     text,
     /Rules are off on this server\. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true/,
@@ -70,7 +70,7 @@ test('links are relative and keep the window, so that a proxy may rewrite paths'
   for (const text of [dashboard, offender]) assert.doesNotMatch(text, /(?:href|action|src)="\//)
 })
 
-test('the page of a client tells what became of its requests', async (t) => {
+test('the page of a client shows the outcomes of its requests', async (t) => {
   const { request, statuses } = await start(t)
   await statuses(3, '/login', { from: KEY })
   const { status, text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)

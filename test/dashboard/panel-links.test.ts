@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientOf, commonClient, panelLinks } from '../../src/dashboard/panel-links.js'
+import { commonClient, panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
 import { nearestMount } from '../../src/internals.js'
 
 const HOSTILE = 'user:"><script>&effect=allow#'
@@ -26,11 +26,11 @@ test('a client is proposed for an override as overrides spell it, whatever limit
     ['', null, null, undefined],
   ]
   for (const [key, clientIp, userId, client] of clients) {
-    assert.equal(clientOf({ key, clientIp, userId }, countsByUser), client, key)
+    assert.equal(toOverrideClient({ key, clientIp, userId }, countsByUser), client, key)
   }
 })
 
-test('nobody is proposed whose address or user a header, or a function of the host, has spelled', () => {
+test('no client is proposed whose address or user comes from a header, or from a function of the host', () => {
   for (const [key, userId] of [
     ['rule:partners:192.0.2.77', null],
     ['rule:partners:user:7', null],
@@ -39,11 +39,11 @@ test('nobody is proposed whose address or user a header, or a function of the ho
     ['ip:192.0.2.77', null],
     ['user:7', 9],
   ] as const) {
-    assert.equal(clientOf({ key, clientIp: null, userId }, countsByUser), undefined, key)
+    assert.equal(toOverrideClient({ key, clientIp: null, userId }, countsByUser), undefined, key)
   }
 })
 
-test('of several events somebody is proposed whom all of them were counted for', () => {
+test('of several events the client is proposed that all of them were counted for', () => {
   const key = 'rule:partners:192.0.2.77'
   const own = { key, clientIp: '192.0.2.77', userId: null }
   assert.equal(commonClient([own, own], countsByUser), 'ip:192.0.2.77')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Change, changeOf, changeOfRate, summary } from '../../src/dashboard/summary.js'
+import { type CountChange, summary, toCountChange, toRateChange } from '../../src/dashboard/summary.js'
 
-const said = ({ arrow, words }: Change) => `${arrow} ${words}`.trim()
+const said = ({ arrow, words }: CountChange) => `${arrow} ${words}`.trim()
 
 function counts(total: number, blocked: number, days = 1) {
   return { days, total, blocked, allowed: total - blocked, block_rate: total === 0 ? 0 : blocked / total }
@@ -23,13 +23,13 @@ test('a change is said in words, and is never infinite or no number', () => {
     [345, 100, '▲ 3.5× as many'],
     [1_000_000, 1, '▲ 1,000,000× as many'],
   ]
-  for (const [now, before, expected] of changes) assert.equal(said(changeOf(now, before)), expected)
+  for (const [now, before, expected] of changes) assert.equal(said(toCountChange(now, before)), expected)
 })
 
 test('a change of a rate is in points', () => {
-  assert.equal(said(changeOfRate(0.25, 0.204)), '▲ 4.6 points more')
-  assert.equal(said(changeOfRate(0.1, 0.11)), '▼ 1 point less')
-  assert.equal(said(changeOfRate(0.3, 0.30004)), 'about the same')
+  assert.equal(said(toRateChange(0.25, 0.204)), '▲ 4.6 points more')
+  assert.equal(said(toRateChange(0.1, 0.11)), '▼ 1 point less')
+  assert.equal(said(toRateChange(0.3, 0.30004)), 'about the same')
 })
 
 test('a card without requests before says so, and compares nothing', () => {
@@ -57,8 +57,8 @@ test('a card says what it is compared with', () => {
   )
 })
 
-test('of a log of refusals alone a card tells no rate', () => {
-  const { before, figures, bar_label, parts } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
+test('of a log of refusals alone a card shows no rate', () => {
+  const { before, figures, bar_label, segments } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
 
   assert.deepEqual(
     figures.map(({ label, value }) => [label, value]),
@@ -68,5 +68,5 @@ test('of a log of refusals alone a card tells no rate', () => {
     ],
   )
   assert.equal(before, 'Compared with the 24 hours before: 5 blocked')
-  assert.deepEqual([bar_label, parts], ['', []])
+  assert.deepEqual([bar_label, segments], ['', []])
 })

@@ -1,4 +1,4 @@
-/** What the database itself does when rules and overrides change, whoever changes them. */
+/** The triggers on rules and overrides, which record every change. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
@@ -81,22 +81,24 @@ forEachDatabase((provider, open) => {
     test('records and counts no update that changes nothing, nor one of updated_at alone', () =>
       withDatabase(async (_database, { run, changes, revision }) => {
         await run(`INSERT INTO rate_limit_rule ${RULE}`)
-        await run(`UPDATE rate_limit_rule SET rate = '5/m', updated_at = created_at, changed_by = 'abcdefghijkl'`)
+        await run(
+          `UPDATE rate_limit_rule SET rate = '5/m', updated_at = created_at, changed_by = 'abcdefghijklclient:'`,
+        )
         assert.equal((await changes()).length, 1)
         assert.equal(await revision(), 1)
       }))
 
-    test('takes who it was from a new token, and never from one that an earlier write left', () =>
+    test('takes the source and the actor from a new token, and never from one that an earlier write left', () =>
       withDatabase(async (_database, { run, changes }) => {
         await run(`INSERT INTO rate_limit_rule ${RULE}`)
-        await run(`UPDATE rate_limit_rule SET rate = '6/m', changed_by = 'aaaaaaaaaaaaalice'`)
+        await run(`UPDATE rate_limit_rule SET rate = '6/m', changed_by = 'aaaaaaaaaaaapanel:al:ice'`)
         await run(`UPDATE rate_limit_rule SET rate = '7/m'`)
-        await run(`UPDATE rate_limit_rule SET rate = '8/m', changed_by = 'bbbbbbbbbbbb'`)
+        await run(`UPDATE rate_limit_rule SET rate = '8/m', changed_by = 'bbbbbbbbbbbbclient:'`)
         await run(`UPDATE rate_limit_rule SET rate = '9/m', changed_by = ''`)
         await run('DELETE FROM rate_limit_rule')
         assert.deepEqual(
           (await changes()).map(({ source, actor }) => `${source} ${actor}`),
-          ['sql ', 'client alice', 'sql ', 'client ', 'sql ', 'sql '],
+          ['sql ', 'panel al:ice', 'sql ', 'client ', 'sql ', 'sql '],
         )
       }))
 

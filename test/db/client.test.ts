@@ -211,7 +211,7 @@ describe('a database URL', () => {
     'postgresql://user:%zzgeheim@host/name',
     'mysql://host/name?user=a&password=geheim',
   ]) {
-    test(`${url.replaceAll(/ge.?heim|gehe.im/g, '…')} is refused, and never told with its password`, () => {
+    test(`${url.replaceAll(/ge.?heim|gehe.im/g, '…')} is refused, and never shown with its password`, () => {
       assert.throws(
         () => new Database(url),
         (error: Error) =>

@@ -4,7 +4,7 @@ import { readFileSync, renameSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { createCheckpoints, ROWS_PER_CHECKPOINT } from '../../src/db/sqlite-checkpoints.js'
 import { openSqliteFile, type SqliteDatabase } from '../../src/db/sqlite-driver.js'
-import { identityOf } from '../../src/db/sqlite-file.js'
+import { readFileIdentity } from '../../src/db/sqlite-file.js'
 import { atEnd } from '../support/at-end.js'
 import { openTestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
@@ -56,7 +56,10 @@ async function startWriter(t: TestContext) {
   writer.pragma('wal_autocheckpoint = 0')
   write(writer)
   const told: boolean[] = []
-  const checkpoints = createCheckpoints({ path, identity: identityOf(path) }, (isWorking) => void told.push(isWorking))
+  const checkpoints = createCheckpoints(
+    { path, identity: readFileIdentity(path) },
+    (isWorking) => void told.push(isWorking),
+  )
   atEnd(t, () => checkpoints.close())
   return { writer, checkpoints, path, told, sequence: () => readFileSync(`${path}-wal`).readUInt32BE(SEQUENCE_OFFSET) }
 }

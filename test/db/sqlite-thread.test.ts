@@ -8,8 +8,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import workerThreads from 'node:worker_threads'
 import { createRateLimitClient } from '../../src/client.js'
-import { Database, databaseOf } from '../../src/db/database.js'
-import { openSqliteFile, sqliteCodeOf } from '../../src/db/sqlite-driver.js'
+import { Database, databaseFor } from '../../src/db/database.js'
+import { openSqliteFile, sqliteErrorCode } from '../../src/db/sqlite-driver.js'
 import { CLOSE_TIMEOUT_MS } from '../../src/db/sqlite-thread.js'
 import { MissingTableError } from '../../src/errors.js'
 import { atEnd } from '../support/at-end.js'
@@ -39,7 +39,7 @@ test('the statements of a server that logs events are not run on its thread, and
   await assert.rejects(database.query('SELECT * FROM nowhere'), MissingTableError)
   await assert.rejects(
     database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)"),
-    (error) => sqliteCodeOf(error) === 'SQLITE_CONSTRAINT_PRIMARYKEY',
+    (error) => sqliteErrorCode(error) === 'SQLITE_CONSTRAINT_PRIMARYKEY',
   )
   assert.deepEqual(count.statements, [])
 })
@@ -58,11 +58,11 @@ test('neither a command nor the limiter alone starts a thread', async (t) => {
   assert.equal(started.length, 0)
 })
 
-test('whoever allows a client no threads gets none', async (t) => {
+test('a client without permission for threads opens none', async (t) => {
   const started = watchThreads(t)
   const client = createRateLimitClient({ database: (await openTestFile(t)).url, threads: false })
   atEnd(t, () => client.$disconnect())
-  const database = databaseOf(client)
+  const database = databaseFor(client)
   database.useThreads({ logsEvents: true })
   await database.execute(NO_CHANGE)
   await database.report((query) => query('SELECT 1'))

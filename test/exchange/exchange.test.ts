@@ -138,7 +138,7 @@ forEachDatabase((provider, open) => {
       }
     })
 
-    test('an import makes the database equal to the document, and tells the difference', async () => {
+    test('an import makes the database equal to the document, and returns the difference', async () => {
       await imported({ rules: [API, LOGIN, { ...API, name: 'old' }], overrides: [DENIED] })
       const renamed = { ...LOGIN, name: 'sign-in' }
       const result = await imported({
@@ -164,7 +164,7 @@ forEachDatabase((provider, open) => {
       assert.deepEqual(await names(), ['sign-in', 'api', 'old'])
     })
 
-    test('a dry run tells the same difference and writes nothing', async () => {
+    test('a dry run returns the same difference and writes nothing', async () => {
       await imported({ rules: [API, LOGIN] })
       const before = [await exported(), await revision()]
       const document = { rules: [{ ...API, rate: '6/m' }], overrides: [DENIED] }
@@ -202,10 +202,10 @@ forEachDatabase((provider, open) => {
       await asActor('alice', () => imported(document))
       const changes = await database.client.rateLimitChange.findMany()
       assert.deepEqual(changes.map(({ actor, source, action, name }) => [actor, source, action, name]).sort(), [
-        ['alice', 'client', 'create', 'new'],
-        ['alice', 'client', 'delete', 'ip:203.0.113.7'],
-        ['alice', 'client', 'delete', 'login'],
-        ['alice', 'client', 'update', 'api'],
+        ['alice', 'import', 'create', 'new'],
+        ['alice', 'import', 'delete', 'ip:203.0.113.7'],
+        ['alice', 'import', 'delete', 'login'],
+        ['alice', 'import', 'update', 'api'],
       ])
     })
 
@@ -217,7 +217,7 @@ forEachDatabase((provider, open) => {
       await imported({ rules: [] })
       const deletions = await database.client.rateLimitChange.findMany({ where: { action: 'delete' } })
       assert.deepEqual(deletions.map(({ source, name }) => [source, name]).sort(), [
-        ['client', 'login'],
+        ['import', 'login'],
         ['sql', 'api'],
       ])
     })

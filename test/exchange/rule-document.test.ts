@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { RuleDocumentError } from '../../src/errors.js'
-import { checkDocument } from '../../src/exchange/document-check.js'
 import { documentSchema } from '../../src/exchange/rule-document.js'
+import { validateDocument } from '../../src/exchange/validate-document.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
@@ -12,7 +12,7 @@ const OVERRIDE = { client: 'ip:203.0.113.7', effect: 'deny' }
 
 async function errorsOf(document: unknown): Promise<Record<string, string>> {
   try {
-    await checkDocument(document)
+    await validateDocument(document)
   } catch (error) {
     assert.ok(error instanceof RuleDocumentError)
     assert.match(error.message, /^Invalid rule document: /)
@@ -28,7 +28,7 @@ describe('the document of an export', () => {
   })
 
   test('is stored in one spelling, with the defaults of what it leaves out', async () => {
-    const { rules, overrides } = await checkDocument({
+    const { rules, overrides } = await validateDocument({
       version: 1,
       rules: [{ ...RULE, method: 'get, post', description: undefined }],
       overrides: [{ ...OVERRIDE, client: 'ip:::ffff:203.0.113.7', expiresAt: '2030-01-01T01:00:00+01:00' }],
@@ -112,7 +112,7 @@ describe('the document of an export', () => {
     })
   }
 
-  test('is told all that is wrong with it at once, and where', async () => {
+  test('is refused with all its errors at once, and their places', async () => {
     const errors = await errorsOf({
       version: 1,
       rules: [RULE, { name: 'a:b', pathPattern: '(?=a)', rate: 'often', extra: 1 }, { name: 'c' }],
@@ -132,7 +132,7 @@ describe('the document of an export', () => {
 
   test('has a message of bearable length, however much is wrong', async () => {
     const rules = Array.from({ length: 500 }, () => ({}))
-    await assert.rejects(checkDocument({ version: 1, rules }), (error: RuleDocumentError) => {
+    await assert.rejects(validateDocument({ version: 1, rules }), (error: RuleDocumentError) => {
       assert.ok(error.message.length < 1_000)
       assert.match(error.message, /; and 1490 more$/)
       return Object.keys(error.errors).length === 1_500
@@ -143,7 +143,7 @@ describe('the document of an export', () => {
     const errors = await errorsOf({ version: 1, rules: Array(1_000_000).fill({}), overrides: [{}] })
     // Three for every rule, and one for either list.
     assert.equal(Object.keys(errors).length, 10_004)
-    assert.match(errors.rules ?? '', /rules\[3334\] and what follows was not looked at$/)
+    assert.match(errors.rules ?? '', /rules\[3334\] and later entries were not validated$/)
     assert.match(errors.overrides ?? '', /overrides\[0\] and/)
   })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { EventLog } from '../../src/events/event-log.js'
-import { checkHealth } from '../../src/health/health.js'
+import { probeHealth } from '../../src/health/health.js'
 import { eventLogProbe } from '../../src/health/probes.js'
 import { MINUTE_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
@@ -81,12 +81,12 @@ describe('app.smartRateLimit.health()', () => {
     assert.equal(asked, 2)
   })
 
-  test('an app that tells nobody by email needs no mail server', async (t) => {
+  test('an app without alerts by email needs no mail server', async (t) => {
     const { app } = await startApp(t, { database: null, plugin: { alertEmails: [] } })
     assert.equal((await app.smartRateLimit.health()).checks.mail.status, 'off')
   })
 
-  test('recipients without a mail server are told of', async (t) => {
+  test('recipients without a mail server are reported', async (t) => {
     const { app } = await startApp(t, { database: null, plugin: { alertEmails: ['ops@example.com'] } })
     const { checks } = await app.smartRateLimit.health()
     assert.match(checks.mail.detail, /^no mail server: set SMTP_URL/)
@@ -110,7 +110,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.equal((await app.smartRateLimit.health()).checks.database.status, 'ok')
   })
 
-  test('a schema without its tables is told of', { skip: postgresqlMissing }, async (t) => {
+  test('a schema without its tables is reported', { skip: postgresqlMissing }, async (t) => {
     const { url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const { app } = await startApp(t, {
@@ -121,7 +121,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate"$/)
   })
 
-  test('a database that answers and takes no writes is told of', { skip: postgresqlMissing }, async (t) => {
+  test('a database that answers and takes no writes is reported', { skip: postgresqlMissing }, async (t) => {
     const { url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const readOnly = new URL(url)
@@ -143,7 +143,7 @@ describe('app.smartRateLimit.health()', () => {
     )
   })
 
-  test('a Redis that answers and takes no writes is told of', { skip: redisMissing }, async (t) => {
+  test('a Redis that answers and takes no writes is reported', { skip: redisMissing }, async (t) => {
     const { client, namespace, url } = openRedis(t)
     await client.call('ACL', 'SETUSER', namespace, 'on', '>secret', '~*', '+@all', '-@write')
     atEnd(t, () => client.call('ACL', 'DELUSER', namespace))
@@ -159,7 +159,7 @@ describe('app.smartRateLimit.health()', () => {
     assert.match(checks.redis.detail, /can't run this command/)
   })
 
-  test('a server of a cluster that is taken for a Redis of its own is told of', { skip: clusterMissing }, async (t) => {
+  test('a server of a cluster that is used as a single Redis is reported', { skip: clusterMissing }, async (t) => {
     const { url, stop } = await startCluster()
     atEnd(t, stop)
     for (const [redis, status] of [
@@ -183,7 +183,7 @@ describe('app.smartRateLimit.health()', () => {
 describe('a health check', () => {
   test('that hangs is given up, and takes no other one along', async () => {
     const probes = { redis: () => new Promise<string>(() => undefined), database: () => 'well' }
-    const { ok, checks } = await checkHealth(probes, 50)
+    const { ok, checks } = await probeHealth(probes, 50)
     assert.deepEqual(
       [ok, checks.redis, checks.database],
       [false, { status: 'failing', detail: 'it did not answer within 0.05 s' }, { status: 'ok', detail: 'well' }],
@@ -204,7 +204,7 @@ test('a log is behind by the time that its oldest event waits, and fails after t
     now: () => clock.now(),
     log: { error: () => undefined },
   })
-  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
   const record = () => events.record({ ...EVENT, timestampMs: clock.now() })
 
   record()
@@ -234,7 +234,7 @@ test('a log that loses its events fails until one is written', async () => {
     now: () => EVENT.timestampMs,
     log: { error: () => undefined },
   })
-  const probe = async () => (await checkHealth({ events: eventLogProbe(events) })).checks.events
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
 
   events.record(EVENT)
   await events.flush()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import Fastify from 'fastify'
-import { createRoutedPath, PathPrefixes, routerOptionsOf } from '../../src/http/request-path.js'
+import { createRoutedPath, PathPrefixes, readRouterOptions } from '../../src/http/request-path.js'
 
 const AS_FASTIFY_COMES = {
   caseSensitive: true,
@@ -72,7 +72,7 @@ describe('the options of a router', () => {
     test(`are those of ${JSON.stringify(given)}`, async () => {
       const app = Fastify(given)
       await app.close()
-      assert.deepEqual(routerOptionsOf(app), { ...AS_FASTIFY_COMES, caseSensitive, ignoreTrailingSlash })
+      assert.deepEqual(readRouterOptions(app), { ...AS_FASTIFY_COMES, caseSensitive, ignoreTrailingSlash })
     })
   }
 })

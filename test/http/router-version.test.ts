@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidSettingError } from '../../src/errors.js'
-import { checkRouter } from '../../src/http/router-version.js'
+import { validateRouter } from '../../src/http/router-version.js'
 
 test('a router before find-my-way 9.9 is refused with the remedy, and the one that is installed is not', () => {
   for (const version of ['8.2.2', '9.6.0', '9.8.10']) {
     assert.throws(
-      () => checkRouter(version),
+      () => validateRouter(version),
       (error) =>
         error instanceof InvalidSettingError &&
         error.message.includes(`${version} reads`) &&
         /npm update find-my-way/.test(error.message),
     )
   }
-  for (const version of ['9.9.0', '9.10.1', '10.0.0', undefined]) checkRouter(version)
+  for (const version of ['9.9.0', '9.10.1', '10.0.0', undefined]) validateRouter(version)
 })

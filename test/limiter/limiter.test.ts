@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { decideWithoutStore, fallbackOf } from '../../src/limiter/fallback.js'
+import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
 import { createLimiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -186,12 +186,12 @@ describe('the limiter', () => {
     assert.equal(lines.length, 2)
   })
 
-  test('refuses whom the store had refused while it fails, also when nobody can look whether that still holds', async () => {
+  test('refuses the keys that the store had refused while it fails, also when the refusals cannot be verified', async () => {
     const store = controlledStore(1)
     const poll = { canLook: true }
     const limiter = createLimiter({
       store,
-      fallback: fallbackOf('allow', { decide: () => assert.fail(), reset: () => undefined }),
+      fallback: fallbackFor('allow', { decide: () => assert.fail(), reset: () => undefined }),
       refusalsPoll: {
         isFresh: () => poll.canLook,
         close: () => undefined,

@@ -160,7 +160,7 @@ describe('a limiter that was refused', () => {
     })
   }
 
-  test('asks nobody whether refusals still hold when all of them are over', async () => {
+  test('does not ask whether refusals still hold when all of them are over', async () => {
     const { limiter, looks } = setUp()
     const refuse = async (key: string, nowMs: number) => {
       for (let times = 0; times < 3; times++) await limiter.check(checkOf({}, 1, key), nowMs)
@@ -172,10 +172,10 @@ describe('a limiter that was refused', () => {
     assert.equal(looks(), before + 1)
     await limiter.check(checkOf({}, 1, 'b'), NOW_MS + 180_000)
     await limiter.check(checkOf({}, 1, 'c'), NOW_MS + 180_000)
-    assert.equal(looks(), before + 2, 'once for b, which came back, and then for nobody')
+    assert.equal(looks(), before + 2, 'once for b, which came back, and then for no key')
   })
 
-  test('keeps no more than 10,000 refusals, and forgets all of them when told to', async () => {
+  test('keeps no more than 10,000 refusals, and forgets all of them on request', async () => {
     const { limiter, asked } = setUp()
     const check = (place: number) => limiter.check(checkOf({ limit: 0 }, 1, `k${place}`), NOW_MS)
     await Promise.all(Array.from({ length: 10_001 }, (_, place) => check(place)))

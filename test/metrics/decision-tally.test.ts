@@ -35,7 +35,7 @@ test('a rule that was edited goes on with its series', () => {
   assert.deepEqual([...tally.series()].map(seen), ['api api allowed 2', 'api api would_block 1', 'api api blocked 1'])
 })
 
-test('a rule and a limit of another kind that have the same name are told apart', () => {
+test('a rule and a limit of another kind that have the same name are counted separately', () => {
   const tally = new DecisionTally()
   tally.count(limitNamed('default'), true)
   tally.count(limitNamed('default', { ruleName: '' }), false)

@@ -98,7 +98,7 @@ describe('an override set', () => {
     assert.equal(set.find('203.0.113.9', null, '/b', 0)?.id, 1)
   })
 
-  test('of two that nothing tells apart the older row wins', async () => {
+  test('of two that differ in nothing the older row wins', async () => {
     const set = await setOf([
       { client: 'ip:2001:db8::1', effect: '1/m' },
       { client: 'ip:2001:DB8:0::1', effect: '2/m' },
@@ -137,7 +137,7 @@ describe('an override set', () => {
     assert.equal(await changed(moved, []), moved)
   })
 
-  test('tells the rates that concern a client, or a part of a network', async () => {
+  test('returns the rates that concern a client, or a part of a network', async () => {
     const set = await setOf([
       { client: 'ip:2001:db8:1:2::5', effect: '1/m' },
       { client: 'ip:2001:db8::/32', effect: '2/m' },
@@ -145,7 +145,7 @@ describe('an override set', () => {
       { client: 'ip:2001:db8::/32', effect: 'deny', pathPattern: '^/' },
       { client: 'user:7', effect: '4/m' },
     ])
-    const idsOf = (client: string) => set.ratesOf(overrideClient(client)).map(({ id }) => id)
+    const idsOf = (client: string) => set.ratesFor(overrideClient(client)).map(({ id }) => id)
     assert.deepEqual(idsOf('ip:2001:db8:1:2::/64'), [1, 2])
     assert.deepEqual(idsOf('user:7'), [5])
     assert.deepEqual(idsOf('ip:10.0.0.1'), [])

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { RuleValidationError } from '../../src/errors.js'
 import { parseOverride } from '../../src/overrides/override.js'
 
-test('an override whose expiry raw SQL made no moment tells so, with all else that is wrong', () => {
+test('an override whose expiry raw SQL made invalid says so, with all other errors', () => {
   const row = { client: 'user:7', effect: 'ban', algorithm: 'fixed_window', pathPattern: '', expiresAt: Number.NaN }
   assert.throws(
     () => parseOverride(row),

@@ -147,7 +147,7 @@ describe('a rule set', () => {
           }
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 100 },
     )
   })
 
@@ -202,7 +202,7 @@ describe('a rule set', () => {
         }
         if (matches && !required.folded) assert.ok(asked.startsWith(required.prefix))
       }),
-      { numRuns: 5_000 },
+      { numRuns: 2_000 },
     )
   })
 
@@ -212,7 +212,7 @@ describe('a rule set', () => {
         if (!RE2JS.compile(candidate).matcher(asked).find()) return
         for (const required of requiredTexts(candidate, true)) assert.ok(asked.includes(required), required)
       }),
-      { numRuns: 10_000 },
+      { numRuns: 4_000 },
     )
   })
 

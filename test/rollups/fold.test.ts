@@ -1,4 +1,4 @@
-/** Hours are counted once, whoever counts them, whatever happens between two steps, and before their events are deleted. */
+/** Hours are counted once, by any process, whatever happens between two steps, and before their events are deleted. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Database } from '../../src/db/database.js'

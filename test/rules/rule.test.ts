@@ -71,7 +71,7 @@ describe('a rule', () => {
     })
   }
 
-  test('tells all wrong fields at once', () => {
+  test('reports all wrong fields at once', () => {
     const errors = errorsOf({
       name: 'a:b',
       pathPattern: '(',

@@ -46,10 +46,10 @@ for (const [schedule, complaint] of [
   })
 }
 
-test('alerts on a schedule need a threshold, and somebody to tell', () => {
+test('alerts on a schedule need a threshold and a channel', () => {
   const schedule = { alerts: '@hourly' }
   assert.throws(() => resolveSettings({ schedule }, {}), /"schedule\.alerts" is given without "alertThreshold"/)
-  assert.throws(() => resolveSettings({ schedule, alertThreshold: 5 }, {}), /without anybody to tell: give alertEmails/)
+  assert.throws(() => resolveSettings({ schedule, alertThreshold: 5 }, {}), /without a channel: give alertEmails/)
   assert.deepEqual(
     resolveSettings({ schedule, ...ALERTS }, {}).schedule?.jobs.map(({ name }) => name),
     ['alerts'],

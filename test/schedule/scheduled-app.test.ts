@@ -16,7 +16,7 @@ function almostFullMinute() {
   return fakeClock(Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS + MINUTE_MS - SHORTLY_MS)
 }
 
-test('apps that share a schedule send one alert, prune once, and tell about it in their health', async (t) => {
+test('apps that share a schedule send one alert, prune once, and report it in their health', async (t) => {
   const clock = almostFullMinute()
   const database = await openDatabase(t, 'sqlite', clock)
   const receiver = await startWebhookReceiver(t)

@@ -106,7 +106,7 @@ forEachDatabase((_provider, open) => {
     void one.tick()
     await eventually('the job runs again', () => runs === 2)
     finish(null)
-    await one.stop()
+    await one.close()
   })
 
   test('the lease of a process that died ends after two minutes, and another one has the next moment', async (t) => {
@@ -176,7 +176,7 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(log, ['Rate limit schedule: job failed: on purpose'])
   })
 
-  test('a failure is told to the apps that have the job, and to everybody for two days', async (t) => {
+  test('a failure is reported to the apps that have the job, and to all apps for two days', async (t) => {
     const { clock, database } = await start(t)
     const { scheduler } = startProcess(database, clock, async () => 'webhook failed (status 500)', 'alerts@shop')
     clock.advance(5 * MINUTE_MS)
@@ -243,7 +243,7 @@ describe('a scheduler that stops', () => {
     const running = scheduler.tick()
     const leases = new JobLeases(database.database)
     await eventually('the job runs', async () => (await leases.records()).length === 1)
-    await scheduler.stop()
+    await scheduler.close()
     await running
 
     assert.deepEqual([stopped, log], [true, []])

@@ -56,7 +56,7 @@ describe('ratelimit alerts', () => {
     assert.equal(stdout, '1 offender(s) >= 6 blocked in 3 day(s):\n  ip:192.0.2.9: 9\n')
   })
 
-  test('without a channel it says so, and lists whom nobody was told about', async () => {
+  test('without a channel it says so, and lists the offenders', async () => {
     assert.deepEqual(await alerts(['--threshold', '3']), {
       status: 0,
       stdout:
@@ -103,7 +103,7 @@ describe('ratelimit alerts', () => {
     assert.match(stderr, /RATELIMIT_ALERT_THRESHOLD/)
   })
 
-  test('sends by email and by webhook, as the environment says, and tells what became of it', async (t) => {
+  test('sends by email and by webhook, as the environment says, and prints the outcome', async (t) => {
     const { url: smtpUrl, mails } = await startMailServer(t)
     const receiver = await startWebhookReceiver(t)
     const { status, stdout, stderr } = await alerts(['--threshold', '4'], {
@@ -169,7 +169,7 @@ describe('ratelimit alerts', () => {
     assert.deepEqual([later.status, later.stderr], [0, ''])
   })
 
-  test('where nobody is over the threshold there is nothing to send', async (t) => {
+  test('where no client is over the threshold there is nothing to send', async (t) => {
     const receiver = await startWebhookReceiver(t)
     assert.deepEqual(await alerts(['--threshold', '100'], { RATELIMIT_ALERT_WEBHOOK: receiver.url }), {
       status: 0,

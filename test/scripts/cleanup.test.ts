@@ -120,7 +120,7 @@ describe('ratelimit cleanup', () => {
     assert.equal(await database.client.rateLimitCounter.count(), 0)
   })
 
-  test('--json tells what was found and deleted, and in what time', async () => {
+  test('--json has what was found and deleted, and in what time', async () => {
     await createCounters('expired', 5, 10)
     await database.client.rateLimitSlidingWindow.createMany({ data: entriesOf('expired', 7, 10) })
     await database.client.rateLimitTokenBucket.createMany({ data: bucketsOf('expired', 4, 10) })

@@ -127,7 +127,7 @@ describe('ratelimit override', () => {
     assert.match(stderr, /^ratelimit override: unknown command 'block' /)
   })
 
-  test('what is wrong with an override is told before anything is opened', async () => {
+  test('errors of an override are reported before anything is opened', async () => {
     const wrong: [string[], RegExp][] = [
       [[], /missing required argument 'client'/],
       [['203.0.113.7'], /missing required argument 'effect'/],

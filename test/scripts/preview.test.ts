@@ -49,7 +49,7 @@ describe('ratelimit preview', () => {
     return ratelimit(['preview', ...args], { env: { RATELIMIT_DATABASE_URL: database.url }, input })
   }
 
-  test('tells what the rule of a file would have refused', async () => {
+  test('prints what the rule of a file would have refused', async () => {
     const { status, stdout, stderr } = await preview(['--file', file])
     assert.deepEqual([status, stderr], [0, ''])
     const time = (ms: number) => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
@@ -58,7 +58,7 @@ describe('ratelimit preview', () => {
       [
         'Rule',
         'It would have refused 1,208 of 1,224 requests (98.7%), mostly rule:api:mild (1,198); 1.0% could not be replayed.',
-        'Really refused then: 9. Refused only by this rule: 1,199; let through only by this rule: 0.',
+        'Actually refused: 9. Refused only by this rule: 1,199; let through only by this rule: 0.',
         '',
         'By hour (UTC):',
         '              hour  matched  over limit  refused then',
@@ -101,7 +101,7 @@ describe('ratelimit preview', () => {
     const counting = await preview(['--file', '-'], JSON.stringify({ ...RULE, block: false }))
     assert.match(counting.stdout, /^It would have counted as over its limit 1,206 of 1,224 requests/m)
     const nothing = await preview(['--file', '-'], JSON.stringify({ ...RULE, pathPattern: '^/nothing' }))
-    assert.match(nothing.stdout, /^It would have decided none of them\.\n\nMind:\n/m)
+    assert.match(nothing.stdout, /^None of them would have matched the rule\.\n\nMind:\n/m)
   })
 
   test('a wrong rule is one line with all that is wrong, and status 1', async () => {

@@ -63,7 +63,7 @@ test('the first signal ends a command that does not work in batches', async (t) 
 })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  test(`prune-events stops after a batch on ${signal}, and tells what it did`, async (t) => {
+  test(`prune-events stops after a batch on ${signal}, and prints what it did`, async (t) => {
     const { client, child, output } = await startPruning(t)
     child.kill(signal)
     const [stdout, stderr] = await output
@@ -84,7 +84,7 @@ test('a command whose reader has read enough ends without a complaint', async ()
   assert.deepEqual([child.exitCode, stderr], [0, ''])
 })
 
-test('a command whose warnings nobody can read does its work all the same', async (t) => {
+test('a command whose warnings cannot be written does its work all the same', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-cli-'))
   atEnd(t, () => rm(folder, { recursive: true, force: true }))
   const child = startScript('ratelimit', ['override', 'add', '203.0.113.7', 'deny'], { cwd: folder })
@@ -102,7 +102,7 @@ test('what cannot be printed, the disk being full, is one line on stderr, and st
   const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')])
 
   assert.equal(child.exitCode, 1)
-  assert.match(stderr, /^ratelimit: what was found or done could not be printed: ENOSPC.*\n$/)
+  assert.match(stderr, /^ratelimit: the output could not be printed: ENOSPC.*\n$/)
 })
 
 test('help is as wide as the terminal', { skip: spawnSync('script', ['--version']).error?.message }, () => {

@@ -28,7 +28,7 @@ describe('ratelimit prune-events', () => {
     return rows.map(({ key }) => key)
   }
 
-  test('deletes events older than 30 days unless told otherwise', async () => {
+  test('deletes events older than 30 days by default', async () => {
     const { status, stdout, stderr } = await prune()
     assert.equal(status, 0)
     assert.equal(stderr, '')

@@ -24,6 +24,15 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(names(), ['second', 'third'])
   })
 
+  test('a transaction of an extended client is in force when it is resolved', async (t) => {
+    const { client, names } = await start(t)
+    const extended = client.$extends({ name: 'of the host' }).$extends({ name: 'another' })
+    await extended.$transaction(async (transaction) => {
+      await transaction.rateLimitRule.create({ data: { name: 'first', pathPattern: '^/', rate: '1/m' } })
+    })
+    assert.deepEqual(names(), ['first'])
+  })
+
   test('of many writes at once, all are in force when they are resolved', async (t) => {
     const { client, names } = await start(t)
     const many = Array.from({ length: 20 }, (_, place) => `rule-${place}`)
@@ -66,14 +75,14 @@ forEachDatabase((_provider, open) => {
     const current = new CurrentSnapshot({
       database,
       router: ROUTER,
+      isInUse: true,
       ttlMs: 60_000,
       timeoutMs: 5_000,
       now: () => 0,
       log,
     })
-    database.ruleListeners.add(() => current.refresh())
     atEnd(t, async () => {
-      current.close()
+      await current.close()
       await close()
     })
     const table = database.dialect.table('rate_limit_rule')

@@ -78,7 +78,7 @@ describe('the memory store, bounded', () => {
         assert.deepEqual(store.checkOne({ key, policy, cost }, nowMs), expected, name)
       }
     })
-    fc.assert(property, { seed, numRuns: 300 })
+    fc.assert(property, { seed, numRuns: 150 })
   })
 
   test('forgets of the refused clients that it has no room for those first whose refusal ends first', () => {
@@ -102,10 +102,10 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'refused').count, 1)
   })
 
-  test('after 300,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
+  test('after 150,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
     const store = new MemoryStore()
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'ip:203.0.113.7')
-    for (let place = 0; place < 300_000; place++) {
+    for (let place = 0; place < 150_000; place++) {
       check(store, `header:${place}`)
       check(store, `header:${place}`)
     }
@@ -113,7 +113,7 @@ describe('the memory store, bounded', () => {
     assert.equal(newcomers.filter((allowed) => allowed).length, 100)
     assert.equal(check(store, 'ip:203.0.113.7').allowed, false)
     let forgotten = 0
-    for (let place = 0; place < 300_000; place += 1_000) if (check(store, `header:${place}`).allowed) forgotten++
+    for (let place = 0; place < 150_000; place += 500) if (check(store, `header:${place}`).allowed) forgotten++
     assert.ok(forgotten <= 3, `${forgotten} of 300 were let in`)
     assert.equal(store.size, 100_000)
   })
@@ -144,12 +144,12 @@ describe('the memory store, bounded', () => {
       assert.equal(check(store, `new${place}`, NOW_MS + 70_000).count, 2)
   })
 
-  test('makes room for a million random keys, and counts on for those it kept', () => {
+  test('makes room for more random keys than it has, and counts on for those it kept', () => {
     const store = new MemoryStore()
-    for (let place = 0; place < 1_000_000; place++) check(store, `k${place}`)
+    for (let place = 0; place < 300_000; place++) check(store, `k${place}`)
     assert.equal(store.size, 100_000)
-    assert.equal(check(store, 'k999999').count, 2)
-    assert.equal(check(store, 'k900000').count, 2)
+    assert.equal(check(store, 'k299999').count, 2)
+    assert.equal(check(store, 'k200000').count, 2)
     assert.equal(check(store, 'k0').count, 1)
   })
 

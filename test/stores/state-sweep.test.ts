@@ -58,7 +58,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(await left(), [5, 5, 5, 5])
   })
 
-  test('a database that fails is told about once, ends the round, and is swept when it is back', async (t) => {
+  test('a database that fails is logged once, ends the round, and is swept when it is back', async (t) => {
     const { clock, database, use, left, sweep, warnings } = await openSwept(t, provider)
     await use('old', 5)
     clock.advance(2 * HOUR_MS)

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test'
 import { type AlertSettingOptions, resolveAlertSettings } from '../../src/alerts/alert-settings.js'
 import { ALERT_TIMES, type AlertTimes } from '../../src/alerts/channel.js'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { atEnd } from './at-end.js'
 import { type FakeClock, fakeClock } from './clock.js'
 import { openTestDatabase, type TestDatabase } from './databases.js'
@@ -16,7 +16,7 @@ export interface AlertRun {
   /** What was logged. */
   readonly log: { readonly details: object; readonly message: string }[]
   /** The reports of a process of its own, with these settings. */
-  analytics(options: AlertSettingOptions, times?: Partial<AlertTimes>): ReturnType<typeof analyticsOf>
+  analytics(options: AlertSettingOptions, times?: Partial<AlertTimes>): ReturnType<typeof analyticsFor>
   block(key: string, times: number): Promise<void>
 }
 
@@ -35,7 +35,7 @@ export async function startAlerts(
     database,
     log,
     analytics: (options, times = {}) =>
-      analyticsOf(database.database, clock, {
+      analyticsFor(database.database, clock, {
         settings: resolveAlertSettings(options),
         log: { error: (details, message) => log.push({ details, message }) },
         times: { ...ALERT_TIMES, webhookRetryMs: SHORT_TIMES.webhookRetryMs, ...times },

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { analyticsOf } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
 import { dashboardReport } from '../../src/analytics/dashboard-report.js'
 import type { ReportFilter } from '../../src/analytics/filter.js'
-import { reportsOf } from '../../src/analytics/window.js'
+import { createReportRunner } from '../../src/analytics/window.js'
 import type { Database } from '../../src/db/database.js'
 import { fakeClock } from './clock.js'
 import { Recount, readEvents } from './recount.js'
@@ -17,7 +17,7 @@ export async function compareReports(
   const clock = fakeClock(nowMs)
   const events = await readEvents(database)
   const window = Recount.ofWindow(events, days, nowMs)
-  const analytics = analyticsOf(database, clock)
+  const analytics = analyticsFor(database, clock)
 
   assert.deepEqual(await analytics.getTrafficSummary({ days }), window.summary(days))
   assert.deepEqual(await analytics.getRuleHitCounts({ days }), window.ruleHits(50))
@@ -33,7 +33,7 @@ async function compareDashboard(database: Database, nowMs: number, days: number,
   const events = await readEvents(database)
   const window = Recount.ofWindow(events, days, nowMs, filter)
   const { total, blocked, would_block } = window.counts()
-  const report = await reportsOf(database, fakeClock(nowMs))(dashboardReport({ days, filter }))
+  const report = await createReportRunner(database, fakeClock(nowMs))(dashboardReport({ days, filter }))
 
   assert.deepEqual(report.window, window.summary(days))
   assert.deepEqual(report.today, Recount.ofWindow(events, 1, nowMs, filter).summary(1))

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { describe } from 'node:test'
 import pg from 'pg'
 import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
-import { type Database, databaseOf } from '../../src/db/database.js'
-import { messageOf } from '../../src/errors.js'
+import { type Database, databaseFor } from '../../src/db/database.js'
+import { errorMessage } from '../../src/errors.js'
 import type { Clock } from '../../src/time/clock.js'
 
 export type Provider = 'sqlite' | 'postgresql'
@@ -75,7 +75,7 @@ async function open(
 ): Promise<TestDatabase> {
   // Starting a thread takes ten times as long as most tests.
   const client = createRateLimitClient({ database: url, schema, clock, threads: false })
-  const database = databaseOf(client)
+  const database = databaseFor(client)
   await database.migrate()
   return {
     url,
@@ -94,7 +94,7 @@ async function probePostgresql(): Promise<string | false> {
     await runOnPostgresql('SELECT 1')
     return false
   } catch (error) {
-    return `no PostgreSQL at ${POSTGRES_URL} (TEST_POSTGRES_URL): ${messageOf(error) || 'connection refused'}`
+    return `no PostgreSQL at ${POSTGRES_URL} (TEST_POSTGRES_URL): ${errorMessage(error) || 'connection refused'}`
   }
 }
 

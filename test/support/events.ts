@@ -1,5 +1,5 @@
 import type { RateLimitClient } from '../../src/client.js'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
 
 /** A request that was let through, by no rule. */
@@ -63,6 +63,6 @@ export async function logEvents(
       outcome: place < allowed ? 'allowed' : 'over_limit',
     }),
   )
-  const database = databaseOf(client)
+  const database = databaseFor(client)
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
 }

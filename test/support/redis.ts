@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
-import { messageOf } from '../../src/errors.js'
+import { errorMessage } from '../../src/errors.js'
 import { atEnd } from './at-end.js'
 
 export const REDIS_URL = process.env.TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'
@@ -60,7 +60,7 @@ async function probeRedis(): Promise<string | false> {
     await client.connect()
     return false
   } catch {
-    return `no Redis at ${REDIS_URL} (TEST_REDIS_URL): ${messageOf(reason)}`
+    return `no Redis at ${REDIS_URL} (TEST_REDIS_URL): ${errorMessage(reason)}`
   } finally {
     client.disconnect()
   }

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createHttpClient } from './http-client.js'
 
 /** Who asks, and what for. */
@@ -16,7 +17,7 @@ export interface Sample {
   readonly endedMs: number
 }
 
-/** Clients that ask again as soon as they are answered. */
+/** Clients that ask again a moment after they are answered. */
 export interface RequestStream {
   readonly samples: readonly Sample[]
   /** Resolves when so many more requests were answered. Rejects when one is not. */
@@ -24,6 +25,9 @@ export interface RequestStream {
   /** Lets the requests under way end. */
   stop(): Promise<void>
 }
+
+/** Leaves the processor to the server, and to what happens to it: a few clients would keep both busy. */
+const PAUSE_MS = 20
 
 /** Starts the clients, each on a connection of its own. */
 export function startRequestStream(port: number, clients: readonly StreamClient[]): RequestStream {
@@ -39,6 +43,7 @@ export function startRequestStream(port: number, clients: readonly StreamClient[
       const { status } = await http.request(port, client.path, client)
       samples.push({ client, status, startedMs, endedMs: performance.now() })
       for (const look of waiting) look()
+      if (goesOn) await delay(PAUSE_MS)
     }
   }
   function failed(error: unknown): void {

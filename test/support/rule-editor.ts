@@ -3,11 +3,11 @@
  * `ready` when it can, edits when it is told to by a line on standard input, and says `done`.
  */
 import { createRateLimitClient } from '../../src/client.js'
-import { databaseOf } from '../../src/db/database.js'
+import { databaseFor } from '../../src/db/database.js'
 
 const [url, schema, door, name = '', rate = ''] = process.argv.slice(2)
 const client = createRateLimitClient({ database: url, schema })
-const database = databaseOf(client)
+const database = databaseFor(client)
 await client.rateLimitRule.count()
 console.log('ready')
 await new Promise((resolve) => process.stdin.once('data', resolve))

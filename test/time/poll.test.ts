@@ -21,7 +21,7 @@ function start(t: TestContext, options: Partial<PollOptions> = {}) {
     timeoutMs: 500,
     ...options,
   })
-  t.after(() => poll.close())
+  t.after(() => void poll.close())
   return {
     poll,
     source,
@@ -52,7 +52,7 @@ function heldLooks() {
 function startHanging(t: TestContext, look: PollOptions['look']) {
   const failures: unknown[] = []
   const poll = new Poll({ look, failed: (error) => failures.push(error), now: () => 0, timeoutMs: 20 })
-  t.after(() => poll.close())
+  t.after(() => void poll.close())
   return { poll, failures }
 }
 
@@ -68,7 +68,7 @@ describe('a poll', () => {
     assert.deepEqual([source.looks, known.content, poll.seenAtMs], [1, 'first', 0])
   })
 
-  test('looks about once a second while there is traffic, which never waits', async (t) => {
+  test('polls about once a second while there is traffic, which never waits', async (t) => {
     const { poll, source, known, now, pass } = start(t)
     await poll.pending(0)
     for (let second = 0; second < 60; second++) {
@@ -94,7 +94,7 @@ describe('a poll', () => {
     assert.equal(known.content, 'second')
   })
 
-  test('looks again where the clock was set back', async (t) => {
+  test('polls again where the clock was set back', async (t) => {
     const { poll, source, pass, now } = start(t)
     await pass(5_000)
     await poll.pending(now())
@@ -122,7 +122,7 @@ describe('a poll', () => {
     assert.equal(source.looks, 2)
   })
 
-  test('that is expired during a look looks once more, for which requests wait together', async (t) => {
+  test('that is expired during a poll causes another one, for which requests wait together', async (t) => {
     const { poll, source, known } = start(t)
     const before = poll.pending(0)
     source.content = 'second'
@@ -203,7 +203,7 @@ describe('a poll', () => {
     assert.deepEqual([known.content, poll.isFailing], ['second', false])
   })
 
-  test('tells without a promise whether what is known is fresh, and looks where it is not', async (t) => {
+  test('answers without a promise whether its state is fresh, and polls where it is not', async (t) => {
     const { poll, source, now, pass } = start(t)
     assert.equal(poll.isFresh(0), false)
     await turns()
@@ -218,7 +218,7 @@ describe('a poll', () => {
   test('does nothing any more when it is closed', async (t) => {
     const { poll, source, pass } = start(t)
     await poll.pending(0)
-    poll.close()
+    void poll.close()
     await pass(10_000)
     assert.equal(poll.pending(20_000), undefined)
     await poll.refresh(500)

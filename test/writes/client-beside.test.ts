@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createGeneratedClient } from '../../src/db/client.js'
+import { createGeneratedClient } from '../../src/db/generated-client.js'
 import { clientBeside } from '../../src/writes/client-beside.js'
 
 const CLIENT = createGeneratedClient('file:unused.db', 'unused')
@@ -12,7 +12,7 @@ test('a write outside of a transaction, or in a list of writes, is checked with 
   }
 })
 
-test('a version of Prisma that does not tell about transactions is refused, instead of read past them', () => {
+test('a version of Prisma that does not expose transactions is refused, instead of read past them', () => {
   assert.notEqual(clientBeside(CLIENT, INTERACTIVE), CLIENT)
   assert.throws(() => clientBeside(CLIENT, {}), /Prisma.s runtime has no __internalParams/)
   const later = Object.create(CLIENT, { _createItxClient: { value: undefined } })

@@ -1,4 +1,4 @@
-import type { Report, Snapshot } from '../../../src/analytics/window.js'
+import type { LogSnapshot, Report } from '../../../src/analytics/window.js'
 import type { SqlValue } from '../../../src/db/dialect.js'
 import { DAY_MS } from '../../../src/time/clock.js'
 
@@ -22,12 +22,12 @@ export const PLAIN_REPORTS: Readonly<Record<string, Report<unknown>>> = {
 }
 
 /** Runs the reports of the page: the three above and similar ones, today and before, by path, by method, over time. */
-async function dashboard(snapshot: Snapshot): Promise<void> {
+async function dashboard(snapshot: LogSnapshot): Promise<void> {
   for (const name of ['Traffic summary', 'Top offenders', 'Rule hits']) await PLAIN_REPORTS[name]?.(snapshot)
   await countByAllowed(snapshot, 1, 0)
   await countByAllowed(snapshot, 1, 1)
   await countByAllowed(snapshot, DAYS, DAYS)
-  for (const column of ['path', 'method', `${snapshot.dialect.minuteOf('"timestamp"')} / 60`]) {
+  for (const column of ['path', 'method', `${snapshot.dialect.toMinute('"timestamp"')} / 60`]) {
     await run(
       snapshot,
       DAYS,
@@ -39,12 +39,12 @@ async function dashboard(snapshot: Snapshot): Promise<void> {
   }
 }
 
-function countByAllowed(snapshot: Snapshot, days: number, daysAgo: number): Promise<unknown> {
+function countByAllowed(snapshot: LogSnapshot, days: number, daysAgo: number): Promise<unknown> {
   return run(snapshot, days, daysAgo, 'SELECT allowed, COUNT(*)', 'allowed IN (true, false)', 'GROUP BY allowed')
 }
 
 function run(
-  { query, dialect, nowMs }: Snapshot,
+  { query, dialect, nowMs }: LogSnapshot,
   days: number,
   daysAgo: number,
   select: string,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
-import { codeOf, messageOf } from '../../../src/errors.js'
+import { errorCode, errorMessage } from '../../../src/errors.js'
 
 /**
  * Adds the variables of `.env` in the working directory, if it exists. The environment's own variables win.
@@ -17,7 +17,7 @@ function readEnvironmentFile(): string | undefined {
   try {
     return readFileSync('.env', 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw new Error(`.env in the working directory cannot be read: ${messageOf(error)}`)
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw new Error(`.env in the working directory cannot be read: ${errorMessage(error)}`)
   }
 }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { type OpenDatabase, openDatabase } from '../../../src/client.js'
 import type { Database } from '../../../src/db/database.js'
 import { sqlitePath } from '../../../src/db/sqlite.js'
-import { messageOf } from '../../../src/errors.js'
+import { errorMessage } from '../../../src/errors.js'
 import { resolveSettings, type Settings } from '../../../src/settings/resolve.js'
 import { type CommandContext, UsageError } from './command.js'
 import { withEnvironmentFile } from './environment.js'
@@ -26,7 +26,7 @@ export function commandSettings({ schema }: DatabaseOptions, { env }: CommandCon
   try {
     return resolveSettings({ schema }, environment)
   } catch (error) {
-    throw new UsageError(messageOf(error))
+    throw new UsageError(errorMessage(error))
   }
 }
 

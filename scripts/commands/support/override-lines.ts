@@ -1,5 +1,5 @@
-import { columnOf } from '../../../src/db/columns.js'
-import { messageOf } from '../../../src/errors.js'
+import { toColumn } from '../../../src/db/columns.js'
+import { errorMessage } from '../../../src/errors.js'
 import { OVERRIDES, type OverrideEntry, parseOverride } from '../../../src/overrides/override.js'
 import { fieldNames } from '../../../src/rules/description.js'
 
@@ -22,7 +22,7 @@ function overrideState(row: OverrideRow, nowMs: number): 'active' | 'expired' | 
 }
 
 export function overrideJson(row: OverrideRow, nowMs: number): object {
-  const fields = OVERRIDE_ROW.map((name) => [columnOf(name), row[name]])
+  const fields = OVERRIDE_ROW.map((name) => [toColumn(name), row[name]])
   return { ...Object.fromEntries(fields), state: overrideState(row, nowMs) }
 }
 
@@ -47,6 +47,6 @@ function invalidity(row: OverrideRow): string | undefined {
     parseOverride({ ...row, expiresAt: row.expiresAt?.getTime() ?? null })
     return undefined
   } catch (error) {
-    return messageOf(error)
+    return errorMessage(error)
   }
 }

@@ -17,7 +17,7 @@ export function previewLines(preview: RulePreview): string[] {
 }
 
 function verdict({ matched, over_limit, would_refuse, top_keys, uncovered }: RulePreview): string {
-  if (matched === 0) return 'It would have decided none of them.'
+  if (matched === 0) return 'None of them would have matched the rule.'
   const blocks = would_refuse > 0 || over_limit === 0
   const hits = blocks ? would_refuse : over_limit
   const [most] = top_keys
@@ -31,7 +31,7 @@ function verdict({ matched, over_limit, would_refuse, top_keys, uncovered }: Rul
 function comparison({ matched, refused_then, newly_refused, newly_allowed }: RulePreview): string[] {
   if (matched === 0) return []
   return [
-    `Really refused then: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; let through only by this rule: ${formatCount(newly_allowed)}.`,
+    `Actually refused: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; let through only by this rule: ${formatCount(newly_allowed)}.`,
   ]
 }
 

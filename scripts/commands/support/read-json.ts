@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
-import { messageOf } from '../../../src/errors.js'
+import { errorMessage } from '../../../src/errors.js'
 import type { CommandContext } from './command.js'
 
 /**
@@ -15,11 +15,11 @@ export async function readJson(file: string, { stdin }: CommandContext): Promise
     // Editors of some systems begin a file with a byte order mark.
     return JSON.parse(json.replace(/^\uFEFF/, ''))
   } catch (error) {
-    throw new Error(`${nameOfInput(file)} is no JSON: ${messageOf(error)}`)
+    throw new Error(`${inputName(file)} is no JSON: ${errorMessage(error)}`)
   }
 }
 
 /** Returns the name of the input for messages. */
-export function nameOfInput(file: string): string {
+export function inputName(file: string): string {
   return file === '-' ? 'standard input' : file
 }

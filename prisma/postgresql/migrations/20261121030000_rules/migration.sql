@@ -58,10 +58,10 @@ INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
 
 -- The history of rules and overrides, and the revision by which other processes notice a change.
 --
--- Row triggers record every change, whoever makes it. Who it was, they read from "changed_by": each write of this
--- package's client sets it to 12 characters that never come again, and the actor's name. So a value that an update
--- leaves as it was is an older write's, and this one is raw SQL: nothing sticks. A deleted row cannot carry who deletes
--- it: the client writes that into the recorded change afterwards, in the same transaction where there is one.
+-- Row triggers record every change. They read its source and actor from "changed_by": each write of this package sets it
+-- to 12 characters that never come again, the source, a colon, and the actor. So a value that an update leaves unchanged
+-- is that of an earlier write, and the update is raw SQL. A deleted row cannot carry them: the client writes them into
+-- the recorded change afterwards, in the same transaction where there is one.
 --
 -- Every recorded change counts up the revision; an update that changes nothing does neither.
 
@@ -123,8 +123,8 @@ BEGIN
     END IF;
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN by_client THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN by_client THEN 'client' ELSE 'sql' END,
+        CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
         'rule', NEW."id", NEW."name", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
     );
     RETURN NULL;
@@ -177,8 +177,8 @@ BEGIN
     END IF;
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN by_client THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN by_client THEN 'client' ELSE 'sql' END,
+        CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
         'override', NEW."id", NEW."client", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
     );
     RETURN NULL;

@@ -1,5 +1,5 @@
 -- Rollups of the event log: what the reports add up instead of reading every event. `src/rollups/` counts them; here is
--- only what has to be noticed whoever writes to the log.
+-- only what has to be noticed whatever writes to the log.
 --
 -- "span" is the length of a bucket in minutes: 1, 60 or 1440, in UTC; "bucket" counts so many of them since the epoch.
 -- Texts are compared by their bytes.
@@ -85,7 +85,7 @@ CREATE FUNCTION "rate_limit_minute"(moment TIMESTAMPTZ) RETURNS BIGINT LANGUAGE 
         ELSE LEAST(4223371680, floor(date_part('epoch', moment) / 60))::bigint END
 $$;
 
--- Ids become visible out of order. So a transaction that inserts holds a shared lock, before it takes ids; whoever moves
+-- Ids become visible out of order. So a transaction that inserts holds a shared lock, before it takes ids; whatever moves
 -- the watermark waits until none does, and then knows all ids below those to come. What nevertheless comes to lie at or
 -- below the watermark was given its id, or the sequence was reset: it marks its hour. So does all that is changed.
 CREATE FUNCTION "rate_limit_event_changed"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

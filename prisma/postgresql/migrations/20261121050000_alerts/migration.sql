@@ -3,7 +3,7 @@ CREATE TABLE "rate_limit_alert" (
     "watch" VARCHAR(80) NOT NULL,
     "key" VARCHAR(255) NOT NULL,
     "count" BIGINT NOT NULL DEFAULT 0,
-    "told_at" TIMESTAMPTZ(3),
+    "notified_at" TIMESTAMPTZ(3),
     "resolved_at" TIMESTAMPTZ(3),
     "claim" VARCHAR(36) NOT NULL DEFAULT '',
     "claimed_until" TIMESTAMPTZ(3),

@@ -52,10 +52,10 @@ INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
 
 -- The history of rules and overrides, and the revision by which other processes notice a change.
 --
--- Row triggers record every change, whoever makes it. Who it was, they read from "changed_by": each write of this
--- package's client sets it to 12 characters that never come again, and the actor's name. So a value that an update
--- leaves as it was is an older write's, and this one is raw SQL: nothing sticks. A deleted row cannot carry who deletes
--- it: the client writes that into the recorded change afterwards, in the same transaction where there is one.
+-- Row triggers record every change. They read its source and actor from "changed_by": each write of this package sets it
+-- to 12 characters that never come again, the source, a colon, and the actor. So a value that an update leaves unchanged
+-- is that of an earlier write, and the update is raw SQL. A deleted row cannot carry them: the client writes them into
+-- the recorded change afterwards, in the same transaction where there is one.
 --
 -- Every recorded change counts up the revision; an update that changes nothing does neither.
 CREATE TRIGGER "rate_limit_revision_bump" AFTER INSERT ON "rate_limit_change"
@@ -67,8 +67,8 @@ CREATE TRIGGER "rate_limit_rule_recorded_insert" AFTER INSERT ON "rate_limit_rul
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN NEW."changed_by" <> '' THEN 'client' ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
         'rule', NEW."id", NEW."name", 'create',
         NULL,
         json_object(
@@ -100,8 +100,8 @@ WHEN OLD."name" IS NOT NEW."name"
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN 'client' ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
         'rule', NEW."id", NEW."name", 'update',
         json_object(
             'name', OLD."name",
@@ -157,8 +157,8 @@ CREATE TRIGGER "rate_limit_override_recorded_insert" AFTER INSERT ON "rate_limit
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN NEW."changed_by" <> '' THEN 'client' ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
         'override', NEW."id", NEW."client", 'create',
         NULL,
         json_object(
@@ -182,8 +182,8 @@ WHEN OLD."client" IS NOT NEW."client"
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13) ELSE '' END,
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN 'client' ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
         'override', NEW."id", NEW."client", 'update',
         json_object(
             'client', OLD."client",

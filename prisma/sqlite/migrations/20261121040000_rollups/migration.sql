@@ -1,5 +1,5 @@
 -- Rollups of the event log: what the reports add up instead of reading every event. `src/rollups/` counts them; here is
--- only what has to be noticed whoever writes to the log.
+-- only what has to be noticed whatever writes to the log.
 --
 -- "span" is the length of a bucket in minutes: 1, 60 or 1440, in UTC; "bucket" counts so many of them since the epoch.
 -- Texts are compared by their bytes.

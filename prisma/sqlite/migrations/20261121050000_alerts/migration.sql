@@ -3,7 +3,7 @@ CREATE TABLE "rate_limit_alert" (
     "watch" TEXT NOT NULL,
     "key" TEXT NOT NULL,
     "count" BIGINT NOT NULL DEFAULT 0,
-    "told_at" DATETIME,
+    "notified_at" DATETIME,
     "resolved_at" DATETIME,
     "claim" TEXT NOT NULL DEFAULT '',
     "claimed_until" DATETIME,

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { type Database, isFault } from '../db/database.js'
 import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
-import { codeOf, InvalidSettingError, messageOf } from '../errors.js'
+import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
+import type { Component } from './components.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
@@ -12,39 +13,42 @@ const START_TIMEOUT_MS = 3_000
  * Prepares the database when a server starts. The embedded database must open: a wrong path is an error at start. An
  * unreachable PostgreSQL server is logged; one that can never be used is an error at start too, or is logged when it is
  * first reached.
- *
- * @throws InvalidSettingError naming the remedy
  */
-export async function prepareDatabase(database: Database, app: FastifyInstance): Promise<void> {
-  if (database.dialect.provider === 'sqlite') {
-    await database.ready()
-    warnOfExposure(sqlitePath(database.url), app.log)
-    // Opens the database, on a thread where one is configured, before the first request would have to wait for it.
-    await database.query('SELECT 1')
-    return
+export function createDatabaseStart(database: Database, log: FastifyBaseLogger): Component {
+  if (database.dialect.provider === 'sqlite') return { prepare: () => prepareFile(database, log) }
+  const report = createFaultReport(log)
+  return {
+    prepare: async () => {
+      if (!(await isSettled(database, report, log))) database.faultListeners.add(report)
+    },
+    close: () => {
+      database.faultListeners.delete(report)
+    },
   }
-  const report = createFaultReport(app.log)
-  if (await isSettled(database, report, app.log)) return
-  database.faultListeners.add(report)
-  app.addHook('onClose', async () => {
-    database.faultListeners.delete(report)
-  })
+}
+
+/** @throws InvalidSettingError naming the remedy */
+async function prepareFile(database: Database, log: FastifyBaseLogger): Promise<void> {
+  await database.ready()
+  warnOfExposure(sqlitePath(database.url), log)
+  // Opens the database, on a thread where one is configured, before the first request would have to wait for it.
+  await database.query('SELECT 1')
 }
 
 /** Creates a function that logs each kind of fault once, since every query may meet it. */
 function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
   const reported = new Set<string | undefined>()
   return function reportFault(fault) {
-    if (reported.has(codeOf(fault))) return
-    reported.add(codeOf(fault))
-    log.error({ err: fault }, `Rate limit database: ${messageOf(fault)}`)
+    if (reported.has(errorCode(fault))) return
+    reported.add(errorCode(fault))
+    log.error({ err: fault }, `Rate limit database: ${errorMessage(fault)}`)
   }
 }
 
 /** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
 async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
   let isStarting = true
-  const answered = database.checkMigrations().then(
+  const answered = database.requireMigrations().then(
     () => true,
     (error: unknown) => {
       if (isStarting && error instanceof InvalidSettingError) throw error
@@ -52,7 +56,7 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
         report(error)
         return true
       }
-      const complaint = `Rate limit database: ${messageOf(error)}: onStoreError decides until it can be reached`
+      const complaint = `Rate limit database: ${errorMessage(error)}: onStoreError decides until it can be reached`
       log.error({ err: error }, complaint)
       return false
     },

@@ -2,11 +2,11 @@ import { RuleDocumentError } from '../errors.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import {
   type Description,
-  defaultsOf,
+  defaultsFor,
   type Entry,
   type FieldTable,
-  identityOf,
   spelled,
+  toIdentity,
   type Values,
 } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
@@ -14,7 +14,7 @@ import { Slices } from '../time/slices.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
 
 /** A valid document, as it is to be stored. A list that it lacks is undefined. */
-export interface CheckedDocument {
+export interface ValidDocument {
   readonly rules: readonly RuleEntry[] | undefined
   readonly overrides: readonly OverrideEntry[] | undefined
 }
@@ -32,7 +32,7 @@ const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
  * @param document the parsed JSON
  * @throws RuleDocumentError with a message for every invalid place, up to about ten thousand
  */
-export async function checkDocument(document: unknown): Promise<CheckedDocument> {
+export async function validateDocument(document: unknown): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
   const given = toFields(document)
@@ -47,8 +47,8 @@ export async function checkDocument(document: unknown): Promise<CheckedDocument>
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await checkEntries(RULES, given.rules, complain, isEnough)
-  const overrides = await checkEntries(OVERRIDES, given.overrides, complain, isEnough)
+  const rules = await validateEntries(RULES, given.rules, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, given.overrides, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -58,7 +58,7 @@ function versionComplaint(version: unknown): string {
   return `is ${JSON.stringify(version)}: this version of the package reads ${DOCUMENT_VERSION}`
 }
 
-async function checkEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   given: unknown,
   complain: Complain,
@@ -69,19 +69,19 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
     complain(description.place, 'must be a list')
     return undefined
   }
-  const defaults = defaultsOf(description.fields)
+  const defaults = defaultsFor(description.fields)
   const entries: Entry<Table>[] = []
   const places = new Map<string, string>()
   const slices = new Slices()
   for (const [index, value] of given.entries()) {
     const place = `${description.place}[${index}]`
     if (isEnough()) {
-      complain(description.place, `has more that is wrong, perhaps: ${place} and what follows was not looked at`)
+      complain(description.place, `has too many errors: ${place} and later entries were not validated`)
       break
     }
-    const entry = checkEntry(description, place, value, defaults, complain)
+    const entry = validateEntry(description, place, value, defaults, complain)
     if (entry !== undefined) {
-      const identity = identityOf(description, entry)
+      const identity = toIdentity(description, entry)
       const twin = places.get(identity)
       if (twin === undefined) places.set(identity, place)
       else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)
@@ -93,7 +93,7 @@ async function checkEntries<Table extends FieldTable, Identity extends keyof Tab
 }
 
 /** Returns the entry as it is to be stored, or undefined when it is invalid. */
-function checkEntry<Table extends FieldTable, Identity extends keyof Table & string>(
+function validateEntry<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   place: string,
   value: unknown,

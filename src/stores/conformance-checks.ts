@@ -3,7 +3,7 @@ import type { Check, Decision, Policy } from '../limiter/algorithm.js'
 import type { Store } from './store.js'
 
 /** Returns a policy of an algorithm; its period is a minute by default. */
-export type Ask = (limit: number, periodMs?: number) => Policy
+export type PolicyFunction = (limit: number, periodMs?: number) => Policy
 
 /** A moment 15 s into a minute. */
 export const NOW_MS = 1_705_161_615_000
@@ -14,19 +14,19 @@ export function freshKey(): string {
   return `conformance:${process.pid}:${Date.now()}:${keys++}`
 }
 
-export async function ask(store: Store, nowMs: number, ...checks: Check[]): Promise<Decision[]> {
+export async function checkAll(store: Store, nowMs: number, ...checks: Check[]): Promise<Decision[]> {
   const decisions = await store.check(checks, nowMs)
   assert.equal(decisions.length, checks.length, 'one decision per check')
   return [...decisions]
 }
 
-export async function askOne(store: Store, nowMs: number, key: string, policy: Policy, cost = 1): Promise<Decision> {
-  const [decision] = await ask(store, nowMs, { key, policy, cost })
+export async function checkOne(store: Store, nowMs: number, key: string, policy: Policy, cost = 1): Promise<Decision> {
+  const [decision] = await checkAll(store, nowMs, { key, policy, cost })
   assert.ok(decision !== undefined)
   return decision
 }
 
-export async function times<Answer>(count: number, work: () => Promise<Answer>): Promise<Answer[]> {
+export async function repeat<Answer>(count: number, work: () => Promise<Answer>): Promise<Answer[]> {
   const answers: Answer[] = []
   for (let done = 0; done < count; done++) answers.push(await work())
   return answers

@@ -1,3 +1,4 @@
+/** Only the first use of a client loads this module, since its imports take long. */
 import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
 import { PrismaBetterSqlite3 } from './generated/prisma/adapter-better-sqlite3.js'
 import { PrismaPg } from './generated/prisma/adapter-pg.js'

@@ -1,7 +1,7 @@
 /** Parses the values of single fields. An error's message is shown beside the field. */
 import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
-import { checkPatternSyntax } from '../patterns/pattern.js'
+import { validatePatternSyntax } from '../patterns/pattern.js'
 import type { Field } from './description.js'
 
 export const MAX_PATTERN_LENGTH = 255
@@ -12,7 +12,7 @@ export function asText(value: unknown): string {
 }
 
 /** Returns a text of any length that databases accept. */
-export function checkStorable(value: unknown): string {
+export function validateStorable(value: unknown): string {
   const text = asText(value)
   if (text.includes('\0')) throw new Error('must not contain NUL')
   if (!text.isWellFormed()) throw new Error('must not contain half a surrogate pair')
@@ -28,31 +28,31 @@ export function upTo<Parsed>(maxLength: number, parse: (text: string) => Parsed)
   }
 }
 
-export function checkBoolean(value: unknown): boolean {
+export function validateBoolean(value: unknown): boolean {
   if (typeof value !== 'boolean') throw new Error('must be true or false')
   return value
 }
 
 /** Creates a check of integers. */
 export function integerWithin(minimum: number, maximum: number): (value: unknown) => number {
-  return function checkInteger(value) {
+  return function validateInteger(value) {
     if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value
     throw new Error(`must be an integer between ${minimum} and ${maximum}`)
   }
 }
 
-export function checkPattern(value: unknown): string {
+export function validatePattern(value: unknown): string {
   const pattern = asText(value)
   if (pattern.length === 0 || pattern.length > MAX_PATTERN_LENGTH) {
     throw new Error(`must be 1 to ${MAX_PATTERN_LENGTH} characters long`)
   }
-  checkStorable(pattern)
-  checkPatternSyntax(pattern)
+  validateStorable(pattern)
+  validatePatternSyntax(pattern)
   return pattern
 }
 
 /** @throws Error for an algorithm that does not exist */
-export function checkAlgorithm(value: unknown): Algorithm {
+export function validateAlgorithm(value: unknown): Algorithm {
   const algorithm = ALGORITHMS.find((known) => known === value)
   if (algorithm !== undefined) return algorithm
   throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
@@ -74,7 +74,7 @@ export function parseMoment(value: unknown): number | null {
 }
 
 /** Parses a moment of a row. SQLite stores any value that raw SQL writes, in a column of moments too. */
-export function checkStoredMoment(value: unknown): number | null {
+export function validateStoredMoment(value: unknown): number | null {
   if (value === null || (typeof value === 'number' && !Number.isNaN(new Date(value).getTime()))) return value
   throw new Error('is no moment: give milliseconds since the epoch, or null for never')
 }
@@ -90,7 +90,7 @@ const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: s
 export const ALGORITHM = {
   kind: 'text',
   default: 'fixed_window',
-  parse: checkAlgorithm,
+  parse: validateAlgorithm,
   schema: { enum: ALGORITHMS },
   about: 'How requests are counted.',
   panel: { title: 'Algorithm', input: 'select', options: ALGORITHM_OPTIONS },

@@ -1,21 +1,21 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { messageOf } from '../errors.js'
+import { errorMessage } from '../errors.js'
 
 /** A function of the request, which may be async. */
 export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>
 
 /** Wraps a function of the host's that may fail: it then returns undefined, and logs the first error. */
-export function guard<Argument, Answer>(
+export function tolerate<Argument, Answer>(
   asked: (argument: Argument) => Answer | PromiseLike<Answer>,
   setting: string,
   log: FastifyBaseLogger,
 ) {
   let reported = false
   function failed(error: unknown): undefined {
-    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${messageOf(error)}`)
+    if (!reported) log.error({ err: error }, `Rate limit setting "${setting}" failed: ${errorMessage(error)}`)
     reported = true
   }
-  return function guarded(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
+  return function tolerant(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
     try {
       const answer = asked(argument)
       return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer

@@ -1,0 +1,46 @@
+/**
+ * Bundles the built package, before it is packed: a process loads a few files instead of hundreds. What only some
+ * servers use (Prisma, the pages, alerts, commands) stays in files of its own, which are loaded on their first use.
+ */
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { build } from 'esbuild'
+import { PACKAGE_ROOT } from '../src/package-root.js'
+
+const DIST = join(PACKAGE_ROOT, 'dist')
+/** The modules that hosts import, that run by themselves, and that are loaded by their path. */
+const ENTRIES = [
+  'src/index.js',
+  'src/stores/conformance.js',
+  'src/db/generated-client.js',
+  'src/db/sqlite-checkpointer.js',
+  'src/db/sqlite-worker.js',
+  'admin/index.js',
+  'scripts/ratelimit.js',
+]
+const PUBLISHED = ['src', 'admin', 'scripts/commands']
+
+const { metafile } = await build({
+  entryPoints: ENTRIES.map((entry) => join(DIST, entry)),
+  outdir: DIST,
+  outbase: DIST,
+  allowOverwrite: true,
+  chunkNames: 'chunks/[name]-[hash]',
+  bundle: true,
+  splitting: true,
+  packages: 'external',
+  platform: 'node',
+  target: 'node20.19',
+  format: 'esm',
+  metafile: true,
+  absWorkingDir: PACKAGE_ROOT,
+  logLevel: 'warning',
+})
+
+const written = new Set(Object.keys(metafile.outputs).map((path) => join(PACKAGE_ROOT, path)))
+for (const folder of PUBLISHED) {
+  for (const name of await readdir(join(DIST, folder), { recursive: true })) {
+    const path = join(DIST, folder, name)
+    if (/\.m?js$/.test(name) && !written.has(path)) await rm(path)
+  }
+}
