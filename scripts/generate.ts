@@ -22,8 +22,9 @@ const PROVIDERS = ['sqlite', 'postgresql'] as const
 /** Makes Prisma's adapter use the driver that this package chooses: two in one process would break file locks. */
 const ONE_SQLITE_DRIVER = replace(
   'better-sqlite3',
-  `import { openSqliteFile } from '../../sqlite-driver.js'
-   export default function Database(path, options) { return openSqliteFile(path, options) }`,
+  `let openFile
+   export function useSqliteDriver(open) { openFile = open }
+   export default function Database(path, options) { return openFile(path, options) }`,
 )
 
 /** TypeBox has 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
@@ -141,7 +142,8 @@ async function bundlePrisma(): Promise<void> {
     bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), [], [NO_BANNER]),
     bundle(`export { PrismaPg } from '@prisma/adapter-pg'`, join(PRISMA, 'adapter-pg.js'), ['pg']),
     bundle(
-      `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'`,
+      `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'
+       export { useSqliteDriver } from 'better-sqlite3'`,
       join(PRISMA, 'adapter-better-sqlite3.js'),
       [],
       [ONE_SQLITE_DRIVER],
@@ -153,9 +155,13 @@ async function bundlePrisma(): Promise<void> {
     '@prisma/client-runtime-utils': './client-runtime-utils.js',
   })
   await copyFile(utilities, join(PRISMA, 'client-runtime-utils.d.ts'))
-  for (const name of ['adapter-pg', 'adapter-better-sqlite3']) {
-    await writeFile(join(PRISMA, `${name}.d.ts`), `export * from '@prisma/${name}'\n`)
-  }
+  await writeFile(join(PRISMA, 'adapter-pg.d.ts'), `export * from '@prisma/adapter-pg'\n`)
+  await writeFile(
+    join(PRISMA, 'adapter-better-sqlite3.d.ts'),
+    `export * from '@prisma/adapter-better-sqlite3'
+export declare function useSqliteDriver(open: (path: string, options?: object) => object): void
+`,
+  )
   for (const provider of PROVIDERS) {
     for (const ending of ['mjs', 'wasm-base64.mjs']) {
       const name = `query_compiler_small_bg.${provider}.${ending}`

@@ -16,7 +16,7 @@ const ENDING = extname(import.meta.url)
 /** At least two, since most files wait for a server or a database now and then. */
 const PROCESSES = Math.max(2, availableParallelism())
 /** The most files that share a process: loading the package takes longer than most files. */
-const FILES_PER_PROCESS = 8
+const FILES_PER_PROCESS = 16
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
 
@@ -28,13 +28,23 @@ function findTests(folder: string): string[] {
     .map((name) => join(folder, name))
 }
 
-/** Returns a module that runs files in turn, once all are loaded. An entry with a file's name precedes its tests. */
+/**
+ * Returns a module that runs files in turn, once all are loaded. An entry with a file's name precedes its tests. A test
+ * that ends the process, which would hide all tests after it, makes the process fail.
+ */
 function sourceOfGroup(files: readonly string[]): string {
   const modules = files.map((name) => ({ name, url: pathToFileURL(resolve(name)).href }))
-  return `import { before, describe, test } from 'node:test'
+  return `import { after, before, describe, test } from 'node:test'
 let start
+let ended = false
 const started = new Promise((resolve) => { start = resolve })
 before(() => started)
+after(() => { ended = true })
+process.once('exit', () => {
+  if (ended) return
+  process.exitCode = 1
+  process.stderr.write('A test ended the process: what follows it did not run\\n')
+})
 for (const { name, url } of ${JSON.stringify(modules)}) {
   describe(name, () => undefined)
   await import(url).catch((error) => { test('loads', () => { throw error }) })

@@ -1,11 +1,5 @@
-/** One bar of the picture. */
-export interface Bar {
-  readonly label: string
-  /** From 0 to about 1. */
-  readonly ratio: number
-  /** Whether it is highlighted. */
-  readonly isOurs: boolean
-}
+import { bareRowFor, type RowResult, speedRatio } from './report.js'
+import { OURS } from './rows.js'
 
 const WIDTH = 820
 const MARGIN = 20
@@ -28,38 +22,38 @@ const STYLE = `
   }
 `
 
-/** Returns a bar chart of ratios as an SVG document, whose description says the same in words. */
-export function barChart(title: string, bars: readonly Bar[]): string {
+/** Returns the picture of the README as an SVG document, whose description says the same in words. */
+export function ratioChart(results: readonly RowResult[]): string {
+  const title = 'Requests per second, as a share of bare Fastify’s'
+  const bars = results.flatMap((result) => {
+    const bare = bareRowFor(result, results)
+    return bare === undefined ? [] : [{ name: result.row.name, ratio: speedRatio(result, bare) }]
+  })
   const bottom = TOP + bars.length * STEP
   const height = bottom + 36
   const scale = AXIS_WIDTH / Math.max(1, ...bars.map(({ ratio }) => ratio))
   const x = (ratio: number) => Math.round((LABEL_WIDTH + ratio * scale) * 10) / 10
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title description">`,
-    `<title id="title">${escapeXml(title)}</title>`,
-    `<desc id="description">${escapeXml(bars.map(({ label, ratio }) => `${label}: ${ratio.toFixed(2)}`).join('; '))}</desc>`,
+    `<title id="title">${title}</title>`,
+    `<desc id="description">${bars.map(({ name, ratio }) => `${name}: ${ratio.toFixed(2)}`).join('; ')}</desc>`,
     `<style>${STYLE}</style>`,
     `<rect class="ground" x="0.5" y="0.5" width="${WIDTH - 1}" height="${height - 1}" rx="6"/>`,
-    `<text class="title" x="${MARGIN}" y="34">${escapeXml(title)}</text>`,
+    `<text class="title" x="${MARGIN}" y="34">${title}</text>`,
     ...TICKS.flatMap((tick) => [
       `<line x1="${x(tick)}" y1="${TOP - 8}" x2="${x(tick)}" y2="${bottom}"/>`,
       `<text class="tick" x="${x(tick)}" y="${bottom + 20}" text-anchor="middle">${tick}</text>`,
     ]),
-    ...bars.flatMap(({ label, ratio, isOurs }, index) => {
+    ...bars.flatMap(({ name, ratio }, index) => {
       const top = TOP + index * STEP
       const baseline = top + BAR_HEIGHT - 4
-      const width = Math.round(ratio * scale * 10) / 10
       return [
-        `<text x="${LABEL_WIDTH - 10}" y="${baseline}" text-anchor="end">${escapeXml(label)}</text>`,
-        `<rect class="${isOurs ? 'ours' : 'other'}" x="${LABEL_WIDTH}" y="${top}" width="${width}" height="${BAR_HEIGHT}" rx="2"/>`,
+        `<text x="${LABEL_WIDTH - 10}" y="${baseline}" text-anchor="end">${name}</text>`,
+        `<rect class="${name.startsWith(OURS) ? 'ours' : 'other'}" x="${LABEL_WIDTH}" y="${top}" width="${(ratio * scale).toFixed(1)}" height="${BAR_HEIGHT}" rx="2"/>`,
         `<text x="${x(ratio) + 7}" y="${baseline}">${ratio.toFixed(2)}</text>`,
       ]
     }),
     '</svg>',
     '',
   ].join('\n')
-}
-
-function escapeXml(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

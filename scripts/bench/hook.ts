@@ -1,129 +1,98 @@
 /**
- * Measures the hook itself: nanoseconds per call with live requests of many clients, without HTTP, beside those of
- * @fastify/rate-limit.
- *
- *     node dist/scripts/bench/hook.js [rounds]
+ * `npm run bench:hook`: nanoseconds of the hook itself, with counters in memory and without HTTP, beside the peers'.
+ * Every call has a request and a reply of its own, made by Fastify, since hooks mark what they have decided.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import rateLimit from '@fastify/rate-limit'
-import Fastify, {
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type onRequestHookHandler,
-} from 'fastify'
-import { rateLimitPlugin } from '../../src/index.js'
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { Command } from '@commander-js/extra-typings'
+import Fastify, { type HookHandlerDoneFunction } from 'fastify'
+import { integer } from '../commands/support/integer.js'
+import { printLine } from '../commands/support/terminal.js'
+import { CLIENT_HEADER } from './load.js'
+import { messageFrom } from './measure.js'
+import { type Place, Places } from './places.js'
+import { median } from './report.js'
+import { OURS, ours, ROWS, type Row, withRules } from './rows.js'
 
-const CLIENTS = 256
-const CALLS = 200_000
-const BIG_RATE = '1000000000/h'
+/** The size of a batch: its requests stay in the processor's cache, as one does that has just arrived. */
+const CALLS = 64
+const PATH = '/things/7'
 
-type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => unknown
-
-interface Subject {
-  readonly name: string
-  build(app: FastifyInstance): Promise<void>
-}
-
-function ours(name: string, middleware: object, rest: object = {}): Subject {
-  return {
-    name,
-    async build(app) {
-      await app.register(rateLimitPlugin, { ...rest, middleware: { backend: 'memory', ...middleware } })
-    },
-  }
-}
-
-const folder = mkdtempSync(join(tmpdir(), 'ratelimit-hook-'))
-const prefixes = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`/section-${index}/`, BIG_RATE]))
-
-const SUBJECTS: readonly Subject[] = [
-  ours('memory', { defaultRate: BIG_RATE }),
-  ours('memory, no headers', { defaultRate: BIG_RATE }, { headers: 'none' }),
-  ours('memory, 20 prefixes', { defaultRate: BIG_RATE, rateLimits: prefixes }),
-  {
-    name: 'memory, 100 rules',
-    async build(app) {
-      await app.register(rateLimitPlugin, {
-        database: `file:${join(folder, 'rules.db')}`,
-        useDynamicRules: true,
-        middleware: { backend: 'memory', defaultRate: BIG_RATE },
-      })
-      for (let index = 0; index < 100; index++) {
-        await app.smartRateLimit.client.rateLimitRule.create({
-          data: { name: `rule-${index}`, pathPattern: `^/section-${index}/`, rate: BIG_RATE },
-        })
-      }
-    },
-  },
-  {
-    name: '@fastify/rate-limit',
-    async build(app) {
-      await app.register(rateLimit, { max: 1_000_000_000, timeWindow: '1 hour' })
-    },
-  },
+const skipPaths = Array.from({ length: 20 }, (_, index) => `/section-${index}/`)
+const rows: readonly Row[] = [
+  ...ROWS.filter(({ name }) => name === `${OURS}, memory`),
+  ours('memory, no headers', () => ({ headers: 'none', middleware: { backend: 'memory' } })),
+  ours('memory, 20 exempt prefixes', () => ({ middleware: { backend: 'memory', skipPaths } })),
+  withRules(100, [PATH], 'a path that repeats'),
+  ...ROWS.filter(({ name }) => name.endsWith(', memory') && !name.startsWith(OURS)),
 ]
 
-/** Returns requests and replies as Fastify creates them, one per client, and the hook that a subject added. */
-async function prepare(subject: Subject) {
+const measured = rows.find(({ name }) => name === process.argv[2])
+if (measured !== undefined) await sendNanoseconds(measured, Number(process.argv[3]))
+else await printTable()
+
+/** Has every row measured in processes of its own, in turn: one that has run another hook too is slower. */
+async function printTable(): Promise<void> {
+  const { rounds, batches } = new Command('npm run bench:hook --')
+    .option('--rounds <int>', 'how often every hook is measured', integer('rounds', 1, 100), 5)
+    .option('--batches <int>', `how many batches of ${CALLS} calls a round has`, integer('batches', 1, 100_000), 500)
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+    .parse()
+    .opts()
+  const results = rows.map(({ name }) => ({ name, nanoseconds: [] as number[] }))
+  for (let round = 0; round < rounds; round++) {
+    for (const { name, nanoseconds } of results) {
+      nanoseconds.push(await messageFrom(fork(fileURLToPath(import.meta.url), [name, String(batches)])))
+    }
+  }
+  for (const line of ['| Hook | ns | least |', '|---|--:|--:|']) printLine(line)
+  for (const { name, nanoseconds } of results) {
+    printLine(`| ${name} | ${median(nanoseconds).toFixed(0)} | ${Math.min(...nanoseconds).toFixed(0)} |`)
+  }
+}
+
+/** Sends the parent the median of a hook's batches, without what Fastify takes for hooks that do nothing. */
+async function sendNanoseconds(row: Row, batches: number): Promise<void> {
+  const places = await Places.open()
+  try {
+    const hook = await places.with(row, (place) => openHook(row.register, place))
+    const none = await places.with({}, (place) => openHook(() => undefined, place))
+    const nanoseconds: number[] = []
+    for (let batch = 0; batch < batches; batch++) nanoseconds.push((await hook.call()) - (await none.call()))
+    process.send?.(median(nanoseconds))
+    await Promise.all([hook.app.close(), none.app.close()])
+  } finally {
+    await places.close()
+  }
+}
+
+/** Creates an app whose requests stop before the limiter, and a function that measures their way through it. */
+async function openHook(register: Row['register'], place: Place) {
   const app = Fastify()
-  const hooks: Hook[] = []
-  const addHook = app.addHook.bind(app)
-  Object.assign(app, {
-    addHook(name: 'onRequest', hook: onRequestHookHandler) {
-      if (name === 'onRequest') hooks.push(hook as unknown as Hook)
-      return addHook(name, hook)
-    },
+  const waiting: HookHandlerDoneFunction[] = []
+  let passed = 0
+  app.addHook('onRequest', (_request, _reply, done) => void waiting.push(done))
+  await register(app, place)
+  app.addHook('onRoute', (route) => {
+    // The last hook, behind those of the route, to which @fastify/rate-limit adds its own; nothing comes after it.
+    route.onRequest = [route.onRequest ?? [], () => void passed++].flat()
   })
-  const live: { request: FastifyRequest; reply: FastifyReply }[] = []
-  await subject.build(app)
-  app.addHook('onRoute', ({ onRequest }) => {
-    for (const hook of [onRequest ?? []].flat()) hooks.push(hook as unknown as Hook)
-  })
-  app.get('/*', (request, reply) => {
-    live.push({ request, reply })
-    return reply.send('ok')
-  })
+  app.get(PATH, async () => 'passed')
   await app.ready()
-  for (let client = 0; client < CLIENTS; client++) {
-    await app.inject({ url: '/section-7/items', remoteAddress: `203.0.113.${client}` })
-  }
-  await app.smartRateLimit?.rules.active()
-  const own = hooks.filter((hook) => hook.name !== 'collect')
-  return { app, live, hook: own.at(subject.name.startsWith('@') ? -1 : 0) as Hook }
-}
 
-async function run(hook: Hook, live: readonly { request: FastifyRequest; reply: FastifyReply }[], calls: number) {
-  let left = 0
-  const done = () => {
-    left--
+  async function call(): Promise<number> {
+    for (let client = 0; client < CALLS; client++) {
+      app.inject({ url: PATH, headers: { [CLIENT_HEADER]: `client-${client}` } }, () => undefined)
+    }
+    while (waiting.length < CALLS) await new Promise(setImmediate)
+    passed = 0
+    const start = process.hrtime.bigint()
+    for (const done of waiting) done()
+    // Nothing here waits for more than promises.
+    while (passed < CALLS) await undefined
+    const nanoseconds = Number(process.hrtime.bigint() - start) / CALLS
+    waiting.length = 0
+    return nanoseconds
   }
-  const start = process.cpuUsage()
-  for (let call = 0; call < calls; call++) {
-    const { request, reply } = live[call % live.length] as (typeof live)[number]
-    left++
-    const result = hook.call(null as never, request, reply, done)
-    if (result instanceof Promise) await result.then(done)
-    else if (left > 0) await new Promise(setImmediate)
-  }
-  const { user, system } = process.cpuUsage(start)
-  return ((user + system) * 1_000) / calls
+  return { app, call }
 }
-
-const rounds = Number(process.argv[2] ?? 7)
-const prepared = []
-for (const subject of SUBJECTS) prepared.push({ subject, times: [] as number[], ...(await prepare(subject)) })
-for (const { hook, live } of prepared) await run(hook, live, CALLS)
-for (let round = 0; round < rounds; round++) {
-  for (const each of prepared) each.times.push(await run(each.hook, each.live, CALLS))
-}
-for (const { subject, times } of prepared) {
-  const sorted = times.toSorted((one, other) => one - other)
-  console.log(
-    `${subject.name.padEnd(24)} ${sorted[0]?.toFixed(0).padStart(6)} ns best ${sorted[sorted.length >> 1]?.toFixed(0).padStart(6)} ns median`,
-  )
-}
-for (const { app } of prepared) await app.close()
-rmSync(folder, { recursive: true })

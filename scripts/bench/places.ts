@@ -1,65 +1,44 @@
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { migrate } from '../../src/index.js'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
-import type { Place, Row } from './row.js'
-import { dropSchema, POSTGRES_URL, REDIS_URL, removeRedisKeys } from './servers.js'
+import { dropSchema, type Need, POSTGRES_URL, REDIS_URL, removeRedisKeys } from './servers.js'
 
-const PRISMA = join(PACKAGE_ROOT, 'node_modules', 'prisma', 'build', 'index.js')
+/** A database of its own for one measurement. */
+export interface Place {
+  /** The URL of the database; empty when none is needed. */
+  readonly url: string
+  /** The PostgreSQL schema and the prefix of keys: letters, digits and underscores. */
+  readonly name: string
+}
 
 /** Creates the places of one run of the benchmark, and removes them. */
 export class Places {
-  readonly #folder: string
-  #prismaClient = ''
+  readonly #folder = mkdtempSync(join(tmpdir(), 'ratelimit-bench-'))
   #made = 0
 
-  private constructor(folder: string) {
-    this.#folder = folder
-  }
-
   static async open(): Promise<Places> {
-    return new Places(await mkdtemp(join(tmpdir(), 'ratelimit-bench-')))
+    return new Places()
   }
 
   /** Passes an empty database to `use`, so that rows do not affect each other, and removes it afterwards. */
-  async with<Result>(row: Pick<Row, 'needs' | 'needsPrisma'>, use: (place: Place) => Promise<Result>): Promise<Result> {
+  async with<Result>({ needs }: { readonly needs?: Need }, use: (place: Place) => Promise<Result>): Promise<Result> {
     const name = `bench_${process.pid}_${++this.#made}`
-    const prismaClient = row.needsPrisma === true ? await this.#generatePrismaClient() : ''
-    if (row.needs === 'postgresql') {
-      try {
+    try {
+      if (needs === 'postgresql') {
         await migrate({ database: POSTGRES_URL, schema: name })
-        return await use({ url: POSTGRES_URL, name, prismaClient })
-      } finally {
-        await dropSchema(name)
+        return await use({ url: POSTGRES_URL, name })
       }
+      if (needs === 'redis') return await use({ url: REDIS_URL, name })
+      return await use({ url: needs === 'sqlite' ? `file:${join(this.#folder, `${name}.db`)}` : '', name })
+    } finally {
+      if (needs === 'postgresql') await dropSchema(name)
+      if (needs === 'redis') await removeRedisKeys(name)
     }
-    if (row.needs === 'redis') {
-      try {
-        return await use({ url: REDIS_URL, name, prismaClient })
-      } finally {
-        await removeRedisKeys(name)
-      }
-    }
-    return use({ url: row.needs === 'sqlite' ? `file:${join(this.#folder, `${name}.db`)}` : '', name, prismaClient })
   }
 
   async close(): Promise<void> {
     await rm(this.#folder, { recursive: true, force: true })
-  }
-
-  /** Generates without network: a program is named as the engine, so that Prisma downloads none. It uses none. */
-  async #generatePrismaClient(): Promise<string> {
-    if (this.#prismaClient !== '') return this.#prismaClient
-    const folder = join(this.#folder, 'prisma-client')
-    const schema = join(PACKAGE_ROOT, 'scripts', 'bench', 'prisma', 'schema.prisma')
-    await promisify(execFile)(process.execPath, [PRISMA, 'generate', '--schema', schema], {
-      cwd: PACKAGE_ROOT,
-      env: { ...process.env, BENCH_PRISMA_CLIENT: folder, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath },
-    })
-    this.#prismaClient = folder
-    return folder
   }
 }

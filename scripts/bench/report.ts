@@ -1,87 +1,96 @@
 import { availableParallelism, cpus } from 'node:os'
 import { CLIENTS, CONNECTIONS } from './load.js'
-import { type RowResult, ratioTo, rounded } from './results.js'
-import { targetsOf } from './targets.js'
+import type { Measurement } from './measure.js'
+import { BARE, OURS, PEERS, type Row } from './rows.js'
 
-/** The conditions of a measurement. */
-export interface Conditions {
-  readonly load: string
-  readonly rounds: number
-  readonly seconds: number
+/** A row with its rounds. The n-th rounds of all rows were measured one after the other. */
+export interface RowResult {
+  readonly row: Row
+  readonly rounds: readonly Measurement[]
 }
+
+/** The comparisons that the project watches: a row's requests/s as a share of those of the best of other rows. */
+const TARGETS: readonly { row: string; to: readonly string[]; least: number }[] = [
+  { row: 'memory', to: [BARE], least: 0.95 },
+  { row: 'memory', to: [`${PEERS[0]}, memory`], least: 1 },
+  { row: 'SQLite', to: [BARE], least: 0.8 },
+  { row: 'Redis', to: PEERS.map((peer) => `${peer}, Redis`), least: 1.15 },
+  { row: 'PostgreSQL', to: [`${PEERS[1]}, PostgreSQL`], least: 3 },
+  { row: 'PostgreSQL + events', to: [`${OURS}, PostgreSQL`], least: 0.85 },
+  { row: 'SQLite + events', to: [`${OURS}, SQLite`], least: 0.7 },
+  { row: '10,000 rules, paths that repeat', to: [`${OURS}, 1 rule, paths that repeat`], least: 0.92 },
+  { row: '10,000 rules, paths that never repeat', to: [`${OURS}, 1 rule, paths that never repeat`], least: 0.92 },
+]
 
 /** Returns the lines of the README between its benchmark marks. */
-export function markdownReport(results: readonly RowResult[], conditions: Conditions): string[] {
-  const targets = targetsOf(results)
+export function markdownReport(results: readonly RowResult[], seconds: number): string[] {
+  const rounds = results[0]?.rounds.length ?? 0
+  const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'})`
   return [
-    conditionsLine(conditions),
+    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${CONNECTIONS} connections, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
     '',
-    ...markdownTable(results),
-    ...(targets.length === 0 ? [] : ['', '| Compared | ratio |', '|---|---:|']),
-    ...targets.map(({ title, ratio }) => `| ${title} | ${ratio.toFixed(2)} |`),
+    '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
+    '|---|--:|--:|--:|--:|--:|--:|',
+    ...results.map((result) => `| ${resultCells(result, bareRowFor(result, results)).join(' | ')} |`),
+    '',
+    '| Compared | target | ratio | |',
+    '|---|--:|--:|---|',
+    ...targetLines(results),
   ]
 }
 
-export function markdownTable(results: readonly RowResult[]): string[] {
+function resultCells(result: RowResult, bare: RowResult | undefined): string[] {
+  const { row, rounds } = result
+  const speeds = rounds.map(({ requestsPerSecond }) => requestsPerSecond)
+  const spread = ((Math.max(...speeds) - Math.min(...speeds)) / 2 / median(speeds)) * 100
+  const wrong = Math.max(...rounds.map(({ wrongAnswers }) => wrongAnswers))
+  const lost = Math.max(...rounds.map(({ lostEvents }) => lostEvents))
+  const database = median(rounds.map(({ databaseCpu }) => databaseCpu))
   return [
-    '| Server | requests/s | p50 | p99 | ratio to bare | of the same without events |',
-    '|---|---:|---:|---:|---:|---|',
-    ...results.map((result) => {
-      const { row, requestsPerSecond, p50Ms, p99Ms } = result
-      const ratio = ratioTo(row.bare, result, results)?.toFixed(2) ?? ''
-      const speed = Math.round(requestsPerSecond).toLocaleString('en-US')
-      const cells = [row.title, speed, milliseconds(p50Ms), milliseconds(p99Ms), ratio, eventsCell(result, results)]
-      return `| ${cells.join(' | ')} |`
-    }),
+    `${row.name}${wrong > 0 ? `, ${wrong} WRONG ANSWERS` : ''}${lost > 0 ? `, ${lost} EVENTS LOST` : ''}`,
+    `${Math.round(median(speeds)).toLocaleString('en-US')} ± ${Math.round(spread)} %`,
+    bare === undefined ? '' : speedRatio(result, bare).toFixed(2),
+    median(rounds.map(({ serverCpu }) => serverCpu)).toFixed(1),
+    bare === undefined ? '' : paired(result, bare, (round, of) => round.serverCpu - of.serverCpu).toFixed(1),
+    Number.isNaN(database) ? '?' : database.toFixed(1),
+    `${median(rounds.map(({ p99Ms }) => p99Ms)).toFixed(1)} ms`,
   ]
 }
 
-export function jsonReport(results: readonly RowResult[], conditions: Conditions): object {
-  return {
-    ...environmentOf(conditions),
-    rows: results.map((result) => ({
-      id: result.row.id,
-      title: result.row.title,
-      requests_per_second: Math.round(result.requestsPerSecond),
-      p50_ms: result.p50Ms,
-      p99_ms: result.p99Ms,
-      ratio: rounded(ratioTo(result.row.bare, result, results)),
-      ratio_to: result.row.bare,
-      ratio_without_events: rounded(ratioTo(result.row.withoutEvents, result, results)),
-      failures: result.failures,
-      events: result.events ?? null,
-    })),
-    targets: targetsOf(results).map(({ title, ratio }) => ({ title, ratio: rounded(ratio) })),
-  }
+function targetLines(results: readonly RowResult[]): string[] {
+  const targets = TARGETS.flatMap(({ row, to, least }) => {
+    const [result] = results.filter((other) => other.row.name === `${OURS}, ${row}`)
+    const others = results.filter((other) => to.includes(other.row.name))
+    if (result === undefined || others.length < to.length) return []
+    const ratio = Math.min(...others.map((other) => speedRatio(result, other)))
+    return [{ what: `${result.row.name} / ${to.join(' or ')}`, target: `≥ ${least}`, ratio, isReached: ratio >= least }]
+  })
+  const latencies = results.flatMap((result) => {
+    const bare = result.row.name.startsWith(OURS) ? bareRowFor(result, results) : undefined
+    return bare === undefined ? [] : [paired(result, bare, (round, of) => round.p99Ms / of.p99Ms)]
+  })
+  const ratio = Math.max(...latencies)
+  const worst = { what: 'the worst p99 / bare', target: '≤ 3', ratio, isReached: ratio <= 3 }
+  return [...targets, ...(latencies.length > 0 ? [worst] : [])].map(({ what, target, ratio, isReached }) => {
+    return `| ${what} | ${target} | ${ratio.toFixed(2)} | ${isReached ? 'reached' : 'not reached'} |`
+  })
 }
 
-function conditionsLine(conditions: Conditions): string {
-  const { node, cpu, cores, load, rounds, seconds } = environmentOf(conditions)
-  return `Node.js ${node}, ${cores} cores (${cpu}), shared with the load (${load}) and the databases; ${CONNECTIONS} connections, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`
+export function bareRowFor({ row }: RowResult, results: readonly RowResult[]): RowResult | undefined {
+  return results.find((other) => other.row.name === row.bare)
 }
 
-function environmentOf({ load, rounds, seconds }: Conditions) {
-  return {
-    node: process.versions.node,
-    cpu: cpus()[0]?.model ?? 'unknown',
-    cores: availableParallelism(),
-    load,
-    connections: CONNECTIONS,
-    clients: CLIENTS,
-    rounds,
-    seconds,
-  }
+export function speedRatio(result: RowResult, other: RowResult): number {
+  return paired(result, other, (round, compared) => round.requestsPerSecond / compared.requestsPerSecond)
 }
 
-function milliseconds(ms: number): string {
-  return `${ms.toFixed(1)} ms`
+/** Compares round by round, so that a machine that slows down slows both, and returns the median. */
+function paired(result: RowResult, other: RowResult, compare: (round: Measurement, of: Measurement) => number): number {
+  return median(result.rounds.map((round, index) => compare(round, other.rounds[index] ?? round)))
 }
 
-/** Returns the cell about events, which names lost events, since a row that loses them seems fast. */
-function eventsCell(result: RowResult, results: readonly RowResult[]): string {
-  if (result.events === undefined) return ''
-  const ratio = ratioTo(result.row.withoutEvents, result, results)?.toFixed(2)
-  const { recorded, dropped } = result.events
-  const lost = `${((dropped / Math.max(1, recorded)) * 100).toFixed(1)} % of the events DROPPED`
-  return [...(ratio === undefined ? [] : [ratio]), dropped === 0 ? 'no event dropped' : lost].join(', ')
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const middle = (sorted.length - 1) / 2
+  return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
 }

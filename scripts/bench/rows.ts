@@ -1,35 +1,177 @@
-import { InvalidArgumentError } from '@commander-js/extra-typings'
-import { BARE_REFUSING_ROW, BARE_ROW } from './bare-rows.js'
-import { OTHER_ROWS } from './other-rows.js'
-import { OUR_REFUSING_ROWS, OUR_ROWS } from './our-rows.js'
-import type { Row } from './row.js'
-import { RULE_ROWS } from './rule-rows.js'
+import fastifyRateLimit from '@fastify/rate-limit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import * as flexible from 'rate-limiter-flexible'
+import { createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { CLIENT_HEADER, NEW_ENDING } from './load.js'
+import type { Place } from './places.js'
+import type { Need } from './servers.js'
+
+type Register = (app: FastifyInstance, place: Place) => unknown
+
+/** One server of the comparison. */
+export interface Row {
+  readonly name: string
+  readonly needs?: Need
+  /** The requested paths, in turn; `/` by default. One that ends with `NEW_ENDING` is another path each time. */
+  readonly paths?: readonly string[]
+  /** The row without a limiter that has the same requests and answers; none for such a row. */
+  readonly bare?: string
+  /** Whether nine requests of ten are refused. */
+  readonly refuses?: boolean
+  /** Registers the limiter on an app, before its routes. */
+  readonly register: Register
+}
+
+export const BARE = 'bare Fastify'
+const BARE_REFUSING = 'bare Fastify, answering 429 to 90 %'
+export const OURS = 'fastify-smart-ratelimit'
+export const PEERS = ['@fastify/rate-limit', 'rate-limiter-flexible'] as const
+const [FASTIFY_RATE_LIMIT, FLEXIBLE] = PEERS
+
+/** A limit that is practically never reached. */
+const LIMIT = 1_000_000_000
+/** The path whose limit is exhausted after one request of any client. */
+const FULL_PATH = '/full'
+/** The share of requests for `FULL_PATH` in the rows that refuse. */
+export const REFUSED_SHARE = 0.9
+const MOSTLY_FULL = ['/', ...Array<string>(9).fill(FULL_PATH)]
+const REFUSING = { refuses: true, paths: MOSTLY_FULL, bare: BARE_REFUSING }
+/** The path below which every id has a route. */
+const THINGS_PATH = '/things/'
+export const ROUTES = ['/', FULL_PATH, `${THINGS_PATH}:id`]
+const REPEATING_PATHS = Array.from({ length: 16 }, (_, id) => `${THINGS_PATH}${id}`)
+
+/** The advice of the peers' READMEs: a limiter should fail rather than wait. */
+const REDIS_OPTIONS = { connectTimeout: 500, maxRetriesPerRequest: 1 }
+const FASTIFY_OPTIONS = { max: LIMIT, timeWindow: '1 minute', keyGenerator: clientKey }
+const FLEXIBLE_OPTIONS = { points: LIMIT, duration: 60 }
+
+type OptionsAt = (place: Place) => RateLimitOptions
+export const memory: OptionsAt = () => ({ middleware: { backend: 'memory' } })
+const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
+const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 
 /** Every limiter counts per `x-client`, allows the same, and writes the `X-RateLimit-*` headers. */
 export const ROWS: readonly Row[] = [
-  BARE_ROW,
-  ...OUR_ROWS,
-  ...OTHER_ROWS,
-  ...RULE_ROWS,
-  BARE_REFUSING_ROW,
-  ...OUR_REFUSING_ROWS,
+  { name: BARE, register: () => undefined },
+  ours('memory', memory),
+  ours('SQLite', database, { needs: 'sqlite' }),
+  ours('PostgreSQL', database, { needs: 'postgresql' }),
+  ours('Redis', redis, { needs: 'redis' }),
+  ours('SQLite + events', (place) => ({ ...database(place), logEvents: true }), { needs: 'sqlite' }),
+  ours('PostgreSQL + events', (place) => ({ ...database(place), logEvents: true }), { needs: 'postgresql' }),
+  peer(`${FASTIFY_RATE_LIMIT}, memory`, undefined, (app) => app.register(fastifyRateLimit, FASTIFY_OPTIONS)),
+  peer(`${FASTIFY_RATE_LIMIT}, Redis`, 'redis', (app, { url, name }) =>
+    app.register(fastifyRateLimit, { ...FASTIFY_OPTIONS, redis: openRedis(app, url), nameSpace: `${name}:` }),
+  ),
+  peer(`${FLEXIBLE}, memory`, undefined, (app) => limitWith(app, new flexible.RateLimiterMemory(FLEXIBLE_OPTIONS))),
+  peer(`${FLEXIBLE}, Redis`, 'redis', (app, { url, name }) => {
+    const storeClient = openRedis(app, url)
+    limitWith(app, new flexible.RateLimiterRedis({ ...FLEXIBLE_OPTIONS, storeClient, keyPrefix: name }))
+  }),
+  peer(`${FLEXIBLE}, PostgreSQL`, 'postgresql', async (app, { url, name }) => {
+    const storeClient = new pg.Pool({ connectionString: url })
+    app.addHook('onClose', () => storeClient.end())
+    const options = { ...FLEXIBLE_OPTIONS, storeClient, schemaName: name, tableName: 'rate_limiter_flexible' }
+    await new Promise<void>((resolve, reject) => {
+      limitWith(app, new flexible.RateLimiterPostgres(options, (error) => (error ? reject(error) : resolve())))
+    })
+  }),
+  withRules(1, REPEATING_PATHS, 'paths that repeat'),
+  withRules(10_000, REPEATING_PATHS, 'paths that repeat'),
+  withRules(1, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
+  withRules(10_000, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
+  { name: BARE_REFUSING, refuses: true, paths: MOSTLY_FULL, register: refuseWithoutLimiter },
+  ours('memory, 90 % refused', memory, REFUSING),
+  ours('PostgreSQL, 90 % refused', database, { ...REFUSING, needs: 'postgresql' }),
+  ours('Redis, 90 % refused', redis, { ...REFUSING, needs: 'redis' }),
 ]
 
-/**
- * Returns the rows that `--only` names, in the order of `ROWS`: a word is the id of a row or a part of ids (`redis`).
- *
- * @throws InvalidArgumentError for a word that matches no row
- */
-export function chooseRows(only: string): readonly Row[] {
-  const words = only.split(',').map((word) => word.trim())
-  const chosen = new Set(words.flatMap(rowsNamed))
-  return ROWS.filter((row) => chosen.has(row))
+function peer(name: string, needs: Need | undefined, register: Register): Row {
+  return { name, bare: BARE, ...(needs === undefined ? {} : { needs }), register }
 }
 
-function rowsNamed(word: string): readonly Row[] {
-  const named = ROWS.filter(({ id }) => id === word)
-  const rows = named.length > 0 ? named : ROWS.filter(({ id }) => `-${id}-`.includes(`-${word}-`))
-  if (rows.length > 0) return rows
-  const known = ROWS.map(({ id }) => id).join(', ')
-  throw new InvalidArgumentError(`${JSON.stringify(word)} fits no row. Give ${known}, or a part of them.`)
+export function ours(what: string, optionsAt: OptionsAt, rest: Partial<Row> = {}): Row {
+  return {
+    name: `${OURS}, ${what}`,
+    bare: BARE,
+    ...rest,
+    register(app, place) {
+      const { middleware, ...options } = optionsAt(place)
+      const rateLimits = rest.refuses ? { [FULL_PATH]: '1/d' } : {}
+      const defaults = { defaultRate: `${LIMIT}/m`, rateLimits, key: clientKey }
+      return app.register(rateLimitPlugin, { ...options, middleware: { ...defaults, ...middleware } })
+    },
+  }
+}
+
+/** A row with rules, read before the first request, of which one matches. Counters are in memory, which costs little. */
+export function withRules(count: number, paths: readonly string[], text: string): Row {
+  // A request that no rule matches is refused, and so counts as failed.
+  const middleware = { backend: 'memory', defaultRate: '0/m' } as const
+  const row = ours(
+    `${count.toLocaleString('en-US')} rule${count === 1 ? '' : 's'}, ${text}`,
+    ({ url }) => ({ database: url, useDynamicRules: true, middleware }),
+    { needs: 'sqlite', paths },
+  )
+  return {
+    ...row,
+    async register(app, place) {
+      await migrate({ database: place.url })
+      const client = createRateLimitClient({ database: place.url })
+      await client.rateLimitRule.createMany({ data: Array.from({ length: count }, (_, index) => ruleAt(index)) })
+      await client.$disconnect()
+      await row.register(app, place)
+      app.addHook('onReady', async () => void (await app.smartRateLimit.rules.active()))
+    },
+  }
+}
+
+/** Returns a rule that matches, and after it rules that do not, every tenth without a literal beginning. */
+function ruleAt(index: number) {
+  const rule = { name: `rule-${index}`, rate: `${LIMIT}/m`, key: `header:${CLIENT_HEADER}` }
+  if (index === 0) return { ...rule, pathPattern: `^${THINGS_PATH}`, priority: 1 }
+  const begun = `^/service-${index}/v\\d+/(items|orders)/[^/]+$`
+  return { ...rule, pathPattern: index % 10 === 0 ? `/export-${index}\\.(csv|pdf)$` : begun, priority: 100 }
+}
+
+/** Refuses in the same words as our limiter: the lowest possible cost. */
+function refuseWithoutLimiter(app: FastifyInstance): void {
+  const message = 'Rate limit exceeded, retry in 43200 seconds'
+  const body = { statusCode: 429, code: 'FST_RATE_LIMIT_EXCEEDED', error: 'Too Many Requests', message }
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.url !== FULL_PATH) return done()
+    setHeaders(reply, 1, 0, 43_200)
+    void reply.code(429).header('retry-after', 43_200).send(body)
+  })
+}
+
+/** Adds what rate-limiter-flexible leaves to its users: the headers and the refusal. */
+function limitWith(app: FastifyInstance, limiter: flexible.RateLimiterAbstract): void {
+  app.addHook('onRequest', async (request, reply) => {
+    try {
+      const { remainingPoints, msBeforeNext } = await limiter.consume(clientKey(request))
+      setHeaders(reply, LIMIT, remainingPoints, Math.ceil(msBeforeNext / 1_000))
+    } catch (refusal) {
+      return reply.code(refusal instanceof Error ? 500 : 429).send(refusal)
+    }
+  })
+}
+
+function setHeaders(reply: FastifyReply, limit: number, remaining: number, resetSeconds: number): void {
+  reply.header('x-ratelimit-limit', limit)
+  reply.header('x-ratelimit-remaining', remaining)
+  reply.header('x-ratelimit-reset', resetSeconds)
+}
+
+function openRedis(app: FastifyInstance, url: string): Redis {
+  const redis = new Redis(url, REDIS_OPTIONS)
+  app.addHook('onClose', async () => void (await redis.quit()))
+  return redis
+}
+
+function clientKey(request: FastifyRequest): string {
+  return String(request.headers[CLIENT_HEADER])
 }

@@ -1,107 +1,74 @@
 /**
  * `npm run bench`: the same server once per row, in interleaved rounds, so that a machine that slows down slows all
- * rows down. Prints Markdown tables, or JSON.
+ * rows down. Prints Markdown tables.
  */
-
 import { writeFile } from 'node:fs/promises'
-import { Command, Option } from '@commander-js/extra-typings'
+import { Command } from '@commander-js/extra-typings'
 import { errorLine } from '../../src/errors.js'
 import { integer } from '../commands/support/integer.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
-import { findLoadGenerator } from './load-generator.js'
-import { type MeasureOptions, measureRow } from './measure-row.js'
-import type { Measurement } from './measurement.js'
-import { memoryReport, memoryTable } from './memory.js'
-import { pictureOf } from './picture.js'
+import { ratioChart } from './chart.js'
+import { type Measurement, measureRow } from './measure.js'
 import { Places } from './places.js'
-import { jsonReport, markdownReport } from './report.js'
-import { summarize } from './results.js'
-import type { Row } from './row.js'
-import { chooseRows, ROWS } from './rows.js'
+import { markdownReport } from './report.js'
+import { ROWS, type Row } from './rows.js'
 import { isPostgresReachable, isRedisReachable } from './servers.js'
 
 // With the defaults all rows take about 15 minutes.
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
-  .addOption(
-    new Option('--only <rows>', 'rows to run, or parts of their names, separated by commas')
-      .argParser(chooseRows)
-      .default(ROWS, 'all'),
-  )
+  .option('--rows <substring...>', 'parts of the names of the rows to measure, with the bare server of each')
   .option('--svg <file>', 'a file to draw the ratios to bare Fastify into')
-  .option('--memory', 'measure what a million clients take in memory instead')
-  .option('--json', 'print one JSON object instead of text')
-  .addHelpText('after', `\nRows: ${ROWS.map(({ id }) => id).join(', ')}`)
+  .addHelpText('after', `\nRows:\n${ROWS.map(({ name }) => `  ${name}`).join('\n')}`)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
 
 const interruption = new AbortController()
+const { signal } = interruption
 
-async function bench({ rounds, seconds, only, svg, memory, json = false } = program.opts()): Promise<number> {
-  if (memory) return printMemory(json)
-  const rows = await availableRows(only)
-  const load = findLoadGenerator()
-  const measured = await measureRounds(rows, rounds, { load, seconds, signal: interruption.signal })
-  const results = rows.map((row) => summarize(row, measured.get(row) ?? []))
-  const conditions = { load: load.name, rounds, seconds }
-  if (json) printLine(JSON.stringify(jsonReport(results, conditions)))
-  else for (const line of markdownReport(results, conditions)) printLine(line)
-  if (svg !== undefined) await writeFile(svg, pictureOf(results))
-  const failed = results.filter(({ failures }) => failures > 0)
-  for (const { row, failures } of failed) warnLine(`${row.title}: ${failures} request(s) failed or were refused`)
-  return failed.length === 0 ? 0 : 1
+async function bench({ rounds, seconds, rows: parts = [''], svg } = program.opts()): Promise<void> {
+  const measured = (await availableRows(chooseRows(parts))).map((row) => ({ row, rounds: [] as Measurement[] }))
+  const places = await Places.open()
+  try {
+    for (let round = 1; round <= rounds; round++) {
+      for (const { row, rounds: measurements } of measured) {
+        signal.throwIfAborted()
+        warnLine(`round ${round} of ${rounds}: ${row.name}`)
+        measurements.push(await places.with(row, (place) => measureRow(row, place, seconds, signal)))
+      }
+    }
+  } finally {
+    await places.close()
+  }
+  for (const line of markdownReport(measured, seconds)) printLine(line)
+  if (svg !== undefined) await writeFile(svg, ratioChart(measured))
 }
 
-async function printMemory(json: boolean): Promise<number> {
-  const measured = await memoryReport()
-  if (json) printLine(JSON.stringify(measured))
-  else for (const line of memoryTable(measured)) printLine(line)
-  return 0
+/** Returns the rows whose names contain one of the parts, and the bare rows that they are compared with. */
+function chooseRows(parts: readonly string[]): readonly Row[] {
+  const matches = (name: string, part: string) => name.toLowerCase().includes(part.toLowerCase())
+  const unknown = parts.find((part) => !ROWS.some(({ name }) => matches(name, part)))
+  if (unknown !== undefined) program.error(`error: no row has ${JSON.stringify(unknown)} in its name`)
+  const chosen = ROWS.filter(({ name }) => parts.some((part) => matches(name, part)))
+  return ROWS.filter((row) => chosen.includes(row) || chosen.some(({ bare }) => bare === row.name))
 }
 
 /** Returns the rows whose servers answer, and reports the others. */
 async function availableRows(rows: readonly Row[]): Promise<readonly Row[]> {
-  const servers = [
-    { need: 'postgresql', isReachable: isPostgresReachable, text: 'PostgreSQL server answers at TEST_POSTGRES_URL' },
-    { need: 'redis', isReachable: isRedisReachable, text: 'Redis server answers at TEST_REDIS_URL' },
-  ]
-  let available = rows
-  for (const { need, isReachable, text } of servers) {
-    const skipped = available.filter(({ needs }) => needs === need)
-    if (skipped.length === 0 || (await isReachable())) continue
-    warnLine(`SKIPPED, since no ${text}: ${skipped.map(({ id }) => id).join(', ')}`)
-    available = available.filter(({ needs }) => needs !== need)
-  }
-  return available
-}
-
-async function measureRounds(
-  rows: readonly Row[],
-  rounds: number,
-  options: MeasureOptions,
-): Promise<ReadonlyMap<Row, Measurement[]>> {
-  const measured = new Map<Row, Measurement[]>(rows.map((row) => [row, []]))
-  const places = await Places.open()
-  try {
-    for (let round = 1; round <= rounds; round++) {
-      for (const [row, measurements] of measured) {
-        options.signal.throwIfAborted()
-        warnLine(`round ${round} of ${rounds}: ${row.title}`)
-        measurements.push(await places.with(row, (place) => measureRow(row, place, options)))
-      }
-    }
-    return measured
-  } finally {
-    await places.close()
-  }
+  const [postgresql, redis] = await Promise.all([isPostgresReachable(), isRedisReachable()])
+  const reachable = { postgresql, redis, sqlite: true }
+  return rows.filter(({ name, needs = 'sqlite' }) => {
+    if (!reachable[needs]) warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
+    return reachable[needs]
+  })
 }
 
 // Stops the current work, which then cleans up; a second signal ends the process at once.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort())
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interruption.abort())
 try {
-  process.exitCode = await bench()
+  await bench()
 } catch (error) {
-  warnLine(`bench: ${interruption.signal.aborted ? 'interrupted' : errorLine(error)}`)
-  process.exitCode = interruption.signal.aborted ? 130 : 1
+  warnLine(`bench: ${signal.aborted ? 'interrupted' : errorLine(error)}`)
+  process.exitCode = signal.aborted ? 130 : 1
 }

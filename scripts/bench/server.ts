@@ -1,21 +1,25 @@
 /**
  * The server of one row, in a process of its own: `server.js <row>`, with the place as JSON in `BENCH_PLACE`, since
  * the arguments of a process are public, and a URL may contain a password. It sends its port to the parent, answers
- * each message with the state of its event log, and closes when the parent disconnects.
+ * each message with what it has used so far, and closes when the parent disconnects.
  */
 import Fastify from 'fastify'
-import { FULL_PATH, THINGS_PATH } from './row.js'
-import { ROWS } from './rows.js'
+import type { ServerUse } from './measure.js'
+import { ROUTES, ROWS } from './rows.js'
 
-const id = process.argv[2]
-const row = ROWS.find((candidate) => candidate.id === id)
-if (row === undefined) throw new Error(`There is no row ${JSON.stringify(id)}`)
+const row = ROWS.find(({ name }) => name === process.argv[2])
+if (row === undefined) throw new Error(`There is no row ${JSON.stringify(process.argv[2])}`)
 
 const app = Fastify({ forceCloseConnections: true })
 await row.register(app, JSON.parse(process.env.BENCH_PLACE ?? ''))
-for (const path of ['/', FULL_PATH, `${THINGS_PATH}:id`]) app.get(path, async () => ({ hello: 'world' }))
-await app.listen({ port: 0, host: '127.0.0.1' })
-const address = app.server.address()
-process.on('message', () => process.send?.({ events: app.smartRateLimit.events.stats() }))
+for (const path of ROUTES) app.get(path, async () => ({ hello: 'world' }))
+const origin = await app.listen({ port: 0, host: '127.0.0.1' })
+process.on('message', async () => {
+  const events = app.hasDecorator('smartRateLimit') ? app.smartRateLimit.events : undefined
+  // What is still buffered is part of the work.
+  await events?.flush()
+  const { user, system } = process.cpuUsage()
+  process.send?.({ microseconds: user + system, lostEvents: events?.stats().dropped ?? 0 } satisfies ServerUse)
+})
 process.once('disconnect', () => void app.close().finally(() => process.exit()))
-process.send?.({ port: typeof address === 'object' ? address?.port : undefined })
+process.send?.(origin)

@@ -1,10 +1,11 @@
 /** Only the first use of a client loads this module, since its imports take long. */
 import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
-import { PrismaBetterSqlite3 } from './generated/prisma/adapter-better-sqlite3.js'
+import { PrismaBetterSqlite3, useSqliteDriver } from './generated/prisma/adapter-better-sqlite3.js'
 import { PrismaPg } from './generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
 import { CONNECT_TIMEOUT_MS } from './postgresql.js'
 import { sqlitePath } from './sqlite.js'
+import { openSqliteFile } from './sqlite-driver.js'
 
 /** The fields of a row's last writer, which only the triggers read; the history shows it. */
 const omit = { rateLimitRule: { changedBy: true }, rateLimitOverride: { changedBy: true } } as const
@@ -20,6 +21,7 @@ const SQLITE_BUSY_TIMEOUT_MS = 500
  */
 export function createGeneratedClient(url: string, schema: string): SqliteClient {
   if (url.startsWith('file:')) {
+    useSqliteDriver(openSqliteFile)
     const adapter = new PrismaBetterSqlite3(
       { url: sqlitePath(url), timeout: SQLITE_BUSY_TIMEOUT_MS },
       { timestampFormat: 'unixepoch-ms' },

@@ -36,7 +36,7 @@ forEachDatabase((provider) => {
   const forged = `ratelimit_staff=${fastifyCookie.sign('forged', 'another secret of 32 characters or so')}`
   const strangers: readonly [who: string, sent: Readonly<Record<string, string>>, options: PanelAppOptions][] = [
     ['an anonymous client', {}, {}],
-    ['whoever forges a session', { cookie: forged }, {}],
+    ['a client with a forged session', { cookie: forged }, {}],
     ['a customer', { 'x-user': 'customer' }, { admin: { isStaff: ({ headers }) => headers['x-user'] === 'staff' } }],
   ]
   // What tells them apart is read from the request alone: on one database it is the same as on the other.

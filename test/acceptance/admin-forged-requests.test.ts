@@ -137,7 +137,7 @@ inChromium(() => {
       const markup = Object.entries({ ...LOADED, ...CLICKED }).flatMap(([name, write]) =>
         CHANGES.map((_, number) => {
           const frame = `${name}-${number}`
-          return `${write(addressFor(name, number), frame)}<iframe name="${frame}"></iframe>`
+          return write(addressFor(name, number), frame) + (name in CLICKED ? `<iframe name="${frame}"></iframe>` : '')
         }),
       )
       write(`<!doctype html><title>A post</title>${markup.join('\n')}`)

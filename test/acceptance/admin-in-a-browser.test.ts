@@ -61,7 +61,7 @@ async function select(page: Page, ...names: string[]): Promise<void> {
 }
 
 /** Waits for what a save says, and takes it away. */
-async function told(page: Page, text: string | RegExp): Promise<void> {
+async function notified(page: Page, text: string | RegExp): Promise<void> {
   await page.locator('[data-css="notice"]').getByText(text).first().waitFor()
 }
 
@@ -99,7 +99,7 @@ inChromium(() => {
     await page.getByText('In the last 24 hours it would have refused').waitFor()
     assert.match(await page.getByRole('status').innerText(), /would have refused \d+ of \d+ requests/)
     await page.getByRole('button', { name: 'Save' }).click()
-    await told(page, 'Saved.')
+    await notified(page, 'Saved.')
 
     const [rule] = await app.smartRateLimit.client.rateLimitRule.findMany()
     assert.deepEqual(
@@ -128,7 +128,7 @@ inChromium(() => {
 
     await page.getByLabel('Priority: low').fill('9')
     await page.getByLabel('Priority: low').press('Enter')
-    await told(page, 'Priority of low: 9.')
+    await notified(page, 'Priority of low: 9.')
     assert.deepEqual(await statuses(1, '/api/orders'), [429])
     const changes = await database.client.rateLimitChange.findMany({ where: { action: 'update' } })
     assert.deepEqual(
@@ -143,7 +143,7 @@ inChromium(() => {
     await page.goto(url('/resources/rules'))
     await page.getByLabel('Priority: low').fill('99999999999')
     await page.getByLabel('Priority: low').press('Enter')
-    await told(page, /must be an integer/i)
+    await notified(page, /must be an integer/i)
     assert.equal(await page.getByLabel('Priority: low').inputValue(), '0')
 
     await database.client.rateLimitRule.updateMany({ data: { priority: 7 } })
@@ -152,7 +152,7 @@ inChromium(() => {
       await page.getByLabel('Priority: low').fill('')
       await page.getByLabel('Priority: low').pressSequentially(typed)
       await page.getByLabel('Priority: low').press('Enter')
-      await told(page, /must be an integer/i)
+      await notified(page, /must be an integer/i)
       assert.equal(await page.getByLabel('Priority: low').inputValue(), '7')
     }
     assert.equal((await database.client.rateLimitRule.findMany())[0]?.priority, 7)
@@ -165,7 +165,7 @@ inChromium(() => {
     await page.goto(url('/resources/rules'))
     await select(page, 'one', 'two')
     await page.getByText('Disable selected rules').click()
-    await told(page, 'Disabled 1 rule(s).')
+    await notified(page, 'Disabled 1 rule(s).')
     const rules = await database.client.rateLimitRule.findMany({ orderBy: { name: 'asc' } })
     assert.deepEqual(
       rules.map(({ name, isActive }) => [name, isActive]),
@@ -188,20 +188,20 @@ inChromium(() => {
       await page.getByRole('switch', { name: 'Active: four', checked: true }).waitFor()
       await select(page, 'one', 'two')
       await page.getByText('Enable selected rules').click()
-      await told(page, 'Enabled 2 rule(s).')
+      await notified(page, 'Enabled 2 rule(s).')
       assert.equal(await rules.count({ where: { isActive: true } }), 3)
 
       await page.goto(url('/resources/rules'))
       await select(page, 'one', 'two')
       await page.getByText('Delete selected rules').click()
       await page.getByRole('button', { name: /Confirm|Delete|Yes/ }).click()
-      await told(page, 'Deleted 2 row(s).')
+      await notified(page, 'Deleted 2 row(s).')
 
       const rule = await rules.findUnique({ where: { name: 'three' } })
       await page.goto(url(`/resources/rules/records/${rule?.id}/show`))
       await page.getByTestId('action-delete').click()
       await page.getByRole('button', { name: 'Yes' }).click()
-      await told(page, 'Deleted.')
+      await notified(page, 'Deleted.')
       assert.deepEqual(
         (await rules.findMany()).map(({ name }) => name),
         ['four'],
@@ -213,7 +213,7 @@ inChromium(() => {
       await page.getByTestId('actions-dropdown').first().hover()
       await page.getByText('Reset', { exact: true }).first().click()
       await page.getByRole('button', { name: 'Yes' }).click()
-      await told(page, 'The counter was reset.')
+      await notified(page, 'The counter was reset.')
       assert.equal(await counters.count({ where: { key } }), 0)
 
       await page.goto(url('/pages/exchange'))
@@ -235,7 +235,7 @@ inChromium(() => {
     assert.equal(await page.getByLabel('Effect').inputValue(), 'deny')
     assert.equal(await page.getByLabel('Expires').inputValue(), '2026-01-16T12:00')
     await page.getByRole('button', { name: 'Save' }).click()
-    await told(page, 'Saved.')
+    await notified(page, 'Saved.')
     assert.deepEqual(await statuses(1, '/api/orders', { from: '203.0.113.7' }), [429])
     const [override] = await database.client.rateLimitOverride.findMany()
     assert.equal(override?.expiresAt?.toISOString(), '2026-01-16T12:00:00.000Z')
@@ -279,7 +279,7 @@ inChromium(() => {
     await page.goto(url(`/resources/rules/records/${rule?.id}/edit`))
     await page.getByLabel('Rate', { exact: true }).fill('99/h')
     await page.getByRole('button', { name: 'Save' }).click()
-    await told(page, 'Saved.')
+    await notified(page, 'Saved.')
     await page.goto(url(`/resources/rules/records/${rule?.id}/show`))
     await page.getByTestId('action-history').click()
     await page.getByText('rate: 2/m → 99/h').waitFor()
@@ -287,7 +287,7 @@ inChromium(() => {
     await page.getByTestId('actions-dropdown').first().hover()
     await page.getByText('Revert', { exact: true }).first().click()
     await page.getByRole('button', { name: 'Yes' }).click()
-    await told(page, 'Reverted.')
+    await notified(page, 'Reverted.')
     assert.equal((await database.client.rateLimitRule.findUnique({ where: { name: 'one' } }))?.rate, '2/m')
   })
 

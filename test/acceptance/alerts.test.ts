@@ -1,4 +1,4 @@
-/** An operator is told about clients that hammer a limit, by the settings of the server alone. */
+/** Alerts about clients that hammer a limit, by the settings of the server alone. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAnalytics } from '../../src/index.js'

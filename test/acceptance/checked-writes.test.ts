@@ -1,4 +1,4 @@
-/** Whatever door a rule or an override comes through: all that is wrong is told at once, and nothing is written. */
+/** Writes of rules and overrides, through every call: all errors are reported at once, and nothing is written. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { openDatabase } from '../support/build-app.js'

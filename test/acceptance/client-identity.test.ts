@@ -1,4 +1,4 @@
-/** Whose request is it? By user and by header, without anybody being able to pose as somebody else. */
+/** The identity of a client, by user and by header: no client can pose as another one. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
@@ -196,7 +196,7 @@ forEachDatabase((provider) => {
     })
     const spelling = (value: string) => ({ from: BOB, headers: { 'x-api-key': value } })
 
-    // Whoever sends no header is counted by address, and Bob's header spells that address in every way he knows.
+    // A client without a header is counted by address, and Bob's header spells that address in every way he knows.
     for (const value of [ALICE, `ip:${ALICE}`, 'user:7', 'header:x', `keys:${ALICE}`, `rule:keys:${ALICE}`]) {
       assert.deepEqual(await statuses(2, '/keys', spelling(value)), [200, 429], value)
     }

@@ -1,4 +1,4 @@
-/** Somebody reads up on what happened: one event per checked request, with everything right, and never in the way. */
+/** The event log: one complete event per checked request, which never delays a request. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { RateLimitOptions } from '../../src/index.js'

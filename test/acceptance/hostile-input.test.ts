@@ -1,4 +1,4 @@
-/** Somebody sends what no client would: every answer is a defined one, and nothing that was stored is lost. */
+/** Hostile input: every answer is a defined one, and nothing that was stored is lost. */
 import assert from 'node:assert/strict'
 import { METHODS } from 'node:http'
 import { type TestContext, test } from 'node:test'

@@ -13,7 +13,7 @@ import { Registry } from 'prom-client'
 import type { RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { runApp } from '../support/optional-peers.js'
+import { runApps } from '../support/optional-peers.js'
 
 test('decisions, their duration, the store, the events and the rules reach the exporter', async (t) => {
   const { provider, collect } = startProvider(t)
@@ -132,8 +132,8 @@ test('true is the global provider', async (t) => {
 
 test('without @opentelemetry/api metrics that need it are refused at start with the remedy', async (t) => {
   const settings = { middleware: { backend: 'memory' }, metrics: { openTelemetry: true } }
-  const refused = await runApp(t, settings, '@opentelemetry/api')
-  const there = await runApp(t, settings)
+  const refused = await runApps(t, [settings], '@opentelemetry/api')
+  const there = await runApps(t, [settings])
 
   assert.match(refused.stdout, /INVALID_SETTING Setting "metrics\.openTelemetry".*npm install @opentelemetry\/api/)
   assert.match(there.stdout, /remaining 99/)

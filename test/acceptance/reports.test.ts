@@ -1,4 +1,4 @@
-/** Somebody reports on what was served: the same numbers, whoever asks and whichever database keeps them. */
+/** Reports: the same numbers by every caller and on every database. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { createAnalytics, type RateLimitOptions } from '../../src/index.js'

@@ -68,7 +68,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(await first(), [[200, 200, 429], [200, 429], [200, 429], [200]])
     assert.deepEqual(await statuses(1, '/', { from: '203.0.113.9' }), [200])
 
-    // Another process knows the counters of routes that nobody asked it for.
+    // Another process knows the counters of routes that it has not served.
     const other = await startApp(t, { ...options, clock })
     await other.app.smartRateLimit.reset('ip:127.0.0.1')
     clock.advance(2_000)
@@ -244,7 +244,7 @@ test('a route says what its requests cost; a wrong cost is refused when the rout
   assert.equal((await request('/early')).headers['x-ratelimit-remaining'], '6')
   assert.equal((await request('/search?a=1&b=2&c=3')).headers['x-ratelimit-remaining'], '3')
   assert.equal((await request('/')).headers['x-ratelimit-remaining'], '2')
-  // A cost that cannot be told is 1, and is told about once.
+  // An unknown cost is 1, and is logged once.
   assert.deepEqual(await statuses(2, '/search'), [200, 200])
   assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
   assert.deepEqual(await statuses(1, '/early'), [429])

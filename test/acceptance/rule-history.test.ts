@@ -13,7 +13,7 @@ const RULE = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
 forEachDatabase((provider) => {
   test('every write through the client is recorded once, with who made it', async (t) => {
-    const { rules, overrides, told } = await start(t, provider)
+    const { rules, overrides, summary } = await start(t, provider)
     await asActor('alice', async () => {
       await rules.create({ data: RULE })
       await rules.createMany({
@@ -32,7 +32,7 @@ forEachDatabase((provider) => {
     await asActor('erin', () => overrides.create({ data: { client: 'user:7', effect: 'deny' } }))
 
     // A statement that changes several rows does so in whatever order it likes.
-    assert.deepEqual((await told()).sort(), [
+    assert.deepEqual((await summary()).sort(), [
       'create override user:7 by erin',
       'create rule api by alice',
       'create rule b by alice',
@@ -48,7 +48,7 @@ forEachDatabase((provider) => {
   })
 
   test('the actor is right inside of transactions, and empty for raw SQL that follows', async (t) => {
-    const { client, rules, told, run } = await start(t, provider)
+    const { client, rules, summary, run } = await start(t, provider)
     await asActor('alice', () =>
       client.$transaction(async (transaction) => {
         await transaction.rateLimitRule.create({ data: RULE })
@@ -74,7 +74,7 @@ forEachDatabase((provider) => {
     await run(`UPDATE rate_limit_rule SET rate = '9/m'`)
     await run('DELETE FROM rate_limit_rule')
 
-    assert.deepEqual(await told(), [
+    assert.deepEqual(await summary(), [
       'create rule api by alice',
       'create rule b by alice',
       'delete rule b by alice',
@@ -120,8 +120,8 @@ forEachDatabase((provider) => {
     }
     assert.equal((await app.smartRateLimit.rules.history()).length, 3)
     assert.equal((await app.smartRateLimit.rules.history('api', { limit: 1 })).length, 1)
-    for (const nobody of ['', 'nobody', 'api\0']) {
-      assert.deepEqual(await app.smartRateLimit.rules.history(nobody), [])
+    for (const absent of ['', 'absent', 'api\0']) {
+      assert.deepEqual(await app.smartRateLimit.rules.history(absent), [])
     }
     await assert.rejects(app.smartRateLimit.rules.history('api', { limit: 0 }), RangeError)
   })
@@ -180,6 +180,25 @@ forEachDatabase((provider) => {
     assert.equal((await rules.findUniqueOrThrow({ where: { name: 'api' } })).rate, '5/m')
   })
 
+  test('a change names its source: the client, an import, or raw SQL', async (t) => {
+    const { app, rules, run } = await start(t, provider)
+    await rules.create({ data: RULE })
+    await asActor('alice', () => app.smartRateLimit.rules.import({ version: 1, rules: [{ ...RULE, priority: 5 }] }))
+    await run("UPDATE rate_limit_rule SET rate = '7/m'")
+    await asActor('bob', () => app.smartRateLimit.rules.import({ version: 1, rules: [] }))
+
+    const changes = await app.smartRateLimit.rules.history()
+    assert.deepEqual(
+      changes.map(({ action, source, actor }) => [action, source, actor]),
+      [
+        ['delete', 'import', 'bob'],
+        ['update', 'sql', ''],
+        ['update', 'import', 'alice'],
+        ['create', 'client', ''],
+      ],
+    )
+  })
+
   test('an override is taken back with its expiry', async (t) => {
     const { overrides, app, latest } = await start(t, provider)
     const expiresAt = new Date(Date.UTC(2030, 0, 1, 0, 0, 0, 123))
@@ -213,7 +232,7 @@ async function start(t: TestContext, provider: Provider) {
     run: (sql: string) => database.execute(sql.replace(/rate_limit_\w+/g, database.dialect.table)),
     limitOf: async (path: string) => (await started.request(path)).headers['x-ratelimit-limit'],
     latest: async () => (await rules.history(undefined, { limit: 1 }))[0]?.id ?? 0,
-    told: async () =>
+    summary: async () =>
       (await rules.history())
         .reverse()
         .map(

@@ -1,4 +1,4 @@
-/** Whoever sets the plugin up wrongly is told at start: which setting, what value, and what is allowed. */
+/** A wrong setting is refused at start, with its name, its value, and what is allowed. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Somebody spells a URL in every way there is: whoever reaches a route meets its rule, and nobody gets a 500. */
+/** Spellings of a URL: each that reaches a route meets its rule, and none causes a 500. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'

@@ -1,4 +1,4 @@
-/** Staff look at the reports, as a page, as CSV and as JSON; nobody else does, and nothing a client sent does harm. */
+/** Staff look at the reports, as a page, as CSV and as JSON; other clients get nothing, and nothing that a client sent does harm. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DashboardOptions } from '../../src/index.js'

@@ -9,7 +9,7 @@ const NOW_MS = Date.UTC(2026, 0, 15, 12)
 interface Home {
   readonly notices: readonly string[]
   readonly tiles: readonly { readonly label: string; readonly value: string; readonly detail: string }[]
-  readonly nobody: string
+  readonly empty: string
 }
 
 async function start(t: Parameters<typeof startWithPanel>[0], plugin: PanelAppOptions['plugin'] = {}) {
@@ -53,9 +53,9 @@ test('of a log of refusals alone, refusals are counted without a rate, and a not
 test('a server that logs nothing says what to switch on, and whose requests it shows', async (t) => {
   const { home, database, statuses } = await start(t, { logEvents: false, middleware: { defaultRate: '0/m' } })
   await statuses(1, '/api/orders')
-  const { notices, nobody } = await home()
+  const { notices, empty } = await home()
   assert.match(notices.join(), /logs no requests: they are logged while logEvents, or RATELIMIT_LOG_EVENTS, is true\.$/)
-  assert.equal(nobody, 'No refusals are logged.')
+  assert.equal(empty, 'No refusals are logged.')
 
   await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 1, atMs: NOW_MS - 1 })
   assert.match((await home()).notices.join(), /The numbers shown were logged earlier, or by other servers\.$/)

@@ -441,9 +441,9 @@ forEachDatabase((provider) => {
       })),
     })
     const form = { name: 'api', pathPattern: '^/api/', rate: '2/m', block: 'true', isActive: 'true', priority: '0' }
-    const { told } = await save('rules/actions/preview', form)
+    const { sentences } = await save('rules/actions/preview', form)
     assert.equal(
-      told[0],
+      sentences[0],
       'In the last 24 hours it would have refused 3 of 5 requests, mostly rule:api:203.0.113.7 (3).',
     )
     const counted = await save('rules/actions/preview', { ...form, block: 'false' })

@@ -1,4 +1,4 @@
-/** AdminJS is an optional peer: whoever does not ask for the panel does without. */
+/** AdminJS is an optional peer: apps without the panel do not need it. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { moduleUrl } from '../support/modules.js'

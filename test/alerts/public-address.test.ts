@@ -7,7 +7,7 @@ import { startWebhookReceiver } from '../support/webhook-receiver.js'
 const REFUSAL = 'leads into a private network, which blockPrivateNetworks refuses'
 
 describe('with blockPrivateNetworks a webhook', () => {
-  // Each of them leads to this machine, where somebody listens.
+  // Each of them leads to this machine, where a server listens.
   for (const host of [
     '127.0.0.1',
     '127.1',

@@ -34,11 +34,11 @@ test('few rows start no thread', async (t) => {
 })
 
 test('a thread that crashes, or finds another file, says that it does not work, and is not started again', async (t) => {
-  const { writer, checkpoints, path, told } = await startWriter(t)
+  const { writer, checkpoints, path, reported } = await startWriter(t)
   const started = watchThreads(t)
   renameSync(path, `${path}.old`)
   checkpoints.wrote(ROWS_PER_CHECKPOINT)
-  await eventually('it says so', () => told.at(-1) === false)
+  await eventually('it says so', () => reported.at(-1) === false)
   for (let place = 0; place < 3; place++) {
     write(writer)
     checkpoints.wrote(ROWS_PER_CHECKPOINT)
@@ -55,13 +55,19 @@ async function startWriter(t: TestContext) {
   atEnd(t, () => writer.close())
   writer.pragma('wal_autocheckpoint = 0')
   write(writer)
-  const told: boolean[] = []
+  const reported: boolean[] = []
   const checkpoints = createCheckpoints(
     { path, identity: readFileIdentity(path) },
-    (isWorking) => void told.push(isWorking),
+    (isWorking) => void reported.push(isWorking),
   )
   atEnd(t, () => checkpoints.close())
-  return { writer, checkpoints, path, told, sequence: () => readFileSync(`${path}-wal`).readUInt32BE(SEQUENCE_OFFSET) }
+  return {
+    writer,
+    checkpoints,
+    path,
+    reported,
+    sequence: () => readFileSync(`${path}-wal`).readUInt32BE(SEQUENCE_OFFSET),
+  }
 }
 
 let rows = 0

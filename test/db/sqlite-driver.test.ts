@@ -11,9 +11,9 @@ test('the statements of this package, those of its client and those of its threa
     t,
     `
     import { createRateLimitClient } from ${JSON.stringify(moduleUrl('src/index'))}
-    import { databaseOf } from ${JSON.stringify(moduleUrl('src/db/database'))}
+    import { databaseFor } from ${JSON.stringify(moduleUrl('src/db/database'))}
     const client = createRateLimitClient({ database: 'file:./a.db' })
-    const database = databaseOf(client)
+    const database = databaseFor(client)
     await client.rateLimitRule.count()
     for (let report = 0; report < 3; report++) await database.report((query) => query('SELECT 1'))
     const loaded = process.report.getReport().sharedObjects.filter((path) => /better.sqlite3/.test(path))

@@ -61,14 +61,14 @@ async function proveTrace(store: Store, algorithm: Algorithm, { policy: first, s
       continue
     }
     proved++
-    const told = `${seconds} s after a refusal of ${cost} of ${JSON.stringify(policy)} at ${nowMs}`
-    assert.ok(Number.isInteger(seconds) && seconds >= 1, told)
+    const when = `${seconds} s after a refusal of ${cost} of ${JSON.stringify(policy)} at ${nowMs}`
+    assert.ok(Number.isInteger(seconds) && seconds >= 1, when)
     const early = await ask(cost, nowMs + (seconds - 1) * SECOND_MS)
-    assert.equal(early.allowed, false, `a second less than ${told}`)
+    assert.equal(early.allowed, false, `a second less than ${when}`)
     const again = retryAfterSeconds(early)
-    assert.equal(again, 1, `what is told a second before ${told}`)
+    assert.equal(again, 1, `the answer a second before ${when}`)
     nowMs += seconds * SECOND_MS
-    assert.equal((await ask(cost, nowMs)).allowed, true, told)
+    assert.equal((await ask(cost, nowMs)).allowed, true, when)
   }
   return proved
 }

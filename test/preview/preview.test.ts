@@ -302,7 +302,7 @@ describe('a preview counts as matched', () => {
       { ...elevenAgo, path: '/api/other', method: 'HEAD' },
       { ...elevenAgo, path: '/nothing' },
     ])
-    // "mid" is the candidate itself, as it is now: it goes before nobody.
+    // "mid" is the candidate itself, as it is now: it precedes no rule.
     const matched = async (candidate: Partial<RuleCandidate>) =>
       (await app.preview({ ...RULE, name: 'mid', ...candidate })).matched
     assert.equal(await matched({}), 3)
@@ -403,7 +403,7 @@ describe('a preview leaves uncovered', () => {
     )
     assert.ok(result.notes.some((note) => note.startsWith('2 request(s) without a user in the log are counted by')))
 
-    // A user with such an id leaves no trace where addresses were counted: nobody can be taken for anonymous any more.
+    // A user with such an id leaves no trace where addresses were counted: no client counts as anonymous any more.
     const textual = await uncovered(app, 'user', [
       ...integers,
       { atMs, key: 'user:b0b', clientIp: null },

@@ -12,6 +12,7 @@ import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase } from '../support/build-app.js'
+import { logEvents } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { runScript, startScript } from '../support/scripts.js'
@@ -21,18 +22,7 @@ const HELP = [process.execPath, ...LOADER, modulePath('scripts/ratelimit'), 'ale
 
 async function startPruning(t: TestContext) {
   const { client, url } = await openDatabase(t, 'sqlite')
-  const timestamp = new Date(Date.now() - 60 * DAY_MS)
-  await client.rateLimitEvent.createMany({
-    data: Array.from({ length: EVENTS }, () => ({
-      timestamp,
-      key: 'user:7',
-      path: '/',
-      method: 'GET',
-      allowed: true,
-      count: 1,
-      limit: 5,
-    })),
-  })
+  await logEvents(client, { key: 'user:7', allowed: EVENTS, atMs: Date.now() - 60 * DAY_MS })
   const child = startScript('ratelimit', ['prune-events', '--batch-size', '1', '--json'], {
     env: { RATELIMIT_DATABASE_URL: url },
   })

@@ -10,6 +10,7 @@ const FILES = {
   passes: `import { test } from 'node:test'; test('passes', () => {})`,
   skips: `import { test } from 'node:test'; test('skips', { skip: 'no server' }, () => {})`,
   fails: `import { test } from 'node:test'; test('fails', () => { throw new Error('on purpose') })`,
+  exits: `import { test } from 'node:test'; test('exits', () => process.exit(0)); test('hidden', () => {})`,
   empty: 'export const nothing = 0',
 }
 
@@ -38,6 +39,12 @@ describe('npm test', () => {
     const { status, stdout } = await runTests('passes', 'fails')
     assert.equal(status, 1)
     assert.match(stdout, /on purpose/)
+  })
+
+  test('a test that ends the process is status 1', async () => {
+    const { status, stdout } = await runTests('exits', 'passes')
+    assert.equal(status, 1)
+    assert.match(stdout, /A test ended the process/)
   })
 
   test('a file without tests, and one that does not exist, are status 1', async () => {

@@ -25,9 +25,9 @@ function admitExactly(name: string, open: () => Promise<TestPlace>): void {
     const { place, close } = await open()
     try {
       const policies = ALGORITHMS.map((algorithm) => ({ algorithm, limit: LIMIT, periodMs: MINUTE_MS }))
-      const told = [JSON.stringify(place), String(CHECKS), JSON.stringify(policies), ...MOMENTS.map(String)]
+      const parameters = [JSON.stringify(place), String(CHECKS), JSON.stringify(policies), ...MOMENTS.map(String)]
       const runs = await Promise.all(
-        Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, ...told])),
+        Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, ...parameters])),
       )
       const admitted = runs.map(({ stdout }) => stdout.trim().split('\n').map(Number))
       for (const [index, algorithm] of ALGORITHMS.entries()) {

@@ -43,24 +43,26 @@ function replacing(names: readonly string[], instead: string): string {
 }
 
 /**
- * Runs an app with these settings, which answers one request and closes, in a process and a folder of its own.
+ * Runs apps with these settings, each of which answers one request and closes, in a process and a folder of their own.
  *
  * @param missing packages that are not to be found
- * @returns what it printed, which is the code and the message where it did not start, and the files that it left
+ * @returns what they printed, which is the code and the message of one that did not start, and the files that they left
  */
-export function runApp(t: TestContext, settings: object, ...missing: readonly string[]) {
+export function runApps(t: TestContext, apps: readonly object[], ...missing: readonly string[]) {
   const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
     import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
-    const app = Fastify()
-    try {
-      await app.register(rateLimitPlugin, ${JSON.stringify(settings)})
-      const { headers } = await app.inject('/')
-      console.log('remaining', headers['x-ratelimit-remaining'])
-    } catch (error) {
-      console.log(error.code, error.message)
+    for (const settings of ${JSON.stringify(apps)}) {
+      const app = Fastify()
+      try {
+        await app.register(rateLimitPlugin, settings)
+        const { headers } = await app.inject('/')
+        console.log('remaining', headers['x-ratelimit-remaining'])
+      } catch (error) {
+        console.log(error.code, error.message)
+      }
+      await app.close()
     }
-    await app.close()
   `
   return runProgram(t, program, { missing })
 }
