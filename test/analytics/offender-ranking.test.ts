@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ClosedLeaders } from '../../src/analytics/closed-leaders.js'
 import { rankOffenders } from '../../src/analytics/offender-ranking.js'
-import { createReportRunner, windowFor } from '../../src/analytics/window.js'
+import { prepareTopOffenders } from '../../src/analytics/top-offenders.js'
+import { closedLeadersFor, createReportRunner, windowFor } from '../../src/analytics/window.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -12,7 +13,7 @@ import { forEachDatabase } from '../support/databases.js'
 import { insertEvents } from '../support/insert-events.js'
 import { Recount, readEvents } from '../support/recount.js'
 
-const HISTORIES = Number(process.env.TEST_TRACES ?? 25)
+const HISTORIES = Number(process.env.TEST_TRACES ?? 15)
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
 
 /** Mostly refusals of the window, of many keys and few; some are dated later than today. */
@@ -75,5 +76,27 @@ forEachDatabase((_provider, open) => {
       }),
       { numRuns: HISTORIES },
     )
+  })
+
+  test('leaders are read when their window reaches another hour, until a day after its last report', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    const clock = fakeClock(NOW_MS)
+    let reports = 0
+    const read = database.report.bind(database)
+    Object.assign(database, {
+      report: (report: Parameters<typeof read>[0]) => {
+        reports++
+        return read(report)
+      },
+    })
+    closedLeadersFor(database).expect(3 * DAY_MS, clock.now())
+    const counted: number[] = []
+    for (const afterMs of [0, 0, HOUR_MS, 0, DAY_MS, HOUR_MS]) {
+      clock.advance(afterMs)
+      await prepareTopOffenders(database, clock)
+      counted.push(reports)
+    }
+    assert.deepEqual(counted, [1, 1, 2, 2, 2, 2])
   })
 })
