@@ -1,6 +1,7 @@
 /** Creates the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
+import { prepareTopOffenders } from '../analytics/top-offenders.js'
 import type { OpenDatabase } from '../client.js'
 import { errorMessage } from '../errors.js'
 import { insertEventsSql } from '../events/event.js'
@@ -157,7 +158,7 @@ export function createRollupKeeper(
   { database }: OpenDatabase,
   log: FastifyBaseLogger,
 ): RollupKeeper {
-  return new RollupKeeper({ database, clock, log })
+  return new RollupKeeper({ database, clock, prepare: () => prepareTopOffenders(database, clock), log })
 }
 
 /** @param known the gaps and notes that this process knows */
