@@ -14,7 +14,7 @@ export interface BatchWriterOptions {
 
 /** The pauses before a write is tried again: they double from the first to the longest, in milliseconds. */
 const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 3_000
+const LONGEST_PAUSE_MS = 1_000
 
 /** Writes rows in batches, in their order, until each is in the table, or refused by it. */
 export class BatchWriter {

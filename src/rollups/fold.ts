@@ -77,7 +77,7 @@ async function areIdsSettled(database: Database): Promise<boolean> {
   const { settleIds } = database.dialect
   if (settleIds.length === 0) return true
   try {
-    return await database.transaction(toStatements(settleIds))
+    return (await database.transaction(toStatements(settleIds))) !== null
   } catch (error) {
     if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
     return false

@@ -160,16 +160,18 @@ test('events that were lost are a warning, with the reason beside the numbers of
     /<dt>Written<\/dt><dd>2<\/dd>[\s\S]*<dt>Lost<\/dt><dd>0<\/dd>[\s\S]*>none</,
   )
 
-  await app.smartRateLimit.client.$executeRawUnsafe('ALTER TABLE rate_limit_event RENAME TO elsewhere')
+  await app.smartRateLimit.client.$executeRawUnsafe(
+    "CREATE TRIGGER refused BEFORE INSERT ON rate_limit_event BEGIN SELECT RAISE(ABORT, 'it is refused'); END",
+  )
   await statuses(1, '/')
   await app.smartRateLimit.events.flush()
-  await app.smartRateLimit.client.$executeRawUnsafe('ALTER TABLE elsewhere RENAME TO rate_limit_event')
+  await app.smartRateLimit.client.$executeRawUnsafe('DROP TRIGGER refused')
   const { text } = await request(DASHBOARD)
 
   assert.match(text, /1 event of this process was lost/)
   assert.match(
     text,
-    /<dt>Lost<\/dt><dd class="lost">1<\/dd>[\s\S]*<dt>Last error<\/dt><dd><span class="code">A table is missing/,
+    /<dt>Lost<\/dt><dd class="lost">1<\/dd>[\s\S]*<dt>Last error<\/dt><dd><span class="code">it is refused/,
   )
 })
 
