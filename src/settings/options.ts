@@ -72,7 +72,7 @@ export interface RateLimitOptions extends AlertSettingOptions {
   storeTimeoutMs?: number | undefined
   /**
    * The most events buffered while the database is busy or away; further ones go to the spool, or are dropped and
-   * counted; 10000 by default.
+   * counted; 20000 by default.
    */
   eventBuffer?: number | undefined
   /**

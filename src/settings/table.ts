@@ -77,8 +77,8 @@ export const OWN_SETTINGS = {
   ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
   // 500 ms: longer than a busy database takes, shorter than a client waits.
   storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
-  // Some seconds of heavy traffic; a few megabytes, at most 10.
-  eventBuffer: { ...integerFrom(1, 1_000_000), default: 10_000 },
+  // Some seconds of heavy traffic; a few megabytes, at most 20.
+  eventBuffer: { ...integerFrom(1, 1_000_000), default: 20_000 },
   eventSpool: {
     schema: Text,
     allowed: 'a folder, such as ./ratelimit-events',
