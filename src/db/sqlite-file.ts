@@ -25,11 +25,14 @@ export interface SqliteFileHere extends SqliteFile {
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
-export async function openHere(path: string): Promise<SqliteFileHere> {
+export async function openHere(path: string, onlyReads: boolean): Promise<SqliteFileHere> {
   const { database, identity } = await whileBusy(() => ({
     database: openSqlite(path),
     identity: readFileIdentity(path),
   }))
+  // In a transaction, inserting events copies the pages of their indexes: to a file that would cost a third of the insert.
+  // A report's sorting, which may need much, stays in files.
+  if (!onlyReads) database.pragma('temp_store = MEMORY')
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
 

@@ -44,7 +44,7 @@ const READY = 0
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
 const { path, onlyReads }: ThreadOptions = workerData
-const file = await openHere(path)
+const file = await openHere(path, onlyReads)
 
 const checkpoints = createCheckpoints({ path, identity: file.identity }, (isWorking) => {
   const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES

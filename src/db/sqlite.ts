@@ -117,7 +117,7 @@ function createOpener(options: ThreadOptions, hasThread: () => boolean) {
     const forget = () => {
       if (opening === mine) opening = opened = undefined
     }
-    const onThisThread = (): Promise<SqliteFile> => openHere(options.path)
+    const onThisThread = (): Promise<SqliteFile> => openHere(options.path, options.onlyReads)
     const mine = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
     opening = mine
     mine.then((file) => {
