@@ -1,12 +1,15 @@
 import type { Offender } from '../alerts/offender.js'
-import { inRange, Parameters } from './filter.js'
-import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
+import { inRange, oneByOne, Parameters } from './filter.js'
+import type { BucketRange, SplitPeriod } from './period.js'
 import { type LogSnapshot, loggedRanges } from './window.js'
 
-/** Buckets of one length, each by its number. */
-export interface BucketList {
-  readonly span: BucketRange['span']
-  readonly buckets: readonly number[]
+/** The keys with the most refusals of some buckets. */
+export interface Leaders {
+  /** The most refused first. */
+  readonly counts: ReadonlyMap<string, number>
+  /** The most refusals of any other key. */
+  readonly others: number
 }
 
 /** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
@@ -15,74 +18,61 @@ export class BlockedCounts {
   readonly #table: string
   readonly #split: SplitPeriod
 
-  constructor(snapshot: LogSnapshot, period: Period) {
+  constructor(snapshot: LogSnapshot, split: SplitPeriod) {
     this.#snapshot = snapshot
     this.#table = snapshot.dialect.table('rate_limit_blocked_rollup')
-    this.#split = splitPeriod(period, snapshot.sums)
+    this.#split = split
   }
 
-  /** Returns the buckets of the period that the rollup has; undefined where there are more than `atMost`. */
-  async buckets(atMost: number): Promise<BucketList[] | undefined> {
-    const lists: BucketList[] = []
-    let left = atMost
-    for (const range of this.#split.buckets) {
-      const list = await this.#present(range, left)
-      if (list === undefined) return undefined
-      left -= list.buckets.length
-      lists.push(list)
-    }
-    return lists
-  }
-
-  async #present({ span, from, to }: BucketRange, atMost: number): Promise<BucketList | undefined> {
-    const where = `FROM ${this.#table} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`
-    const [ends] = await this.#snapshot.query<{ first: number | null; last: number | null }>(
-      `SELECT (SELECT MIN(bucket) ${where}) AS first, (SELECT MAX(bucket) ${where}) AS last`,
-      [from, to],
-    )
-    if (ends === undefined || ends.first === null || ends.last === null) return { span, buckets: [] }
-    const { first, last } = ends
-    if (last - first >= atMost) return undefined
-    return { span, buckets: Array.from({ length: last - first + 1 }, (_, place) => first + place) }
-  }
-
-  /** Returns the most blocked keys of each bucket. */
-  async topKeys(span: BucketRange['span'], buckets: readonly number[], limit: number): Promise<string[]> {
-    if (buckets.length === 0) return []
+  /** Returns the `count` most blocked keys of some buckets. */
+  async leaders(ranges: readonly BucketRange[], count: number): Promise<Leaders> {
     const parameters = new Parameters()
-    const placeholder = parameters.add(limit)
-    const tops = buckets.map(
-      (bucket) =>
-        `SELECT key FROM (SELECT key FROM ${this.#table} WHERE span = ${span} AND bucket = ${parameters.add(bucket)}
-         ORDER BY blocked DESC LIMIT ${placeholder}) AS bucket_top`,
+    const [only] = ranges
+    // The index lists the keys of one day by their refusals.
+    const isDay = ranges.length === 1 && only?.span === DAY_SPAN && only.to - only.from === 1
+    const sql = isDay
+      ? `SELECT key, blocked FROM ${this.#table} WHERE span = ${DAY_SPAN} AND bucket = ${parameters.add(only.from)} ORDER BY blocked DESC`
+      : `SELECT key, SUM(blocked) AS blocked FROM (${this.#queries(ranges, parameters).join(' UNION ALL ')}) AS buckets GROUP BY key ORDER BY SUM(blocked) DESC`
+    const rows = await this.#snapshot.query<{ key: string; blocked: number }>(
+      `${sql} LIMIT ${parameters.add(count + 1)}`,
+      parameters.values,
     )
-    const rows = await this.#snapshot.query<{ key: string }>(tops.join(' UNION '), parameters.values)
-    return rows.map(({ key }) => key)
+    return {
+      counts: new Map(rows.slice(0, count).map(({ key, blocked }) => [key, blocked])),
+      others: rows[count]?.blocked ?? 0,
+    }
   }
 
-  /** Returns keys that were blocked at least `atLeast` times in one bucket, up to `limit` of them. */
-  async keysAtLeast({ span, buckets }: BucketList, atLeast: number, limit: number): Promise<string[]> {
-    if (buckets.length === 0) return []
+  /** Returns the number of refusals that were ever folded into some buckets: it grows with each. */
+  async folded(ranges: readonly BucketRange[]): Promise<number> {
     const { query, dialect } = this.#snapshot
-    const rows = await query<{ key: string }>(
-      `SELECT DISTINCT key FROM ${this.#table}
-       WHERE span = ${span} AND ${dialect.isOneOf('bucket', '$1', 'bigint')} AND blocked >= $2 LIMIT $3`,
-      [JSON.stringify(buckets), atLeast, limit],
+    const parameters = new Parameters()
+    const hours = ranges.map(({ span, from, to }) =>
+      inRange('hour', { from: (from * span) / HOUR_SPAN, to: (to * span) / HOUR_SPAN }, parameters),
     )
-    return rows.map(({ key }) => key)
+    const [sum] = await query<{ blocked: number }>(
+      `SELECT COALESCE(SUM(blocked), 0) AS blocked FROM ${dialect.table('rate_limit_trend')} WHERE ${hours.join(' OR ')}`,
+      parameters.values,
+    )
+    return sum?.blocked ?? 0
   }
 
-  /** Returns the refusals of these keys in each of these buckets. */
-  forKeys(
-    keys: readonly string[],
-    { span, buckets }: BucketList,
-  ): Promise<{ key: string; bucket: number; blocked: number }[]> {
+  /** Returns the refusals of these keys in some buckets. */
+  async forKeys(keys: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
+    if (keys.length === 0 || ranges.length === 0) return new Map()
     const { query, dialect } = this.#snapshot
-    return query(
-      `SELECT key, bucket, blocked FROM ${this.#table}
-       WHERE span = ${span} AND ${dialect.isOneOf('bucket', '$1', 'bigint')} AND ${dialect.isOneOf('key', '$2', 'text')}`,
-      [JSON.stringify(buckets), JSON.stringify(keys)],
+    const parameters = new Parameters()
+    const isOneOfThem = dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')
+    const buckets = ranges.map(
+      (range) =>
+        `SELECT key, blocked FROM ${this.#table}
+         WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)} AND ${isOneOfThem}`,
     )
+    const rows = await query<{ key: string; blocked: number }>(
+      `SELECT key, SUM(blocked) AS blocked FROM (${buckets.join(' UNION ALL ')}) AS buckets GROUP BY key`,
+      parameters.values,
+    )
+    return new Map(rows.map(({ key, blocked }) => [key, blocked]))
   }
 
   /** Returns the difference between the period and its whole buckets, by key; it can be negative. */
@@ -95,21 +85,23 @@ export class BlockedCounts {
     return new Map(rows.map(({ key, blocked_count }) => [key, blocked_count]))
   }
 
-  /** Ranks all keys, by reading the whole rollup. */
+  /** Ranks all keys, by reading all buckets. */
   rankAll(limit: number, atLeast: number): Promise<Offender[]> {
     const { query, dialect } = this.#snapshot
     const parameters = new Parameters()
-    const ranges = this.#split.buckets.map(
-      (range) =>
-        `SELECT key, blocked FROM ${this.#table}
-         WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}`,
-    )
+    const queries = [...this.#queries(this.#split.buckets, parameters), this.#restSql(parameters)]
     return query<Offender>(
-      `SELECT key, SUM(blocked) AS blocked_count
-       FROM (${[...ranges, this.#restSql(parameters)].join(' UNION ALL ')}) AS blocked_counts
+      `SELECT key, SUM(blocked) AS blocked_count FROM (${queries.join(' UNION ALL ')}) AS blocked_counts
        GROUP BY key HAVING SUM(blocked) >= ${parameters.add(atLeast)}
        ORDER BY SUM(blocked) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(limit)}`,
       parameters.values,
+    )
+  }
+
+  #queries(ranges: readonly BucketRange[], parameters: Parameters): string[] {
+    return ranges.map(
+      (range) =>
+        `SELECT key, blocked FROM ${this.#table} WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}`,
     )
   }
 

@@ -1,4 +1,4 @@
-import type { SqlValue } from '../db/dialect.js'
+import type { Dialect, SqlValue } from '../db/dialect.js'
 
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
@@ -33,6 +33,25 @@ export function inRange(
   parameters: Parameters,
 ): string {
   return `${column} >= ${parameters.add(from)} AND ${column} < ${parameters.add(to)}`
+}
+
+/** More values than these are read as a range. */
+const MAX_VALUES = 500
+
+/**
+ * Returns the condition that a column is in a range, as a lookup of each value: rows of many other keys lie between
+ * those of one key.
+ */
+export function oneByOne(
+  dialect: Dialect,
+  column: string,
+  range: { readonly from: number; readonly to: number },
+  parameters: Parameters,
+): string {
+  const { from, to } = range
+  if (to - from > MAX_VALUES) return inRange(column, range, parameters)
+  const values = Array.from({ length: to - from }, (_, place) => from + place)
+  return dialect.isOneOf(column, parameters.add(JSON.stringify(values)), 'bigint')
 }
 
 /** Returns the condition that a row of events, or of a rollup, passes the filter: begins with AND, or is empty. */

@@ -1,7 +1,7 @@
 import type { Offender } from '../alerts/offender.js'
 import { HOUR_SPAN } from '../rollups/counting.js'
 import { DAY_MS, HOUR_MS } from '../time/clock.js'
-import { filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { filtered, isFiltering, oneByOne, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsFor } from './over-time.js'
 import { type Period, splitPeriod } from './period.js'
@@ -14,7 +14,7 @@ export interface OffenderOverTime extends Offender {
   readonly bars: readonly { readonly start_ms: number; readonly blocked: number }[]
 }
 
-/** Whole days where the chart has parts of days: each hour of each offender would be a lookup of its own. */
+/** Whole days where the chart has split of days: each hour of each offender would be a lookup of its own. */
 const OFFENDER_BARS: BarLengths = [
   [2, HOUR_MS],
   [120, DAY_MS],
@@ -80,7 +80,6 @@ function eventHoursSql(
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
-/** Selects whole buckets, one by one: a range would include all other keys. */
 function rollupHoursSql(
   snapshot: LogSnapshot,
   period: Period,
@@ -90,19 +89,19 @@ function rollupHoursSql(
 ): string {
   const { dialect, sums } = snapshot
   const split = splitPeriod(period, { ...sums, longest: span })
-  const isOffender = dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')
+  const offenders = parameters.add(JSON.stringify(keys))
+  const isOffender = dialect.isOneOf('key', offenders, 'text')
   return [
-    ...split.buckets.map((range) => {
-      const buckets = Array.from({ length: range.to - range.from }, (_, place) => range.from + place)
-      return `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
-        WHERE span = ${range.span} AND ${dialect.isOneOf('bucket', parameters.add(JSON.stringify(buckets)), 'bigint')}
-          AND ${isOffender}`
-    }),
-    // Not by an index on the key: these events are few, and an offender has many.
+    ...split.buckets.map(
+      (range) =>
+        `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
+         WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)} AND ${isOffender}`,
+    ),
+    // An expression, for which no planner uses the index on the key: these events are few, and an offender has many.
     ...loggedRanges(snapshot, split, parameters, true).map(
       ({ where, sign }) =>
         `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
-         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND (${isOffender}) = TRUE`,
+         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${dialect.isOneOf("key || ''", offenders, 'text')}`,
     ),
   ].join(' UNION ALL ')
 }

@@ -1,6 +1,7 @@
 /** Creates the parts of the plugin from its settings. */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
+import { prepareTopOffenders } from '../analytics/top-offenders.js'
 import type { OpenDatabase } from '../client.js'
 import { errorMessage } from '../errors.js'
 import { insertEventsSql } from '../events/event.js'
@@ -48,6 +49,7 @@ export function createStoreComponent(
 }
 
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+  if (store instanceof MemoryStore) return createMemoryLimiter(store)
   const memory = new MemoryStore()
   const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
@@ -61,6 +63,18 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     log,
   })
   return limiter
+}
+
+/** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
+function createMemoryLimiter(store: MemoryStore): Limiter {
+  return {
+    check: (check, nowMs) => store.checkOne(check, nowMs),
+    reset: async (keys) => store.reset(keys),
+    forgetRefusals: () => undefined,
+    close: () => undefined,
+    storeIsDown: false,
+    storeErrors: 0,
+  }
 }
 
 /** Creates the poll by which a process notices that another one reset a counter. */
@@ -144,7 +158,7 @@ export function createRollupKeeper(
   { database }: OpenDatabase,
   log: FastifyBaseLogger,
 ): RollupKeeper {
-  return new RollupKeeper({ database, clock, log })
+  return new RollupKeeper({ database, clock, prepare: () => prepareTopOffenders(database, clock), log })
 }
 
 /** @param known the gaps and notes that this process knows */

@@ -6,10 +6,11 @@ import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
 import { dashboardReport } from '../analytics/dashboard-report.js'
 import { type OffenderDetail, offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/top-offenders.js'
-import { createReportRunner, type Report } from '../analytics/window.js'
+import { closedLeadersFor, createReportRunner, type Report } from '../analytics/window.js'
 import { type Internals, nearestMount } from '../internals.js'
 import type { Pages } from '../sign-in/pages.js'
 import {
+  DEFAULT_DAYS,
   requestedDays,
   requestedFilter,
   requestedFilterBack,
@@ -19,6 +20,7 @@ import {
 } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
+import { DAY_MS } from '../time/clock.js'
 import { dashboardContext } from './dashboard-page.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
@@ -35,6 +37,7 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches } = internals
   const reports = createReportRunner(database, clock, switches.logEvents === 'blocked')
+  closedLeadersFor(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {

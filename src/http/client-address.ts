@@ -2,6 +2,7 @@ import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
+import { remember } from '../remember.js'
 import { addressKey, type ClientKey } from './client-key.js'
 
 /** The address of a request's client, as limits use it. */
@@ -28,14 +29,13 @@ const UNKNOWN = createAddress('unknown', null, null)
  */
 export const GONE = createAddress('unknown', null, 'deny')
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
-/** The most parsed addresses to remember; all are forgotten when there are more. */
+/** How many parsed addresses are remembered. */
 const REMEMBERED = 10_000
 /** Longer than any address with its port and zone; a longer text is parsed each time, and not remembered. */
 const REMEMBERED_LENGTH = 64
 
 /** Returns an address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for other texts. */
-export function plainIp(text: string | undefined): string | null {
-  if (text === undefined) return null
+export function plainIp(text: string): string | null {
   const [, bracketed, withPort] = WITH_PORT.exec(text.trim()) ?? []
   const [address = ''] = (bracketed ?? withPort ?? text.trim()).split('%')
   if (isIP(address) === 4) return address
@@ -48,22 +48,20 @@ export function plainIp(text: string | undefined): string | null {
  * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
  */
 export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists) {
-  const remembered = new Map<string, ClientAddress>()
+  const parseOnce = remember(REMEMBERED, parse)
 
   function resolve(text: string | undefined): ClientAddress | undefined {
-    const known = remembered.get(text ?? '')
-    if (known !== undefined) return known
+    if (text === undefined) return undefined
+    return text.length <= REMEMBERED_LENGTH ? parseOnce(text) : parse(text)
+  }
+
+  function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
-    if (ip === null || text === undefined) return undefined
+    if (ip === null) return undefined
     const key = toNetwork(ip, ipv6Subnet)
     const family = ip.includes(':') ? 'ipv6' : 'ipv4'
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
-    const address = createAddress(key, ip, listed)
-    if (text.length <= REMEMBERED_LENGTH) {
-      if (remembered.size >= REMEMBERED) remembered.clear()
-      remembered.set(text, address)
-    }
-    return address
+    return createAddress(key, ip, listed)
   }
 
   /** Resolves the client's address, or that of the socket's peer where `ip` is no address. */

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
+import { remember } from '../remember.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
 import { after } from './after.js'
@@ -167,7 +168,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
   }
   const rateFor = tolerate(defaultRate, setting, options.log)
-  const limitForRate = remember((text: string) => {
+  const limitForRate = remember(REMEMBERED_RATES, (text) => {
     const rate = parseRate(text)
     // A counter has one period: answers with different ones would reset it each time.
     return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), deriveClientKey))
@@ -190,18 +191,4 @@ function mapClientKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey)
   const deriveOnce = memoize(derive)
   const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
   return (checked) => after(deriveClientKey(checked), derived)
-}
-
-/** Parses each answer of a host's function once, since answers repeat. Forgets all when there are too many. */
-function remember<Answer>(read: (text: string) => Answer): (text: string) => Answer {
-  const remembered = new Map<string, Answer>()
-  return function remembering(text) {
-    let answer = remembered.get(text)
-    if (answer === undefined) {
-      answer = read(text)
-      if (remembered.size >= REMEMBERED_RATES) remembered.clear()
-      remembered.set(text, answer)
-    }
-    return answer
-  }
 }

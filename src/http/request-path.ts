@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { remember } from '../remember.js'
 
 /** The options of Fastify's router that decide how a URL becomes a path. */
 export interface RouterOptions {
@@ -24,6 +25,10 @@ export function readRouterOptions({ initialConfig }: FastifyInstance): RouterOpt
     ),
   }
 }
+
+/** How many paths keep their prefix, and how long these are at most. */
+const REMEMBERED = 4_096
+const REMEMBERED_LENGTH = 256
 
 const SLASH = 47
 const PERCENT = 37
@@ -134,6 +139,7 @@ function before(delimiters: readonly string[], url: string): string {
 export class PathPrefixes<Value> {
   readonly #prefixes: readonly (readonly [prefix: string, below: string, value: Value])[]
   readonly #ignoreTrailingSlash: boolean
+  readonly #findOnce = remember(REMEMBERED, (path) => this.#search(path))
 
   constructor(
     entries: Iterable<readonly [prefix: string, value: Value]>,
@@ -152,6 +158,10 @@ export class PathPrefixes<Value> {
   /** @param path as the router sees it */
   find(path: string): Value | undefined {
     if (this.#prefixes.length === 0) return undefined
+    return path.length <= REMEMBERED_LENGTH ? this.#findOnce(path) : this.#search(path)
+  }
+
+  #search(path: string): Value | undefined {
     // Without this, `/auth` would miss the prefix `/auth/` although it reaches the same route.
     const withSlash = this.#ignoreTrailingSlash ? `${path}/` : path
     for (const [prefix, below, value] of this.#prefixes) {

@@ -1,3 +1,4 @@
+import { remember } from '../remember.js'
 import { NetworkTable } from './network-table.js'
 import type { Override } from './override.js'
 
@@ -6,7 +7,7 @@ export interface ActiveOverride extends Override {
   readonly id: number
 }
 
-/** How many addresses keep their result; all are forgotten together beyond that. */
+/** How many addresses keep their result. */
 const REMEMBERED = 10_000
 
 /** Overrides by their clients. A lookup costs the same for one override and for a hundred thousand. */
@@ -14,7 +15,7 @@ export class OverrideTable {
   readonly #byId = new Map<number, ActiveOverride>()
   readonly #byNetwork = new NetworkTable<ActiveOverride>()
   readonly #byUser = new Map<string, ActiveOverride[]>()
-  readonly #remembered = new Map<string, readonly ActiveOverride[]>()
+  readonly #findAt = remember(REMEMBERED, (address) => this.#byNetwork.at(address))
   #users = 0
 
   get size(): number {
@@ -50,13 +51,7 @@ export class OverrideTable {
 
   /** Returns the overrides of all networks that contain an address, in no order. */
   at(address: string): readonly ActiveOverride[] {
-    let overrides = this.#remembered.get(address)
-    if (overrides === undefined) {
-      overrides = this.#byNetwork.at(address)
-      if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-      this.#remembered.set(address, overrides)
-    }
-    return overrides
+    return this.#findAt(address)
   }
 
   forUser(user: string): readonly ActiveOverride[] {

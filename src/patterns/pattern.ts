@@ -1,5 +1,6 @@
 import { RE2JS, RE2Set } from 're2js'
 import { errorMessage } from '../errors.js'
+import { remember } from '../remember.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
@@ -61,7 +62,6 @@ const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 
 /** The sizes of valid patterns. */
 const valid = new Map<string, number>()
-const compiled = new Map<string, CompiledPattern>()
 
 /** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
 export function validatePatternSyntax(pattern: string): void {
@@ -124,14 +124,10 @@ export function lowerCasedPattern(pattern: string): string {
 
 /** Compiles a valid pattern, once for all rules that have it. */
 export function compiledPattern(pattern: string, caseSensitive = true): CompiledPattern {
-  const spelled = caseSensitive ? pattern : `(?i)${pattern}`
-  const known = compiled.get(spelled)
-  if (known !== undefined) return known
-  const fresh = new CompiledPattern(spelled)
-  if (compiled.size >= REMEMBERED_COMPILED) compiled.clear()
-  compiled.set(spelled, fresh)
-  return fresh
+  return compileOnce(caseSensitive ? pattern : `(?i)${pattern}`)
 }
+
+const compileOnce = remember(REMEMBERED_COMPILED, (pattern) => new CompiledPattern(pattern))
 
 function compile(pattern: string): RE2JS {
   try {

@@ -16,6 +16,8 @@ export interface Rollup {
   /** The columns that identify a row within its bucket; `counts` are the ones that are summed. */
   readonly keys: readonly string[]
   readonly counts: readonly string[]
+  /** The key by whose ranges a day is counted from its hours; undefined where the rows depend on each other. */
+  readonly sliced?: string
 }
 
 const TRAFFIC: Rollup = {
@@ -25,11 +27,12 @@ const TRAFFIC: Rollup = {
 }
 export const ROLLUPS: readonly Rollup[] = [
   TRAFFIC,
-  { table: 'rate_limit_blocked_rollup', keys: ['key'], counts: ['blocked'] },
+  { table: 'rate_limit_blocked_rollup', keys: ['key'], counts: ['blocked'], sliced: 'key' },
   {
     table: 'rate_limit_client_rollup',
     keys: ['client', 'policy'],
     counts: ['over_limit', 'would_block', 'denied', 'unavailable'],
+    sliced: 'client',
   },
 ]
 

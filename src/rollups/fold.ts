@@ -1,7 +1,8 @@
 /** Moves the watermark on and counts marked hours again. Each step is one transaction. */
 
 import type { Database } from '../db/database.js'
-import { LAST_MINUTE, type SqlStatement } from '../db/dialect.js'
+import { type Dialect, LAST_MINUTE, type SqlStatement, type SqlValue } from '../db/dialect.js'
+import { errorCode } from '../errors.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import {
   countSql,
@@ -11,6 +12,7 @@ import {
   hourSource,
   KEPT_MINUTES,
   ROLLUPS,
+  type Rollup,
   SPANS,
   type Span,
   trendSql,
@@ -18,12 +20,15 @@ import {
 
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
 const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
+/** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /**
  * Folds the next events into the rollups, as many as one step takes.
  *
  * @param least with fewer events it does nothing, and reports read them from the log; a whole step by default
- * @returns whether a whole step was folded, so that there may be more
+ * @returns whether a whole step was folded, so that there may be more: not where a transaction of a host, which may have
+ * inserted events, is under way
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {
   const { dialect, query } = database
@@ -38,7 +43,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     )
   const [waiting] = await next('9223372036854775807')
   if (waiting === undefined || waiting.found < least) return false
-  if (dialect.settleIds.length > 0) await database.transaction(toStatements(dialect.settleIds))
+  if (!(await areIdsSettled(database))) return false
   const [settled] = await next(dialect.lastSettledId)
   if (settled === undefined || settled.last === null) return false
 
@@ -68,6 +73,17 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   return settled.found === size
 }
 
+async function areIdsSettled(database: Database): Promise<boolean> {
+  const { settleIds } = database.dialect
+  if (settleIds.length === 0) return true
+  try {
+    return await database.transaction(toStatements(settleIds))
+  } catch (error) {
+    if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
+    return false
+  }
+}
+
 /** Returns the hours whose sums are wrong, in order. */
 export async function markedHours({ dialect, query }: Database): Promise<number[]> {
   const rows = await query<{ hour: number }>(
@@ -78,7 +94,7 @@ export async function markedHours({ dialect, query }: Database): Promise<number[
 
 /**
  * Counts an hour again from its events, in steps of as many as are folded at once; then its day from the hours, unless
- * another hour of the day is still marked.
+ * another hour of the day is still to be counted.
  *
  * @param step runs each of the steps
  */
@@ -89,12 +105,24 @@ export async function recountHour(
   step: (run: () => Promise<number>) => Promise<number> = (run) => run(),
 ): Promise<void> {
   const endMs = hour === LAST_HOUR ? Number.POSITIVE_INFINITY : (hour + 1) * HOUR_MS
-  for (let countedMs = Number.NEGATIVE_INFINITY; ; ) {
+  for (let countedMs = Number.NEGATIVE_INFINITY; countedMs < endMs; ) {
     const nextMs = await step(() => recountStep(database, hour, endMs, nowMs))
     // An event that changes meanwhile makes the hour begin anew: that is left to a later call, so that this one ends.
-    if (nextMs >= endMs || nextMs <= countedMs) return
+    if (nextMs <= countedMs) return
     countedMs = nextMs
   }
+  for (const rollup of ROLLUPS) {
+    let from: string | null = ''
+    const next = async () => {
+      from = await recountPart(database, rollup, hour, from ?? '')
+      return endMs
+    }
+    while (from !== null) await step(next)
+  }
+  await database.execute(
+    `DELETE FROM ${database.dialect.table('rate_limit_rollup_mark')} WHERE hour = $1 AND since = $2`,
+    [hour, (hour + 1) * HOUR_MS],
+  )
 }
 
 /** Counts the next events of an hour, and returns the moment up to which they are counted. */
@@ -113,17 +141,13 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
   )
   const isTime = hour !== LAST_HOUR && typeof next?.at === 'number'
   const nextMs = isTime ? Math.min(endMs, Math.max(since + 1, Math.floor(next.at))) : endMs
-  const isDone = nextMs >= endMs
   const parameters = Number.isFinite(nextMs) ? [since, nextMs] : [since]
   const before = Number.isFinite(nextMs) ? ` AND "timestamp" < ${dialect.fromMs('$2')}` : ''
   const source = eventSource(
     dialect,
     `"timestamp" >= ${dialect.fromMs('$1')}${before} AND id <= ${watermarkSql(database)}`,
   )
-  const day = Math.floor(hour / DAY_HOURS)
-  const ofDay = [day * DAY_HOURS, (day + 1) * DAY_HOURS]
-  const hoursOfDay = `bucket >= $1 AND bucket < $2
-    AND NOT EXISTS (SELECT 1 FROM ${marks} WHERE hour >= $1 AND hour < $2)`
+  const firstHour = Math.floor(hour / DAY_HOURS) * DAY_HOURS
   const forget = (span: Span, from: number, to: number) =>
     ROLLUPS.map(({ table }) => ({
       sql: `DELETE FROM ${dialect.table(table)} WHERE span = ${span} AND bucket >= $1 AND bucket < $2`,
@@ -139,22 +163,80 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [hour, since],
       mustChange: true,
     },
+    { sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET recounts = recounts + 1`, parameters: [] },
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...ROLLUPS.map((rollup) => ({
       sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
       parameters: [...parameters, firstMinute(nowMs)],
     })),
-    ...(isDone
+    ...(Number.isFinite(nextMs)
       ? [
-          ...forget(DAY_SPAN, day, day + 1),
-          ...ROLLUPS.map((rollup) => ({
-            sql: countSql(dialect, rollup, hourSource(dialect, rollup, hoursOfDay), [DAY_SPAN], '0'),
-            parameters: ofDay,
-          })),
+          {
+            sql: `INSERT INTO ${marks} (hour, since)
+              SELECT ${dialect.whole('$1')}, ${dialect.whole('$2')} WHERE ${dialect.whole('$2')} < $3 OR NOT EXISTS (
+                SELECT 1 FROM ${marks} WHERE hour >= $4 AND hour < $5 AND since < (hour + 1) * ${HOUR_MS})`,
+            parameters: [hour, nextMs, endMs, firstHour, firstHour + DAY_HOURS],
+          },
         ]
-      : [{ sql: `INSERT INTO ${marks} (hour, since) VALUES ($1, $2)`, parameters: [hour, nextMs] }]),
+      : ROLLUPS.flatMap((rollup) => daySteps(dialect, rollup, hour))),
   ])
   return isCounted ? nextMs : endMs
+}
+
+/**
+ * Counts a part of an hour's day from the hours, and returns the key at which the next part begins: null after the last,
+ * and where the hour has to be counted again before.
+ */
+async function recountPart(database: Database, rollup: Rollup, hour: number, from: string): Promise<string | null> {
+  const { dialect } = database
+  const to = await endOfPart(database, rollup, hour, from)
+  const isCounted = await database.transaction([
+    ...toStatements(dialect.lockRollups),
+    {
+      sql: `UPDATE ${dialect.table('rate_limit_rollup_mark')} SET since = since WHERE hour = $1 AND since = $2`,
+      parameters: [hour, (hour + 1) * HOUR_MS],
+      mustChange: true,
+    },
+    ...daySteps(dialect, rollup, hour, from, to),
+  ])
+  return isCounted ? to : null
+}
+
+/** Returns the key up to which a day's hours have about as many rows as a step takes; null where they have no more. */
+async function endOfPart({ dialect, query }: Database, rollup: Rollup, hour: number, from: string) {
+  const { table, sliced } = rollup
+  if (sliced === undefined) return null
+  const day = Math.floor(hour / DAY_HOURS)
+  const rows = Math.ceil(dialect.eventsPerFold / DAY_HOURS)
+  const buckets = Array.from({ length: DAY_HOURS }, (_, place) => [day * DAY_HOURS + place])
+  const rowAfter = (span: Span, bucket: string, offset: number) =>
+    `(SELECT ${sliced} FROM ${dialect.table(table)} WHERE span = ${span} AND bucket = ${bucket} AND ${sliced} > $2
+      ORDER BY ${sliced} LIMIT 1 OFFSET ${offset}) AS bound`
+  const [end] = await query<{ bound: string | null }>(
+    `SELECT MIN(bound) AS bound FROM (
+       SELECT ${rowAfter(HOUR_SPAN, dialect.jsonField(0, 'bigint'), rows)} FROM ${dialect.jsonRows()}
+       UNION ALL SELECT ${rowAfter(DAY_SPAN, '$3', rows * DAY_HOURS)}) AS bounds`,
+    [JSON.stringify(buckets), from, day],
+  )
+  return end?.bound ?? null
+}
+
+/** Returns the statements that count an hour's day from the hours: all of it, or its rows from a key up to another. */
+function daySteps(dialect: Dialect, rollup: Rollup, hour: number, from = '', to: string | null = null): SqlStatement[] {
+  const day = Math.floor(hour / DAY_HOURS)
+  const part: SqlValue[] = rollup.sliced === undefined ? [] : [from, to].filter((bound) => bound !== null)
+  const isInPart = part.map((_, place) => ` AND ${rollup.sliced} ${place === 0 ? '>= $3' : '< $4'}`).join('')
+  const condition = `bucket >= $1 AND bucket < $2${isInPart}`
+  return [
+    {
+      sql: `DELETE FROM ${dialect.table(rollup.table)} WHERE span = ${DAY_SPAN} AND ${condition}`,
+      parameters: [day, day + 1, ...part],
+    },
+    {
+      sql: countSql(dialect, rollup, hourSource(dialect, rollup, condition), [DAY_SPAN], '0'),
+      parameters: [day * DAY_HOURS, (day + 1) * DAY_HOURS, ...part],
+    },
+  ]
 }
 
 /** Returns the id up to which events are in the rollups, as an expression. */

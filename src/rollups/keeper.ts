@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
-import { errorCode } from '../errors.js'
 import { type Clock, SECOND_MS } from '../time/clock.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
@@ -8,15 +7,17 @@ export interface RollupKeeperOptions {
   readonly database: Database
   /** Decides which minutes are recent. Rounds are scheduled by real time. */
   readonly clock: Clock
+  /** Called at the end of each round, to prepare reports. */
+  readonly prepare?: () => Promise<void>
   readonly log: { warn(details: object, message: string): void }
 }
 
 /** Short, so that a report finds few events that are not folded; a round without work costs an index read. */
 const INTERVAL_MS = SECOND_MS
+/** With fewer new events a round folds none: reports read these from the log. */
+const LEAST_EVENTS = 1_000
 /** The longest rest between two steps, in milliseconds. */
 const MAX_REST_MS = 100
-/** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
-const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Keeps the rollups in the background of a server: folds new events and counts marked hours again. */
 export class RollupKeeper {
@@ -45,25 +46,18 @@ export class RollupKeeper {
   async round(): Promise<void> {
     const { database, clock } = this.#options
     try {
-      // A host's open transaction keeps new events from being folded, but not marked hours from being counted.
-      await this.#foldAll().catch((error: unknown) => {
-        if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
-      })
+      while (await this.#rested(() => foldStep(database, clock.now(), LEAST_EVENTS)));
       const marked = await markedHours(database)
       // An hour whose events are being deleted is soon marked again: it is counted once its mark is a round old.
       for (const hour of marked.filter((each) => this.#marked.has(each))) {
         await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
       }
       this.#marked = new Set(marked)
+      await this.#options.prepare?.()
       this.#isFailing = false
     } catch (error) {
       this.#reportFailure(error)
     }
-  }
-
-  async #foldAll(): Promise<void> {
-    const { database, clock } = this.#options
-    while (await this.#rested(() => foldStep(database, clock.now())));
   }
 
   async #run(): Promise<void> {

@@ -1,9 +1,9 @@
 import { deleteInBatches, MAX_BATCH_SIZE } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
-import { type Clock, DAY_MS } from '../time/clock.js'
+import { type Clock, DAY_MS, HOUR_MS } from '../time/clock.js'
 import { foldForReport } from './catch-up.js'
-import { watermarkSql } from './fold.js'
+import { markedHours, recountHour, watermarkSql } from './fold.js'
 
 export interface RetentionOptions {
   /** Deletes events older than this many days: a number >= 0, 30 unless given. */
@@ -19,8 +19,8 @@ export interface RetentionOptions {
 }
 
 /**
- * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down. An interruption
- * keeps finished batches.
+ * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down; then the sums of
+ * their hours. An interruption keeps finished batches.
  *
  * @returns the number of deleted rows
  * @throws InvalidSettingError for a negative age or a batch size out of its range
@@ -50,5 +50,10 @@ export async function cleanupOldEvents(
   const sql = `DELETE FROM ${table} WHERE id IN (
     SELECT id FROM ${table} WHERE ${isOld} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT $2)`
   await foldForReport(database, clock.now(), 1)
-  return deleteInBatches(batchSize, () => database.execute(sql, [cutoffMs, batchSize]), { onProgress, signal })
+  const deleteBatch = () => database.execute(sql, [cutoffMs, batchSize])
+  const deleted = await deleteInBatches(batchSize, deleteBatch, { onProgress, signal })
+  for (const hour of await markedHours(database)) {
+    if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())
+  }
+  return deleted
 }

@@ -1,9 +1,10 @@
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
+import { remember } from '../remember.js'
 import type { Rule } from './rule.js'
 
-/** How many short paths keep their result; all are forgotten together beyond that. */
+/** How many short paths keep their result, for each method. */
 const REMEMBERED = 4_096
 
 /** The active rules at one moment. Immutable: an edit creates a new set. */
@@ -12,7 +13,7 @@ export class RuleSet {
   readonly rules: readonly Rule[]
   readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
-  readonly #remembered = new Map<string, Rule | null | undefined>()
+  readonly #remembered = new Map<string, (path: string) => Rule | null | undefined>()
 
   /** @param patterns the compiled patterns of these rules, which must be in order then; compiled here by default */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
@@ -41,13 +42,12 @@ export class RuleSet {
   match(path: string, method: string): Rule | null | undefined {
     if (this.rules.length === 0) return undefined
     if (path.length > SHORT_PATH_LENGTH) return this.#search(path, method)
-    const question = `${method} ${path}`
-    const known = this.#remembered.get(question)
-    if (known !== undefined || this.#remembered.has(question)) return known
-    const rule = this.#search(path, method)
-    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-    this.#remembered.set(question, rule)
-    return rule
+    let search = this.#remembered.get(method)
+    if (search === undefined) {
+      search = remember(REMEMBERED, (shortPath) => this.#search(shortPath, method))
+      this.#remembered.set(method, search)
+    }
+    return search(path)
   }
 
   #search(path: string, method: string): Rule | null | undefined {

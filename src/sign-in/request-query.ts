@@ -4,7 +4,7 @@ import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../db/storable.js'
 import { MAX_METHOD_LENGTH, MAX_RULE_NAME_LENGTH } from '../events/event.js'
 
 const WHOLE_NUMBER = /^[+-]?[0-9]+$/
-const DEFAULT_DAYS = 7
+export const DEFAULT_DAYS = 7
 const MAX_DAYS = 365
 
 /**

@@ -23,7 +23,6 @@ describe('an address', () => {
     ['0203.0.113.7', null],
     ['203.0.113.7, 10.0.0.1', null],
     ["1'; DROP TABLE", null],
-    [undefined, null],
   ] as const) {
     test(`${given} is ${plain ?? 'none'}`, () => assert.equal(plainIp(given), plain))
   }

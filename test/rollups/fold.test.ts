@@ -58,6 +58,12 @@ forEachDatabase((_provider, open) => {
       `SELECT SUM(total) AS total FROM ${database.dialect.table('rate_limit_trend')}`,
     )
     assert.equal(Number(total), 900)
+    // Their sums are gone with them, in the same call.
+    const [{ rows } = { rows: -1 }] = await database.query<{ rows: number }>(
+      `SELECT COUNT(*) AS rows FROM ${database.dialect.table('rate_limit_traffic_rollup')}`,
+    )
+    const marked = (await markedHours(database)).filter((hour) => hour < HOUR)
+    assert.deepEqual([Number(rows), marked], [0, []])
   })
 
   async function start(t: TestContext) {

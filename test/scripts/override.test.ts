@@ -138,7 +138,7 @@ describe('ratelimit override', () => {
       [['203.0.113.7', 'deny', '--for', 'soon'], /--for is "soon": give 30m, 2h or 7d/],
       [['203.0.113.7', 'deny', '--until', 'tomorrow'], /--until is "tomorrow": give a moment/],
       [['203.0.113.7', 'deny', '--until', '2999-02-31'], /--until is "2999-02-31": give a moment/],
-      [['203.0.113.7', 'deny', '--until', '2001-01-01'], /expiresAt: is past/],
+      [['203.0.113.7', 'deny', '--until', '2001-01-01'], /expiresAt: is in the past/],
       [
         ['203.0.113.7', 'deny', '--for', '2h', '--until', '2999-01-01'],
         /option '--for <time>' cannot be used with option '--until <moment>'/,

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql } from '../../../src/events/event.js'
-import { createEvents } from './synthetic-log.js'
+import { createEvents, type Distribution } from './synthetic-log.js'
 
 /** Removes the rollups' triggers from inserts, so that events are written as if there were no rollups. */
 export async function dropRollups(database: Database): Promise<void> {
@@ -41,4 +42,34 @@ export async function compareInserting(
     }
   }
   return (tookMs.get(withRollups) ?? 0) / (tookMs.get(without) ?? 0)
+}
+
+const WRITES_PER_SECOND = 10
+const EVENTS_PER_WRITE = 100
+
+/** Does some work while 1,000 events are written per second. */
+export async function whileWriting<Result>(
+  database: Database,
+  distribution: Distribution,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const makeEvent = createEvents(1, distribution)
+  const sql = insertEventsSql(database.dialect)
+  const done = new AbortController()
+  async function write(): Promise<void> {
+    const startedMs = performance.now()
+    for (let writes = 1; !done.signal.aborted; writes++) {
+      const rows = Array.from({ length: EVENTS_PER_WRITE }, () => eventValues(makeEvent(Date.now())))
+      await database.execute(sql, [JSON.stringify(rows)])
+      const restMs = startedMs + (writes * 1_000) / WRITES_PER_SECOND - performance.now()
+      await delay(Math.max(0, restMs))
+    }
+  }
+  const writing = write()
+  try {
+    return await work()
+  } finally {
+    done.abort()
+    await writing
+  }
 }

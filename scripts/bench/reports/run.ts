@@ -21,7 +21,7 @@ import { createProgress } from '../../commands/support/progress.js'
 import { printLine, warnLine } from '../../commands/support/terminal.js'
 import { Places } from '../places.js'
 import { isPostgresReachable } from '../servers.js'
-import { compareInserting, dropRollups } from './inserting.js'
+import { compareInserting, dropRollups, whileWriting } from './inserting.js'
 import { PLAIN_REPORTS } from './plain-reports.js'
 import { DISTRIBUTIONS, type Distribution, fillLog } from './synthetic-log.js'
 import { reportTables } from './tables.js'
@@ -138,7 +138,7 @@ async function measure(
       warnLine(`${provider}: ${events} events are written; measuring`)
       const read = createReportRunner(database, { now: () => nowMs })
       const reports = await timeAll(REPORTS, (report) => timed(conditions.runs, () => read(report)))
-      const pages = await measurePages(client, conditions.runs)
+      const pages = await measurePages(client, distribution, conditions.runs)
       const plain = await timeAll(PLAIN_REPORTS, (report) => timed(conditions.plainRuns, () => read(report)))
       await client.$disconnect()
       return { database: provider, events, distribution, foldUs, reports, plain, pages }
@@ -155,19 +155,25 @@ async function settle(provider: string, client: ReturnType<typeof createRateLimi
 
 async function measurePages(
   client: ReturnType<typeof createRateLimitClient>,
+  distribution: Distribution,
   runs: number,
 ): Promise<Record<string, Timing>> {
   const app = Fastify()
   await app.register(rateLimitPlugin, { database: client, logEvents: true, middleware: { backend: 'memory' } })
   await app.register(dashboardPlugin, { isStaff: () => true })
   try {
-    return await timeAll(FILTERS, (filter) => {
+    const timePage = (filter: ReportFilter) => {
       const query = new URLSearchParams([['days', String(DAYS)], ...Object.entries(filter)])
       return timed(runs, async () => {
         const { statusCode } = await app.inject(`/dashboard/?${query}`)
         if (statusCode !== 200) throw new Error(`The dashboard answers ${statusCode}`)
       })
-    })
+    }
+    const pages = await timeAll(FILTERS, timePage)
+    return {
+      ...pages,
+      'no filter, 1,000 events/s': await whileWriting(databaseFor(client), distribution, () => timePage({})),
+    }
   } finally {
     await app.close()
   }

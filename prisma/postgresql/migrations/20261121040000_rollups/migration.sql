@@ -63,9 +63,14 @@ CREATE TABLE "rate_limit_trend" (
 CREATE INDEX "rate_limit_blocked_rollup_span_bucket_blocked_idx" ON "rate_limit_blocked_rollup"("span", "bucket", "blocked");
 
 -- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log. While an
--- hour is counted again, its events since that moment are not yet counted.
-CREATE TABLE "rate_limit_watermark" ("id" INTEGER NOT NULL PRIMARY KEY, "event_id" BIGINT NOT NULL);
-INSERT INTO "rate_limit_watermark" VALUES (1, 0);
+-- hour is counted again, its events since that moment are not yet counted. "recounts" grows with each step of that: with
+-- the trend, which grows with the watermark, it tells a process whether the sums of some hours are still as it read them.
+CREATE TABLE "rate_limit_watermark" (
+    "id" INTEGER NOT NULL PRIMARY KEY,
+    "event_id" BIGINT NOT NULL,
+    "recounts" BIGINT NOT NULL DEFAULT 0
+);
+INSERT INTO "rate_limit_watermark" VALUES (1, 0, 0);
 
 -- How far the watermark may get before the present fold is committed. A sequence shows that to every transaction, also to
 -- one that keeps to an older snapshot.
@@ -107,7 +112,7 @@ BEGIN
             RAISE EXCEPTION 'rate_limit_event can be truncated in READ COMMITTED transactions alone'
                 USING ERRCODE = 'invalid_transaction_state', HINT = 'Use DELETE, or begin with ISOLATION LEVEL READ COMMITTED.';
         END IF;
-        UPDATE "rate_limit_watermark" SET "event_id" = 0;
+        UPDATE "rate_limit_watermark" SET "event_id" = 0, "recounts" = "recounts" + 1;
         PERFORM setval('rate_limit_watermark_ahead', 0);
         DELETE FROM "rate_limit_rollup_mark";
         DELETE FROM "rate_limit_traffic_rollup";

@@ -63,9 +63,14 @@ CREATE INDEX "rate_limit_blocked_rollup_span_bucket_blocked_idx" ON "rate_limit_
 WHERE "span" = 1440;
 
 -- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log. While an
--- hour is counted again, its events since that moment are not yet counted.
-CREATE TABLE "rate_limit_watermark" ("id" INTEGER NOT NULL PRIMARY KEY, "event_id" BIGINT NOT NULL);
-INSERT INTO "rate_limit_watermark" VALUES (1, 0);
+-- hour is counted again, its events since that moment are not yet counted. "recounts" grows with each step of that: with
+-- the trend, which grows with the watermark, it tells a process whether the sums of some hours are still as it read them.
+CREATE TABLE "rate_limit_watermark" (
+    "id" INTEGER NOT NULL PRIMARY KEY,
+    "event_id" BIGINT NOT NULL,
+    "recounts" BIGINT NOT NULL DEFAULT 0
+);
+INSERT INTO "rate_limit_watermark" VALUES (1, 0, 0);
 
 CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL, "since" BIGINT NOT NULL, PRIMARY KEY ("hour", "since"));
 
