@@ -54,6 +54,10 @@ export function groupChecks<Asked extends Check>(
   return { byAlgorithm, left }
 }
 
+const ALONE = { joins: () => false }
+/** Settlements of one counter are taken one after the other. */
+export const SETTLED_ALONE = { fixed_window: ALONE, sliding_window: ALONE, token_bucket: ALONE, leaky_bucket: ALONE }
+
 /** Puts the decisions on a group at their positions in the batch. */
 export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {
   for (const [index, decision] of answered.entries()) {

@@ -1,6 +1,11 @@
 import type { Algorithm, Decision, Policy, Settlement } from '../limiter/algorithm.js'
 import { type BucketCounter, settleBucket } from '../limiter/bucket.js'
-import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter, settleFixedWindow } from '../limiter/fixed-window.js'
+import {
+  advanceFixedWindow,
+  decideFixedWindow,
+  type FixedWindowCounter,
+  settleFixedWindow,
+} from '../limiter/fixed-window.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
