@@ -60,10 +60,10 @@ export class Leases implements WrappedStore {
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
-    const { askings, single } = this.#plan(checks, nowMs)
+    const { askings, single, mustSettle } = this.#plan(checks, nowMs)
     try {
       if (askings.length > 0) this.#resets ??= await this.#store.resets?.()
-      if (this.#ended.length > 0) await this.#settle()
+      if (mustSettle) await this.#settle()
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
       const decisions: Decision[] = []
@@ -109,7 +109,7 @@ export class Leases implements WrappedStore {
   /** Gives all shares back. */
   close(): Promise<void> {
     clearInterval(this.#sweeping)
-    for (const share of this.#shares.values()) this.#end(share)
+    for (const share of this.#shares.values()) this.#ended.push(...share.end(this.#options.now()))
     this.#shares.clear()
     return this.#settle()
   }
@@ -128,21 +128,29 @@ export class Leases implements WrappedStore {
       }
     }
     const askings: Asking[] = []
+    let mustSettle = false
     for (const asking of byShare.values()) {
+      mustSettle = this.#endUnsuited(asking, nowMs) || mustSettle
       if (this.#asksForShare(asking, nowMs)) askings.push(asking)
       else single.push(...asking.checks)
     }
-    return { askings, single }
+    return { askings, single, mustSettle }
   }
 
+  /** Ends a share that does not suit the checks. Returns whether the store needs it back before it answers them. */
+  #endUnsuited({ share, checks }: Asking, nowMs: number): boolean {
+    if (checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
+    const ended = share.end(nowMs)
+    this.#ended.push(...ended)
+    return ended.length > 0
+  }
+
+  /** Plans what to ask for a share. Returns false where each check asks for itself alone. */
   #asksForShare(asking: Asking, nowMs: number): boolean {
     const { share, checks } = asking
-    const { policy } = checks[0]?.check ?? {}
-    if (policy === undefined || checks.some(({ check }) => check.cost === 0 || check.policy !== policy)) {
-      this.#end(share)
-      return false
-    }
-    const { kept, taken, ended } = share.renew(policy, costOf(checks), nowMs)
+    const [first] = checks
+    if (first === undefined || !checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
+    const { kept, taken, ended } = share.renew(first.check.policy, costOf(checks), nowMs)
     this.#ended.push(...ended)
     asking.kept = kept
     asking.taken = taken
@@ -151,15 +159,18 @@ export class Leases implements WrappedStore {
   }
 
   /** Decides the checks of a share that the store has granted. Returns false where it has not. */
-  #take({ share, checks, kept, taken }: Asking, decision: Decision, nowMs: number, decisions: Decision[]): boolean {
+  #take(asking: Asking, decision: Decision, nowMs: number, decisions: Decision[]): boolean {
+    const { share, checks, kept, taken } = asking
     const sum = sumOf(checks, taken)
     if (!decision.allowed) {
       this.#ended.push(...share.settlement(kept, nowMs))
       share.note(sum.policy, decision, nowMs, sum.cost)
+      asking.kept = 0
       if (sum.policy.algorithm === 'fixed_window') this.#ended.push(...share.settlement(sum.cost, nowMs))
       return false
     }
     this.#ended.push(...share.note(sum.policy, decision, nowMs, sum.cost + kept, kept, taken))
+    asking.kept = share.unused
     let unused = share.unused + sum.cost - taken
     for (const { check, place } of checks) {
       unused -= check.cost
@@ -174,21 +185,17 @@ export class Leases implements WrappedStore {
       if (decision === undefined) continue
       decisions[place] = decision
       const share = this.#shares.get(check.key)
-      if (share !== undefined && share.unused === 0) share.note(check.policy, decision, nowMs)
+      if (share !== undefined && !share.isAsking && share.unused === 0) share.note(check.policy, decision, nowMs)
     }
   }
 
   #open(key: string, nowMs: number): void {
     if (this.#shares.size >= MAX_SHARES) {
       const [oldest, share] = this.#oldest.step() ?? []
-      if (share !== undefined) this.#end(share)
+      if (share !== undefined) this.#ended.push(...share.end(nowMs))
       if (oldest !== undefined) this.#shares.delete(oldest)
     }
     this.#shares.set(key, new Share(key, this.#options.leaseMs, nowMs))
-  }
-
-  #end(share: Share): void {
-    this.#ended.push(...share.end(this.#options.now()))
   }
 
   #forget(keys: readonly string[]): void {
@@ -199,7 +206,7 @@ export class Leases implements WrappedStore {
   #sweep(): void {
     const nowMs = this.#options.now()
     for (const [key, share] of this.#shares) {
-      if (!share.isAsking && !share.isInForce(nowMs)) this.#end(share)
+      if (!share.isAsking && !share.isInForce(nowMs)) this.#ended.push(...share.end(nowMs))
       if (share.isIdle(nowMs)) this.#shares.delete(key)
     }
     void this.#settle()

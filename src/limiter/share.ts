@@ -35,7 +35,7 @@ export class Share {
   spend({ policy, cost }: Check, nowMs: number): Decision | undefined {
     this.#requests++
     this.#spent += cost
-    if (cost > this.#unused || !this.isInForce(nowMs) || !this.#isOf(policy) || cost > this.#usable(nowMs)) {
+    if (cost > this.#unused || !this.isInForce(nowMs) || !this.isOf(policy) || cost > this.#usable(nowMs)) {
       return undefined
     }
     this.#unused -= cost
@@ -70,17 +70,17 @@ export class Share {
    */
   renew(policy: Policy, asked: number, nowMs: number): { kept: number; taken: number; ended: Settlement[] } {
     const wanted = this.#wanted(policy, nowMs)
-    if (!this.#isOf(policy)) return { kept: 0, taken: 0, ended: this.end(nowMs) }
     const usable = this.#usable(nowMs)
-    const kept = Math.min(usable, wanted)
+    // A little too much is kept: it would be taken again soon.
+    const kept = Math.min(usable, 2 * wanted)
     const ended = this.settlement((isBucket(policy) ? usable : this.#unused) - kept, nowMs)
     this.#unused = 0
     // Half of what was left, so that other processes find something, and that the store seldom refuses a share.
-    const room = nowMs < this.#resetAtMs ? Math.floor(((this.#decision?.remaining ?? 0) - asked) / 2) : 0
+    const room = Math.floor((this.#left(policy, nowMs) - asked) / 2)
     return { kept, taken: Math.max(0, Math.min(wanted - kept, room)), ended }
   }
 
-  /** Returns to where the share was before `renew`, since the store failed. */
+  /** Holds again what was kept, since the store has failed. */
   restore(kept: number): void {
     this.#unused = kept
   }
@@ -131,6 +131,12 @@ export class Share {
     return nowMs < endMs ? this.#unused : 0
   }
 
+  /** Returns what the store had left. A new fixed window is asked first, since it counts what it refuses. */
+  #left({ algorithm, limit }: Policy, nowMs: number): number {
+    if (nowMs < this.#resetAtMs) return this.#decision?.remaining ?? 0
+    return algorithm === 'fixed_window' ? 0 : limit
+  }
+
   /** Returns how much the client will use in a lease's time, at its pace. */
   #wanted(policy: Policy, nowMs: number): number {
     const elapsedMs = nowMs - this.#sinceMs
@@ -149,7 +155,8 @@ export class Share {
     return Math.max(Math.ceil(spent * factor), drained)
   }
 
-  #isOf({ algorithm, limit, periodMs }: Policy): boolean {
+  /** Whether the store was asked by this policy last. */
+  isOf({ algorithm, limit, periodMs }: Policy): boolean {
     const policy = this.#policy
     return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm
   }

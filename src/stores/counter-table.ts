@@ -10,7 +10,11 @@ export interface CounterTable {
   /** Advances a batch of counters, by their keys, in one statement. */
   advance(query: Query, groups: ReadonlyMap<string, CheckGroup>, nowMs: number, decisions: Decision[]): Promise<void>
   /** Settles counters, by their keys, in one statement. */
-  settle(database: Pick<SqlConnection, 'execute'>, groups: ReadonlyMap<string, CheckGroup<Settlement>>, nowMs: number): Promise<void>
+  settle(
+    database: Pick<SqlConnection, 'execute'>,
+    groups: ReadonlyMap<string, CheckGroup<Settlement>>,
+    nowMs: number,
+  ): Promise<void>
 }
 
 interface TableDefinition<Row> {
