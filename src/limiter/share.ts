@@ -35,10 +35,10 @@ export class Share {
   spend({ policy, cost }: Check, nowMs: number): Decision | undefined {
     this.#requests++
     this.#spent += cost
-    if (cost > this.#unused || !this.isInForce(nowMs) || !this.isOf(policy) || cost > this.#usable(nowMs)) {
-      return undefined
-    }
-    this.#unused -= cost
+    if (cost > this.#unused || !this.isInForce(nowMs) || !this.isOf(policy)) return undefined
+    const usable = this.#usable(nowMs)
+    if (cost > usable) return undefined
+    this.#unused = usable - cost
     return this.decide(cost, this.#unused, nowMs)
   }
 
