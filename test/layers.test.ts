@@ -18,7 +18,7 @@ const LAYERS = [
   ['health', 'internals', 'overrides', 'rollups'],
   ['alerts', 'events', 'metrics', 'rules', 'schedule', 'stores'],
   ['db', 'limiter', 'patterns', 'settings/setting'],
-  ['errors', 'package-root', 'readable-url', 'time', 'visible'],
+  ['errors', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 

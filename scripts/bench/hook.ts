@@ -33,13 +33,20 @@ else await printTable()
 
 /** Has every row measured in processes of its own, in turn: one that has run another hook too is slower. */
 async function printTable(): Promise<void> {
-  const { rounds, batches } = new Command('npm run bench:hook --')
+  const {
+    rounds,
+    batches,
+    rows: parts = [''],
+  } = new Command('npm run bench:hook --')
     .option('--rounds <int>', 'how often every hook is measured', integer('rounds', 1, 100), 5)
     .option('--batches <int>', `how many batches of ${CALLS} calls a round has`, integer('batches', 1, 100_000), 500)
+    .option('--rows <substring...>', 'parts of the names of the hooks to measure')
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
     .parse()
     .opts()
-  const results = rows.map(({ name }) => ({ name, nanoseconds: [] as number[] }))
+  const results = rows
+    .filter(({ name }) => parts.some((part) => name.includes(part)))
+    .map(({ name }) => ({ name, nanoseconds: [] as number[] }))
   for (let round = 0; round < rounds; round++) {
     for (const { name, nanoseconds } of results) {
       nanoseconds.push(await messageFrom(fork(fileURLToPath(import.meta.url), [name, String(batches)])))

@@ -9,8 +9,8 @@ import type { Held } from '../support/outages.js'
 
 const run = promisify(execFile)
 
-const OUTAGES = 4
-/** What 4 outages of a thousand requests and more may leave: less than half a kilobyte for each of those. */
+const OUTAGES = 2
+/** What 2 outages of a thousand requests and more may leave: less than a kilobyte for each of those. */
 const SLACK_BYTES = 2_000_000
 
 forEachDatabase((provider) => {

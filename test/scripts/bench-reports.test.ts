@@ -13,7 +13,7 @@ describe('npm run bench:reports', () => {
     const { status, stdout, stderr } = await runScript('bench/reports/run', args)
     assert.equal(status, 0, stderr)
     assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){5} \d+ \|$/m)
-    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){8}$/m)
+    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){9}$/m)
     assert.match(stdout, /^Writing an event with rollups takes [\d.]+ times as long as without, on SQLite\.$/m)
   })
 
