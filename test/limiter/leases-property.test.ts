@@ -97,9 +97,7 @@ async function proveTrace(
     }
     const policy = { algorithm, limit, periodMs: PERIOD_MS }
     await Promise.all(
-      requests.flatMap(({ process, cost, times }) =>
-        Array.from({ length: times }, () => send(process, cost, policy)),
-      ),
+      requests.flatMap(({ process, cost, times }) => Array.from({ length: times }, () => send(process, cost, policy))),
     )
   }
   if (clocksStep) assertTotal(algorithm, admitted, resets.length, latestMs)
