@@ -67,6 +67,9 @@ async function start(): Promise<void> {
   }
   closeOnSignal(app)
   console.log(`Example app:     ${app.listeningOrigin}/`)
+  if (newPassword === undefined) {
+    console.log(`Staff account:   staff, with the password of the first start (delete ${STAFF_FILE} for a new one)`)
+  }
   console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
   if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
 }

@@ -1,11 +1,11 @@
-import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { EventLog } from '../events/event-log.js'
 import { after } from '../http/after.js'
 import { createAsk } from '../http/ask.js'
 import { createHeaderHash } from '../http/client-key.js'
 import { createRouteCost } from '../http/cost.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
-import { NOTHING_IN_FORCE } from '../http/decide.js'
+import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
 import {
   createFunctionKey,
@@ -64,9 +64,9 @@ export function createHook(components: HookComponents) {
   const errorHandlers = createErrorHandlerCheck()
   const warnOfUsers = createUserWarning(app, settings)
   const keys = keyOptions(components)
-  const isSkipped = (request: FastifyRequest, path: string): boolean =>
-    !settings.enabled || (skipped.find(path) !== undefined && hasPath(request))
-  const costFor = (request: FastifyRequest, path: string) => (isSkipped(request, path) ? 0 : routeCost.costFor(request))
+  const isSkipped = (checked: CheckedRequest): boolean =>
+    !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
+  const costFor = (checked: CheckedRequest) => (isSkipped(checked) ? 0 : routeCost.costFor(checked.request))
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
@@ -78,7 +78,7 @@ export function createHook(components: HookComponents) {
   const dependencies: HookDependencies = {
     ...common,
     path: createRequestPath(router),
-    cost: (request, path) => (preflights.isLate(request) ? 0 : costFor(request, path)),
+    cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
     inForce: createSnapshotReader(components, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
@@ -89,7 +89,7 @@ export function createHook(components: HookComponents) {
   const preflights = createPreflights(
     createOnRequest({
       ...dependencies,
-      cost: (request, path) => (preflights.isLate(request) ? costFor(request, path) : 0),
+      cost: (checked) => (preflights.isLate(checked.request) ? costFor(checked) : 0),
     }),
   )
 
@@ -177,7 +177,8 @@ function createLimitFinder(
     return limitForRule(rule, options)
   })
   return (checked) => {
-    const rule = checked.inForce.rules.match(checked.path, checked.request.method)
+    const { rules } = checked.inForce
+    const rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method)
     if (rule === null) return TOO_LONG_LIMIT
     return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
   }

@@ -55,7 +55,7 @@ export const rateLimitPlugin: FastifyPluginAsync<RateLimitOptions> = fp(register
 async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
   if (app.hasDecorator('smartRateLimit')) {
     throw new InvalidSettingError(
-      'rateLimitPlugin is registered already, on this app or on one around it: once is enough',
+      'rateLimitPlugin is registered already, on this app or on one around it: remove one of the two registrations',
     )
   }
   warnAboutNode20()

@@ -8,14 +8,12 @@ import type { HookDependencies } from './on-request.js'
  *
  * @returns null where no limit applies: a skipped path, or an address of the allow list
  */
-export function createAsk(
-  dependencies: HookDependencies,
-  isSkipped: (request: FastifyRequest, path: string) => boolean,
-) {
+export function createAsk(dependencies: HookDependencies, isSkipped: (checked: CheckedRequest) => boolean) {
   return async function ask(request: FastifyRequest, cost: number): Promise<Decision | null> {
-    const path = dependencies.path(request)
-    if (isSkipped(request, path)) return null
-    const checked = await decide(new CheckedRequest(dependencies, request, path, cost))
+    const checked = new CheckedRequest(dependencies, request)
+    if (isSkipped(checked)) return null
+    checked.cost = cost
+    await decide(checked)
     return checked.isExempt ? null : checked.decision
   }
 }

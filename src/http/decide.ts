@@ -3,7 +3,7 @@ import type { Check, Decision } from '../limiter/algorithm.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import type { RuleSet } from '../rules/rule-set.js'
-import type { ClientAddress } from './client-address.js'
+import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
 import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
@@ -12,6 +12,8 @@ import { type UserId, userText } from './request-user.js'
 export interface DecideDependencies {
   now(): number
   address(request: FastifyRequest): ClientAddress
+  /** Returns the path as the router sees it. */
+  path(request: FastifyRequest): string
   user(request: FastifyRequest): UserId | Promise<UserId>
   /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
   inForce(nowMs: number): InForce | Promise<InForce>
@@ -24,14 +26,14 @@ export interface DecideDependencies {
 
 /** The rules and overrides that decide about a request. */
 interface InForce {
-  readonly rules: Pick<RuleSet, 'match'>
-  readonly overrides: Pick<OverrideSet, 'hasUsers' | 'find'>
+  readonly rules: Pick<RuleSet, 'size' | 'match'>
+  readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find'>
 }
 
 /** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
-  rules: { match: () => undefined },
-  overrides: { hasUsers: false, find: () => undefined },
+  rules: { size: 0, match: () => undefined },
+  overrides: { size: 0, hasUsers: false, find: () => undefined },
 }
 
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
@@ -39,8 +41,10 @@ const NO_CLIENT: ClientKey = { name: '', counter: '', client: '', byAddress: fal
 
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
-  readonly nowMs: number
-  readonly address: ClientAddress
+  nowMs = 0
+  address: ClientAddress = GONE
+  /** 0 charges nothing. */
+  cost = 0
   inForce = NOTHING_IN_FORCE
   user: UserId = null
   /** Null where the path is too long to search for one. */
@@ -51,18 +55,17 @@ export class CheckedRequest {
   client = NO_CLIENT
   decision = DENIED
 
-  /**
-   * @param path as the router sees it
-   * @param cost 0 charges nothing
-   */
+  #path: string | undefined = undefined
+
   constructor(
     readonly dependencies: DecideDependencies,
     readonly request: FastifyRequest,
-    readonly path: string,
-    readonly cost: number,
-  ) {
-    this.nowMs = dependencies.now()
-    this.address = dependencies.address(request)
+  ) {}
+
+  /** The path as the router sees it; many apps decide without it. */
+  get path(): string {
+    this.#path ??= this.dependencies.path(this.request)
+    return this.#path
   }
 
   get isRefused(): boolean {
@@ -71,7 +74,17 @@ export class CheckedRequest {
 }
 
 /** The steps of a decision, in order. */
-const STEPS = [readInForce, readUserForOverrides, findOverride, exempt, readUser, findLimit, findClient, check] as const
+const STEPS = [
+  readClient,
+  readInForce,
+  readUserForOverrides,
+  findOverride,
+  exempt,
+  readUser,
+  findLimit,
+  findClient,
+  check,
+] as const
 
 /** Runs the steps. Stays synchronous unless a step returns a promise: the next step begins when that is fulfilled. */
 export function decide(checked: CheckedRequest, from = 0): CheckedRequest | Promise<CheckedRequest> {
@@ -83,6 +96,12 @@ export function decide(checked: CheckedRequest, from = 0): CheckedRequest | Prom
 }
 
 type Step = Promise<void> | undefined
+
+function readClient(checked: CheckedRequest): undefined {
+  const { dependencies, request } = checked
+  checked.nowMs = dependencies.now()
+  checked.address = dependencies.address(request)
+}
 
 function readInForce(checked: CheckedRequest): Step {
   const inForce = checked.dependencies.inForce(checked.nowMs)
@@ -99,8 +118,9 @@ function readUserForOverrides(checked: CheckedRequest): Step {
 }
 
 function findOverride(checked: CheckedRequest): undefined {
-  const { inForce, address, user, path, nowMs } = checked
-  checked.override = inForce.overrides.find(address.plain, userText(user), path, nowMs)
+  const { inForce, address, user, nowMs } = checked
+  if (inForce.overrides.size === 0) return
+  checked.override = inForce.overrides.find(address.plain, userText(user), checked.path, nowMs)
 }
 
 /** Exempts a request. Refusals take precedence: the deny list, then overrides, then the allow list. */

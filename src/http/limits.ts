@@ -163,9 +163,10 @@ export function createStaticLimits(options: StaticLimitOptions) {
     ),
     options.router,
   )
+  const findPrefixed = (checked: CheckedRequest) => (prefixes.isEmpty ? undefined : prefixes.find(checked.path))
   if (typeof defaultRate === 'string') {
     const fallback = toLimit(policyName, parseRate(defaultRate), deriveClientKey)
-    return ({ path }: CheckedRequest): Limit => prefixes.find(path) ?? fallback
+    return (checked: CheckedRequest): Limit => findPrefixed(checked) ?? fallback
   }
   const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember(REMEMBERED_RATES, (text) => {
@@ -174,9 +175,9 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), deriveClientKey))
   })
   const limitForAnswer = tolerate(limitForRate, setting, options.log)
-  return ({ request, path }: CheckedRequest): Limit | Promise<Limit> =>
-    prefixes.find(path) ??
-    after(rateFor(request), (rate) =>
+  return (checked: CheckedRequest): Limit | Promise<Limit> =>
+    findPrefixed(checked) ??
+    after(rateFor(checked.request), (rate) =>
       after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
     )
 }

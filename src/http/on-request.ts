@@ -5,10 +5,8 @@ import { refuse } from './refusal.js'
 
 /** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
-  /** Returns the path as the router sees it. */
-  path(request: FastifyRequest): string
   /** Returns the cost of the request; 0 where it is exempt. */
-  cost(request: FastifyRequest, path: string): number
+  cost(checked: CheckedRequest): number
   /** Sets the rate limit headers. */
   headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Records the event and the metrics. */
@@ -41,24 +39,24 @@ function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedR
 /** Creates the hook, which decides about a request, sets the headers, records the event, and refuses. */
 export function createOnRequest(dependencies: HookDependencies) {
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    let checked: ReturnType<typeof decide> | undefined
+    let decided: ReturnType<typeof decide> | undefined
     try {
-      const path = dependencies.path(request)
-      const cost = dependencies.cost(request, path)
-      if (cost > 0) checked = decide(new CheckedRequest(dependencies, request, path, cost))
+      const checked = new CheckedRequest(dependencies, request)
+      checked.cost = dependencies.cost(checked)
+      if (checked.cost > 0) decided = decide(checked)
     } catch (error) {
       dependencies.failed(error)
     }
-    if (checked instanceof Promise) {
-      checked.then(
-        (decided) => finish(dependencies, decided, reply, done),
+    if (decided instanceof Promise) {
+      decided.then(
+        (checked) => finish(dependencies, checked, reply, done),
         (error: unknown) => {
           dependencies.failed(error)
           done()
         },
       )
-    } else if (checked === undefined) done()
-    else finish(dependencies, checked, reply, done)
+    } else if (decided === undefined) done()
+    else finish(dependencies, decided, reply, done)
   }
 }
 

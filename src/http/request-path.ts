@@ -155,9 +155,12 @@ export class PathPrefixes<Value> {
       })
   }
 
+  get isEmpty(): boolean {
+    return this.#prefixes.length === 0
+  }
+
   /** @param path as the router sees it */
   find(path: string): Value | undefined {
-    if (this.#prefixes.length === 0) return undefined
     return path.length <= REMEMBERED_LENGTH ? this.#findOnce(path) : this.#search(path)
   }
 

@@ -80,7 +80,7 @@ export function createRouteLimit(
   return createOnRequest({
     ...dependencies,
     path: () => '/',
-    cost: costFor,
+    cost: ({ request }) => costFor(request),
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => DENIED_LIMIT,
     limit,

@@ -35,12 +35,15 @@ export class RuleSet {
     return new RuleSet(ordered, options, patterns)
   }
 
+  get size(): number {
+    return this.rules.length
+  }
+
   /**
    * Returns the first rule for a path, as the router sees it, and a method, in upper case; null where the path is too
    * long to be searched for all patterns that may be the first.
    */
   match(path: string, method: string): Rule | null | undefined {
-    if (this.rules.length === 0) return undefined
     if (path.length > SHORT_PATH_LENGTH) return this.#search(path, method)
     let search = this.#remembered.get(method)
     if (search === undefined) {
