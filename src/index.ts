@@ -47,7 +47,7 @@ export type { KeyFunction, RateFunction } from './http/limits.js'
 export { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from './http/refusal.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
-export type { Algorithm, Check, Decision, Policy } from './limiter/algorithm.js'
+export type { Algorithm, Check, Decision, Policy, Settlement } from './limiter/algorithm.js'
 export type { StoreErrorAction } from './limiter/fallback.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type {

@@ -53,6 +53,14 @@ export const memory: OptionsAt = () => ({ middleware: { backend: 'memory' } })
 const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
 const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 
+/** Lets busy clients' requests be decided from shares. */
+function leased(optionsAt: OptionsAt): OptionsAt {
+  return (place) => {
+    const options = optionsAt(place)
+    return { ...options, middleware: { ...options.middleware, lease: '1s' } }
+  }
+}
+
 /** Every limiter counts per `x-client`, allows the same, and writes the `X-RateLimit-*` headers. */
 export const ROWS: readonly Row[] = [
   { name: BARE, register: () => undefined },
@@ -60,6 +68,8 @@ export const ROWS: readonly Row[] = [
   ours('SQLite', database, { needs: 'sqlite' }),
   ours('PostgreSQL', database, { needs: 'postgresql' }),
   ours('Redis', redis, { needs: 'redis' }),
+  ours('PostgreSQL, lease of 1 s', leased(database), { needs: 'postgresql' }),
+  ours('Redis, lease of 1 s', leased(redis), { needs: 'redis' }),
   ours('SQLite + events', (place) => ({ ...database(place), logEvents: true }), { needs: 'sqlite' }),
   ours('PostgreSQL + events', (place) => ({ ...database(place), logEvents: true }), { needs: 'postgresql' }),
   peer(`${FASTIFY_RATE_LIMIT}, memory`, undefined, (app) => app.register(fastifyRateLimit, FASTIFY_OPTIONS)),

@@ -26,7 +26,6 @@ import type { RequestAddresses } from '../http/request-address.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from '../http/route-limit.js'
-import type { Check } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
@@ -216,7 +215,10 @@ function createUserWarning(app: FastifyInstance, { user }: Settings): () => void
 }
 
 /** Creates the function that asks the limiter; with metrics it also measures the duration. */
-function createCheck({ limiter, metrics }: HookComponents): HookDependencies['check'] {
-  const check = (asked: Check, nowMs: number) => limiter.check(asked, nowMs)
+function createCheck({ limiter, metrics, settings }: HookComponents): HookDependencies['check'] {
+  const isLeasing = settings.middleware.leaseMs !== undefined
+  const check: HookDependencies['check'] = isLeasing
+    ? (asked, nowMs, refuses) => (refuses ? limiter.checkLeased(asked, nowMs) : limiter.check(asked, nowMs))
+    : (asked, nowMs) => limiter.check(asked, nowMs)
   return metrics === undefined ? check : timedCheck(check, metrics.observe)
 }

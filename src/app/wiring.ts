@@ -56,6 +56,7 @@ export function createStoreComponent(
 
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   if (store instanceof MemoryStore) return createMemoryLimiter(store)
+  const { leaseMs } = settings.middleware
   const memory = new MemoryStore()
   const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
@@ -64,7 +65,8 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
   const limiter: Limiter = createLimiter({
     store,
     fallback,
-    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetRefusals()),
+    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
+    lease: leaseMs === undefined ? undefined : { leaseMs, now: () => settings.clock.now() },
     timeoutMs: settings.storeTimeoutMs,
     log,
   })
@@ -73,10 +75,12 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
 
 /** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
 function createMemoryLimiter(store: MemoryStore): Limiter {
+  const check: Limiter['check'] = (asked, nowMs) => store.checkOne(asked, nowMs)
   return {
-    check: (check, nowMs) => store.checkOne(check, nowMs),
+    check,
+    checkLeased: check,
     reset: async (keys) => store.reset(keys),
-    forgetRefusals: () => undefined,
+    forgetAll: () => undefined,
     close: () => undefined,
     storeIsDown: false,
     storeErrors: 0,
@@ -104,7 +108,8 @@ function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, c
 export function createStaffLimiter(settings: Settings, store: Store): Limiter {
   const silent = { error: () => undefined, info: () => undefined }
   const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
-  return createStoreLimiter({ ...settings, onStoreError: 'local' }, ownStore, silent)
+  const middleware = { ...settings.middleware, leaseMs: undefined }
+  return createStoreLimiter({ ...settings, middleware, onStoreError: 'local' }, ownStore, silent)
 }
 
 export function createCurrentSnapshot(

@@ -113,6 +113,8 @@ export interface Dialect {
   rowsAsJson(columns: string): string
   /** The end of a sub-select of rows to delete: it skips rows that another transaction is changing. */
   readonly skipLocked: string
+  /** The end of a sub-select of rows, in an order that all writers share, that the statement updates. */
+  readonly lockRows: string
   /** The statement that creates Prisma's migration ledger where there is none. */
   readonly createLedger: string
   isMissingTable(error: unknown): boolean

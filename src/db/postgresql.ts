@@ -74,6 +74,7 @@ export function postgresqlDialect(schema: string): Dialect {
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
+    lockRows: 'FOR UPDATE OF locked',
     createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     id                      VARCHAR(36) PRIMARY KEY NOT NULL,
     checksum                VARCHAR(64) NOT NULL,

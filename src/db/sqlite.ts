@@ -32,6 +32,7 @@ export const sqliteDialect: Dialect = {
   lazily: 'true',
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
   skipLocked: '',
+  lockRows: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
     "id"                    TEXT PRIMARY KEY NOT NULL,
     "checksum"              TEXT NOT NULL,

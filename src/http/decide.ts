@@ -20,7 +20,8 @@ export interface DecideDependencies {
   overrideLimit(override: ActiveOverride): Limit
   /** Returns the limit of a request without override: that of a rule, else the static one. */
   limit(checked: CheckedRequest): Limit | Promise<Limit>
-  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** @param refuses whether the request is refused where it is not allowed; otherwise the store counts it in any case */
+  check(check: Check, nowMs: number, refuses: boolean): Decision | Promise<Decision>
 }
 
 /** The rules and overrides that decide about a request. */
@@ -172,7 +173,7 @@ function findClient(checked: CheckedRequest): Step {
 function check(checked: CheckedRequest): Step {
   const { dependencies, limit, client, cost, nowMs } = checked
   if (limit.isDenial) return
-  const decision = dependencies.check({ key: client.counter, policy: limit.policy, cost }, nowMs)
+  const decision = dependencies.check({ key: client.counter, policy: limit.policy, cost }, nowMs, limit.block)
   if (decision instanceof Promise) {
     return decision.then((decided) => {
       checked.decision = decided

@@ -28,6 +28,15 @@ export interface Check {
   readonly cost: number
 }
 
+/** Gives a counter back what a check used of it, and its client did not. */
+export interface Settlement extends Check {
+  /**
+   * When the counter forgets by itself what the check used: at the end of a fixed window, of the cell after that of a
+   * sliding window, or when it has drained from a bucket that had nothing else in it.
+   */
+  readonly forgottenAtMs: number
+}
+
 /** Returns how much has to be left for a check of this cost. */
 export function neededFor(cost: number): number {
   return Math.max(1, cost)

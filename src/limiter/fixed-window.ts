@@ -1,4 +1,4 @@
-import { type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
+import { type Checked, type Decision, neededFor, type Policy, type Settlement } from './algorithm.js'
 
 /** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
 export interface FixedWindowCounter {
@@ -63,4 +63,13 @@ export function checkFixedWindow(
 ): Checked<FixedWindowCounter> {
   const counter = advanceFixedWindow(before, policy.periodMs, cost, nowMs)
   return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
+}
+
+/** Returns what changes in a counter by a settlement: nothing where the window has ended. */
+export function settleFixedWindow(
+  { count, startMs, endMs }: FixedWindowCounter,
+  { policy, cost, forgottenAtMs }: Settlement,
+): Pick<FixedWindowCounter, 'count'> {
+  const isSameWindow = endMs === forgottenAtMs && endMs - startMs === policy.periodMs
+  return { count: isSameWindow ? Math.max(0, count - cost) : count }
 }

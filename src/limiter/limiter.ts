@@ -1,6 +1,7 @@
-import type { Check, Decision } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 import { createBatchingCheck } from './batching.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
+import { type LeaseOptions, Leases } from './leases.js'
 import { type RefusalsPoll, RememberedRefusals } from './remembered-refusals.js'
 import { TimeLimit } from './time-limit.js'
 
@@ -8,7 +9,9 @@ import { TimeLimit } from './time-limit.js'
 export interface BatchStore {
   readonly concurrency: number
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+  settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
   reset(keys: readonly string[]): void | Promise<void>
+  resets?(): Promise<number | undefined>
 }
 
 /** A wrapper around a store, for one concern. */
@@ -21,6 +24,8 @@ export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
+  /** Whether and how shares are taken; the store has to have `settle`. */
+  readonly lease?: LeaseOptions | undefined
   /** The time that the store may take for a batch, in milliseconds. */
   readonly timeoutMs: number
 }
@@ -28,15 +33,17 @@ export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'
 export interface Limiter {
   /** Advances a counter. Never fails: where the store fails, the fallback decides. */
   check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
+  checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
   /**
    * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *
    * @throws the store's error when it cannot be reached; this process has forgotten the counters even then
    */
   reset(keys: readonly string[]): Promise<void>
-  /** Forgets all refusals, since another process may have reset their counters. */
-  forgetRefusals(): void
-  /** Stops the poll. The store is not closed. */
+  /** Forgets all refusals and shares, since another process may have reset their counters. */
+  forgetAll(): void
+  /** Stops the poll, and gives shares back. The store is not closed. */
   close(): Promise<void> | void
   /** Whether the fallback decides now. */
   readonly storeIsDown: boolean
@@ -45,20 +52,30 @@ export interface Limiter {
 }
 
 /**
- * Creates a limiter around a store: it gathers checks into batches, remembers refusals, and lets the fallback decide
- * while the store fails or is too slow. A store in process memory answers at once and needs neither batches nor
- * remembered refusals.
+ * Creates a limiter around a store: it gathers checks into batches, remembers refusals, takes shares where it may, and
+ * lets the fallback decide while the store fails or is too slow. A store in process memory answers at once and needs
+ * neither batches nor remembered refusals nor shares.
  */
-export function createLimiter({ store, refusalsPoll, timeoutMs, fallback, log }: LimiterOptions): Limiter {
-  const forgetRefusals = () => refusals?.forgetAll()
-  const breaker = new CircuitBreaker(new TimeLimit(store, timeoutMs), { fallback, log, onRecovery: forgetRefusals })
-  const refusals =
-    store.concurrency === Number.POSITIVE_INFINITY ? undefined : new RememberedRefusals(breaker, refusalsPoll)
+export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, log }: LimiterOptions): Limiter {
+  const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
+  const timed = new TimeLimit(store, timeoutMs)
+  const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
+  const onRecovery = () => refusals?.forgetAll()
+  const breaker = new CircuitBreaker(leases ?? timed, { fallback, log, onRecovery })
+  const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
+  const check = refusals === undefined ? createDirectCheck(breaker) : createBatchingCheck(refusals)
   return {
-    check: refusals === undefined ? createDirectCheck(breaker) : createBatchingCheck(refusals),
+    check,
+    checkLeased: leases === undefined ? check : (asked, nowMs) => leases.known(asked, nowMs) ?? check(asked, nowMs),
     reset: async (keys) => (refusals ?? breaker).reset(keys),
-    forgetRefusals,
-    close: () => refusalsPoll?.close(),
+    forgetAll() {
+      refusals?.forgetAll()
+      leases?.forgetAll()
+    },
+    async close() {
+      await refusalsPoll?.close()
+      await leases?.close()
+    },
     get storeIsDown() {
       return breaker.isOpen
     },

@@ -7,6 +7,8 @@ interface Refusal {
   readonly limit: number
   readonly periodMs: number
   readonly untilMs: number
+  /** When the store has to confirm it, at the latest at its end. */
+  readonly confirmAtMs: number
   readonly resetAtMs: number
   /** How often all refusals had been forgotten: one of an earlier era no longer holds, but its count continues. */
   readonly era: number
@@ -30,8 +32,13 @@ export class Refusals {
   readonly #remembered = new Map<string, Refusal>()
   readonly #oldest = new Rounds(this.#remembered)
   readonly #next = new Rounds(this.#remembered)
+  readonly #maxAgeMs: number
   #generation = 0
   #era = 0
+
+  constructor(maxAgeMs = Number.POSITIVE_INFINITY) {
+    this.#maxAgeMs = maxAgeMs
+  }
 
   get isEmpty(): boolean {
     return this.#remembered.size === 0
@@ -46,7 +53,7 @@ export class Refusals {
   answer(check: Check, nowMs: number): Decision | undefined {
     const refusal = this.#remembered.get(check.key)
     if (refusal === undefined || refusal.era !== this.#era || !holds(refusal, check)) return undefined
-    if (nowMs >= refusal.untilMs) {
+    if (nowMs >= refusal.confirmAtMs) {
       this.#remembered.delete(check.key)
       return undefined
     }
@@ -85,6 +92,7 @@ export class Refusals {
       limit: policy.limit,
       periodMs: policy.periodMs,
       untilMs: nowMs + waitMs,
+      confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs),
       resetAtMs,
       era: this.#era,
       count,
@@ -114,7 +122,7 @@ export class Refusals {
   #expire(nowMs: number): void {
     for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
       const [key, refusal] = this.#next.step() ?? []
-      if (key !== undefined && refusal !== undefined && refusal.untilMs <= nowMs) this.#remembered.delete(key)
+      if (key !== undefined && refusal !== undefined && refusal.confirmAtMs <= nowMs) this.#remembered.delete(key)
     }
   }
 }

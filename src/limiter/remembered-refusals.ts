@@ -17,12 +17,14 @@ export class RememberedRefusals implements WrappedStore {
   readonly concurrency: number
   readonly #store: CircuitBreaker
   readonly #poll: RefusalsPoll | undefined
-  readonly #refusals = new Refusals()
+  readonly #refusals: Refusals
 
-  constructor(store: CircuitBreaker, poll: RefusalsPoll | undefined) {
+  /** @param maxAgeMs how long a refusal is remembered: with leases it may come from what another process holds */
+  constructor(store: CircuitBreaker, poll: RefusalsPoll | undefined, maxAgeMs?: number) {
     this.concurrency = store.concurrency
     this.#store = store
     this.#poll = poll
+    this.#refusals = new Refusals(maxAgeMs)
   }
 
   known(check: Check, nowMs: number): Decision | undefined {

@@ -1,4 +1,4 @@
-import { type Checked, neededFor, type Policy } from './algorithm.js'
+import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
 import { windowStartMs } from './fixed-window.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
@@ -44,6 +44,18 @@ export function checkSlidingWindow(
       resetMs: Math.max(0, emptyAtMs(after) - nowMs),
       retryAfterMs: allowed ? 0 : needed > limit ? null : allowedAtMs(after, limit - needed) - nowMs,
     },
+  }
+}
+
+/** Returns what changes in a counter by a settlement: nothing where the cell that counted it does not matter any more. */
+export function settleSlidingWindow(
+  { periodMs, cellStartMs, previous, current }: SlidingWindowCounter,
+  { policy, cost, forgottenAtMs }: Settlement,
+): Pick<SlidingWindowCounter, 'previous' | 'current'> {
+  const cellsLeft = periodMs === policy.periodMs ? (forgottenAtMs - cellStartMs) / periodMs : 0
+  return {
+    previous: cellsLeft === 1 ? Math.max(0, previous - cost) : previous,
+    current: cellsLeft === 2 ? Math.max(0, current - cost) : current,
   }
 }
 

@@ -1,5 +1,5 @@
 import { patientTimeout } from '../time/patient-timeout.js'
-import type { Check, Decision } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 import type { BatchStore } from './limiter.js'
 
 /** While this many batches are unanswered, further ones fail at once. */
@@ -22,14 +22,23 @@ export class TimeLimit implements BatchStore {
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
     if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
     const decisions = this.#store.check(checks, nowMs)
-    return decisions instanceof Promise ? this.#inTime(decisions, checks) : complete(decisions, checks)
+    if (!(decisions instanceof Promise)) return complete(decisions, checks)
+    return this.#inTime(decisions, (answered) => complete(answered, checks))
+  }
+
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    await this.#inTime(Promise.resolve(this.#store.settle?.(settlements, nowMs)))
+  }
+
+  async resets(): Promise<number | undefined> {
+    return this.#inTime(Promise.resolve(this.#store.resets?.()))
   }
 
   reset(keys: readonly string[]): void | Promise<void> {
     return this.#store.reset(keys)
   }
 
-  #inTime(answer: Promise<readonly Decision[]>, checks: readonly Check[]): Promise<readonly Decision[]> {
+  #inTime<Answer>(answer: Promise<Answer>, complete = (answered: Answer) => answered): Promise<Answer> {
     return new Promise((resolve, reject) => {
       let isLate = false
       const timer = patientTimeout(() => {
@@ -43,7 +52,7 @@ export class TimeLimit implements BatchStore {
       }
       answer
         .finally(settle)
-        .then((decisions) => resolve(complete(decisions, checks)))
+        .then((answered) => resolve(complete(answered)))
         .catch(reject)
     })
   }

@@ -9,6 +9,7 @@ import { parseRate } from '../limiter/rate.js'
 import { validateAlgorithm } from '../rules/field-values.js'
 import { type ClientKind, parseClientKind } from '../rules/rule.js'
 import type { Store } from '../stores/store.js'
+import { SECOND_MS } from '../time/clock.js'
 import type { MiddlewareOptions } from './options.js'
 import {
   Callback,
@@ -22,6 +23,10 @@ import {
   validateSettings,
   withoutUndefined,
 } from './setting.js'
+
+const MIN_LEASE_MS = 100
+/** The time in which a reset reaches all processes. */
+const MAX_LEASE_MS = 2_000
 
 const Texts = Type.Array(Type.String())
 const ADDRESSES = {
@@ -63,6 +68,7 @@ export const MIDDLEWARE = {
     parse: parseKey,
   },
   block: { ...FLAG, default: true },
+  lease: { schema: Type.String(), allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
   skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: validatedBy(validatePrefixes) },
   allowList: ADDRESSES,
   denyList: ADDRESSES,
@@ -78,8 +84,14 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...own }
   const called = (name: string) => (name in own ? `middleware.${name}` : middlewareVariableFor(name))
   validateSettings(MIDDLEWARE, given, called)
-  const { allowList, denyList, ...middleware } = parseSettings(MIDDLEWARE, given, called)
-  return { ...middleware, lists: { allow: allowList, deny: denyList } }
+  const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, given, called)
+  const { backend } = middleware
+  if (leaseMs !== undefined && typeof backend === 'object' && backend.settle === undefined) {
+    throw new InvalidSettingError(
+      `Setting "${called('lease')}" is ${shown(given.lease)}, but the Store given as backend has no method settle: add it, or leave lease out`,
+    )
+  }
+  return { ...middleware, leaseMs, lists: { allow: allowList, deny: denyList } }
 }
 
 function middlewareVariableFor(option: string): string {
@@ -123,6 +135,14 @@ function validateRates(rates: Record<string, string>, called: string): void {
     validatePrefix(called, prefix)
     validateRate(rate, `${called}[${JSON.stringify(prefix)}]`)
   }
+}
+
+/** @returns milliseconds */
+function parseLease(lease: string, called: string): number {
+  const [, digits, unit] = /^(\d{1,4})(ms|s)$/.exec(lease) ?? []
+  const leaseMs = Number(digits) * (unit === 's' ? SECOND_MS : 1)
+  if (leaseMs >= MIN_LEASE_MS && leaseMs <= MAX_LEASE_MS) return leaseMs
+  throw new InvalidSettingError(`Setting "${called}" is ${shown(lease)}: give a time such as 1s, 100ms to 2s`)
 }
 
 function parseKey(key: string | KeyFunction, called: string): ClientKind | KeyFunction {

@@ -24,6 +24,11 @@ export interface MiddlewareOptions {
   key?: string | KeyFunction | undefined
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
+  /**
+   * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
+   * default.
+   */
+  lease?: string | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
   skipPaths?: string[] | undefined
   /** Addresses and CIDR networks that are not limited. */

@@ -7,7 +7,7 @@ import { type Check, type Checked, type Decision, neededFor } from '../limiter/a
 import type { CheckGroup } from './groups.js'
 
 /** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
-const MAX_COST = 2_147_483_648
+export const MAX_COST = 2_147_483_648
 
 export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
   return a.periodMs === b.periodMs

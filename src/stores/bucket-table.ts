@@ -3,7 +3,7 @@ import type { BucketCounter } from '../limiter/bucket.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
-import { type CounterTable, defineCounterTable } from './counter-table.js'
+import { type CounterTable, defineCounterTable, loweredSql, settlementSql } from './counter-table.js'
 
 interface BucketRow extends BucketCounter {
   readonly key: string
@@ -23,6 +23,7 @@ function bucketTable(dialect: Dialect, name: string, checkBucket: typeof checkTo
   return defineCounterTable<BucketRow>({
     name,
     sql: advanceSql(dialect, name),
+    settleSql: settleSql(dialect, name),
     joins: sameLimitAndCost,
     asked(group) {
       const { limit, periodMs } = group.first.policy
@@ -71,4 +72,18 @@ function advanceSql(dialect: Dialect, name: string): string {
        FROM (SELECT used.*, ${admittedSql('excluded.drain_limit')} AS granted FROM ${used} AS used) AS decided)
     RETURNING key, period_ms AS "periodMs", drain_limit AS "drainLimit", used, fraction, checked_ms AS "checkedMs",
       cost, admitted`
+}
+
+/** Returns SQL with the rules of `settleBucket`. */
+function settleSql(dialect: Dialect, name: string): string {
+  const timed = (rows: string) => `(SELECT timed.*, CASE WHEN forgotten <= checked_ms THEN 0
+        WHEN forgotten - checked_ms < period THEN forgotten - checked_ms ELSE period END AS left_ms
+      FROM ${rows} AS timed)`
+  return settlementSql(dialect, name, {
+    read: (rows) => `(SELECT product.*, CASE WHEN quotient < given THEN quotient ELSE given END AS returned
+      FROM ${productSql(timed(rows), 'most', 'left_ms', 'period')})`,
+    set: `used = ${loweredSql('settled.used', 'settled.returned')},
+      fraction = CASE WHEN settled.returned > settled.used THEN 0 ELSE settled.fraction END`,
+    where: 'settled.period_ms = settled.period AND settled.drain_limit = settled.most',
+  })
 }

@@ -208,6 +208,41 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     assert.equal((await checkOne(store, NOW_MS, key, policy(5), 2)).allowed, !countsAll)
   },
 
+  'gives back what a check used and its client did not, and no more': async (store, policy) => {
+    const key = freshKey()
+    await checkOne(store, NOW_MS, key, policy(10), 2)
+    const { resetMs } = await checkOne(store, NOW_MS, key, policy(10), 8)
+    const share = { key, policy: policy(10), cost: 5, forgottenAtMs: NOW_MS + resetMs }
+    await store.settle?.([share, { ...share, key: freshKey() }], NOW_MS + 1)
+    await store.settle?.([], NOW_MS + 1)
+    if (store.settle === undefined) return
+    const { count, remaining } = await checkOne(store, NOW_MS, key, policy(10), 0)
+    assert.deepEqual([count, remaining], [5, 5])
+    await store.settle(
+      [
+        { ...share, cost: 2 },
+        { ...share, cost: MAX_LIMIT },
+      ],
+      NOW_MS + 1,
+    )
+    assert.equal((await checkOne(store, NOW_MS, key, policy(10), 0)).count, 0)
+  },
+
+  'gives back nothing that the counter has forgotten, and nothing to a counter of another rate': async (
+    store,
+    policy,
+  ) => {
+    const [key, edited] = [freshKey(), freshKey()]
+    const { resetMs } = await checkOne(store, NOW_MS, key, policy(10), 5)
+    const later = NOW_MS + 2 * resetMs
+    await checkOne(store, later, key, policy(10), 4)
+    await checkOne(store, NOW_MS, edited, policy(20, 60 * MINUTE_MS), 4)
+    const share = { key, policy: policy(10), cost: 5, forgottenAtMs: NOW_MS + resetMs }
+    await store.settle?.([share, { ...share, key: edited }], later)
+    assert.equal((await checkOne(store, later, key, policy(10), 0)).count, 4)
+    assert.equal((await checkOne(store, NOW_MS, edited, policy(20, 60 * MINUTE_MS), 0)).count, 4)
+  },
+
   'forgets a counter that is reset, and no other': async (store, policy) => {
     const [reset, kept] = [freshKey(), freshKey()]
     for (const key of [reset, kept]) await checkOne(store, NOW_MS, key, policy(1))

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { ALGORITHMS, type Check, type Decision, type Policy } from '../limiter/algorithm.js'
+import { ALGORITHMS, type Check, type Decision, type Policy, type Settlement } from '../limiter/algorithm.js'
 import { checkFixedWindow } from '../limiter/fixed-window.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import { checkAll, freshKey, NOW_MS } from './conformance-checks.js'
+import { MemoryStore } from './memory-store.js'
 import type { Store } from './store.js'
 
 type PureCheck<Counter> = (
@@ -61,6 +62,36 @@ export async function decidesAsThePureFunctions(store: Store): Promise<void> {
     }))
     const expected = batch.map((check) => reference(check, nowMs))
     assert.deepEqual(await checkAll(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
+  }
+}
+
+/** Compares a trace of 200 batches and settlements with that of a store in memory, which uses the pure functions. */
+export async function settlesAsThePureFunctions(store: Store): Promise<void> {
+  if (store.settle === undefined) return
+  const seed = Date.now() % 1_000_000
+  const random = seededRandom(seed)
+  const upTo = (most: number) => Math.floor(random() * (most + 1))
+  const memory = new MemoryStore()
+  const keys = ALGORITHMS.map((algorithm) => ({ key: freshKey(), algorithm }))
+  const taken: Settlement[] = []
+  let nowMs = NOW_MS
+  for (let step = 0; step < 200; step++) {
+    nowMs += upTo(9_000) - 1_000
+    const limit = random() < 0.05 ? 40 : 20
+    const batch = keys.map(({ key, algorithm }) => ({
+      key,
+      policy: { algorithm, limit, periodMs: MINUTE_MS },
+      cost: upTo(6),
+    }))
+    const expected = memory.check(batch, nowMs)
+    assert.deepEqual(await checkAll(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
+    for (const [index, { resetMs }] of expected.entries()) {
+      const check = batch[index]
+      if (check !== undefined) taken.push({ ...check, forgottenAtMs: nowMs + resetMs - upTo(2_000) * upTo(1) })
+    }
+    const settled = taken.splice(upTo(taken.length), upTo(3))
+    memory.settle(settled)
+    await store.settle(settled, nowMs)
   }
 }
 

@@ -7,7 +7,7 @@ import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { ALGORITHM_CASES } from './conformance-algorithms.js'
 import { FIXED_WINDOW_CASES, KEY_CASES } from './conformance-cases.js'
 import type { PolicyFunction } from './conformance-checks.js'
-import { decidesAsThePureFunctions } from './conformance-traces.js'
+import { decidesAsThePureFunctions, settlesAsThePureFunctions } from './conformance-traces.js'
 import type { Store } from './store.js'
 
 export interface ConformanceCase {
@@ -48,4 +48,5 @@ export const storeConformance: readonly ConformanceCase[] = [
   ),
   ...ALGORITHMS.flatMap(casesFor),
   conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
+  conformanceCase('settles as the pure functions do on a random trace', settlesAsThePureFunctions),
 ]

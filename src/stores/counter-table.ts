@@ -1,5 +1,6 @@
-import type { Query } from '../db/dialect.js'
-import type { Decision } from '../limiter/algorithm.js'
+import type { Dialect, Query, SqlConnection } from '../db/dialect.js'
+import type { Decision, Settlement } from '../limiter/algorithm.js'
+import { MAX_COST } from './admission.js'
 import { type CheckGroup, type Joins, placeDecisions } from './groups.js'
 
 /** The table of one algorithm's counters. */
@@ -8,12 +9,20 @@ export interface CounterTable {
   readonly joins: Joins
   /** Advances a batch of counters, by their keys, in one statement. */
   advance(query: Query, groups: ReadonlyMap<string, CheckGroup>, nowMs: number, decisions: Decision[]): Promise<void>
+  /** Settles counters, by their keys, in one statement. */
+  settle(
+    database: Pick<SqlConnection, 'execute'>,
+    groups: ReadonlyMap<string, CheckGroup<Settlement>>,
+    nowMs: number,
+  ): Promise<void>
 }
 
 interface TableDefinition<Row> {
   readonly name: string
   /** A statement that takes the counters as JSON in `$1`, and the time in `$2`. */
   readonly sql: string
+  /** A statement that takes settlements in the same way. */
+  readonly settleSql: string
   readonly joins: Joins
   /** Returns the statement's input for one counter, after its key. */
   readonly asked: (group: CheckGroup, nowMs: number) => readonly number[]
@@ -24,7 +33,7 @@ interface TableDefinition<Row> {
 export function defineCounterTable<Row extends { readonly key: string }>(
   definition: TableDefinition<Row>,
 ): CounterTable {
-  const { name, sql, joins, asked, answer } = definition
+  const { name, sql, settleSql, joins, asked, answer } = definition
   return {
     name,
     joins,
@@ -36,9 +45,45 @@ export function defineCounterTable<Row extends { readonly key: string }>(
         if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
       }
     },
+    async settle(database, groups, nowMs) {
+      const rows = [...groups].sort(byKey).map(([key, { first }]) => {
+        const { policy, cost, forgottenAtMs } = first
+        return [key, policy.periodMs, policy.limit, Math.min(cost, MAX_COST), forgottenAtMs]
+      })
+      await database.execute(settleSql, [JSON.stringify(rows), nowMs])
+    },
   }
 }
 
 function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
   return a < b ? -1 : 1
+}
+
+/** The SQL in which the settlements of one table differ. */
+interface SettlementSql {
+  /** Returns a subquery with all columns of `rows`, and more. */
+  readonly read?: (rows: string) => string
+  /** The assignments, from the columns of `settled`. */
+  readonly set: string
+  /** Whether the counter still knows the use. */
+  readonly where: string
+}
+
+/**
+ * Returns a statement that settles counters. The table `settled` has the columns of the counter, and the settlement's
+ * `period`, `most` (its limit), `given` and `forgotten`. Rows are locked in the order of keys, as other writers do.
+ */
+export function settlementSql(dialect: Dialect, name: string, { read = String, set, where }: SettlementSql): string {
+  const field = (index: number) => dialect.jsonField(index, 'bigint')
+  const rows = `(SELECT locked.*, ${field(1)} AS period, ${field(2)} AS most, ${field(3)} AS given,
+        ${field(4)} AS forgotten
+      FROM ${dialect.jsonRows()} JOIN ${dialect.table(name)} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
+      WHERE ${dialect.lazily} ORDER BY ${dialect.bytewise('locked.key')} ${dialect.lockRows})`
+  return `UPDATE ${dialect.table(name)} AS c SET ${set}, updated_at = ${dialect.fromMs(dialect.whole('$2'))}
+    FROM ${read(rows)} AS settled WHERE c.key = settled.key AND ${where}`
+}
+
+/** Returns SQL for what is left of a column that a settlement lowers. */
+export function loweredSql(column: string, by = 'settled.given'): string {
+  return `CASE WHEN ${column} > ${by} THEN ${column} - ${by} ELSE 0 END`
 }

@@ -2,11 +2,11 @@ import { Database, databaseFor } from '../db/database.js'
 import { validateNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
-import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
+import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
 import { leakyBucketTable, tokenBucketTable } from './bucket-table.js'
 import type { CounterTable } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
-import { groupChecks } from './groups.js'
+import { groupChecks, SETTLED_ALONE } from './groups.js'
 import { slidingWindowTable } from './sliding-window-table.js'
 import type { Store } from './store.js'
 
@@ -53,6 +53,17 @@ export class DatabaseStore implements Store {
       places = left
     }
     return decisions
+  }
+
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const grouping = { storedKey: this.#storedKey, counters: SETTLED_ALONE }
+    for (let places = [...settlements.keys()]; places.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
+      for (const [algorithm, groups] of byAlgorithm) {
+        await this.#tables[algorithm].settle(this.#database, groups, nowMs)
+      }
+      places = left
+    }
   }
 
   async reset(keys: readonly string[]): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Dialect } from '../db/dialect.js'
 import { decideFixedWindow, windowStartMs } from '../limiter/fixed-window.js'
 import { samePeriod } from './admission.js'
-import { type CounterTable, defineCounterTable } from './counter-table.js'
+import { type CounterTable, defineCounterTable, loweredSql, settlementSql } from './counter-table.js'
 import { totalCost } from './groups.js'
 
 interface FixedWindowRow {
@@ -19,6 +19,11 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   return defineCounterTable<FixedWindowRow>({
     name: NAME,
     sql: advanceSql(dialect),
+    settleSql: settlementSql(dialect, NAME, {
+      set: `count = ${loweredSql('settled.count')}`,
+      where: `settled.window_end = ${dialect.fromMs('settled.forgotten')}
+        AND settled.window_start = ${dialect.fromMs('settled.forgotten - settled.period')}`,
+    }),
     joins: samePeriod,
     asked(group, nowMs) {
       const { periodMs } = group.first.policy

@@ -1,9 +1,9 @@
 import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
 
 /** The checks on one counter that one statement or script takes together, in the order of their arrival. */
-export interface CheckGroup {
-  readonly first: Check
-  readonly checks: Check[]
+export interface CheckGroup<Asked extends Check = Check> {
+  readonly first: Asked
+  readonly checks: Asked[]
   /** The positions of their decisions in the batch. */
   readonly places: number[]
 }
@@ -22,9 +22,13 @@ interface Grouping {
  * that cannot join those before it (a rule was just edited, or costs differ) is left for later, as are all later checks
  * on its counter.
  */
-export function groupChecks(checks: readonly Check[], places: readonly number[], { storedKey, counters }: Grouping) {
-  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup>>()
-  const closed = new Set<CheckGroup>()
+export function groupChecks<Asked extends Check>(
+  checks: readonly Asked[],
+  places: readonly number[],
+  { storedKey, counters }: Grouping,
+) {
+  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup<Asked>>>()
+  const closed = new Set<CheckGroup<Asked>>()
   const left: number[] = []
   for (const place of places) {
     const check = checks[place]
@@ -49,6 +53,10 @@ export function groupChecks(checks: readonly Check[], places: readonly number[],
   }
   return { byAlgorithm, left }
 }
+
+const ALONE = { joins: () => false }
+/** Settlements of one counter are taken one after the other. */
+export const SETTLED_ALONE = { fixed_window: ALONE, sliding_window: ALONE, token_bucket: ALONE, leaky_bucket: ALONE }
 
 /** Puts the decisions on a group at their positions in the batch. */
 export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {

@@ -1,8 +1,13 @@
-import type { Algorithm, Decision, Policy } from '../limiter/algorithm.js'
-import type { BucketCounter } from '../limiter/bucket.js'
-import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
+import type { Algorithm, Decision, Policy, Settlement } from '../limiter/algorithm.js'
+import { type BucketCounter, settleBucket } from '../limiter/bucket.js'
+import {
+  advanceFixedWindow,
+  decideFixedWindow,
+  type FixedWindowCounter,
+  settleFixedWindow,
+} from '../limiter/fixed-window.js'
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
-import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
+import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 
 /** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
@@ -15,6 +20,7 @@ export interface MemoryCounter {
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
+  settle(settlement: Settlement): void
   /** Returns the counter as at most `COUNTER_NUMBERS` numbers. */
   numbers(): readonly number[]
   /** Restores the counter from the result of `numbers`. */
@@ -51,6 +57,10 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     return decideFixedWindow(policy, count, endMs, cost, nowMs)
   }
 
+  settle(settlement: Settlement): void {
+    Object.assign(this, settleFixedWindow(this, settlement))
+  }
+
   numbers(): readonly number[] {
     return [this.count, this.startMs, this.endMs]
   }
@@ -84,6 +94,10 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     this.previous = counter.previous
     this.current = counter.current
     return decision
+  }
+
+  settle(settlement: Settlement): void {
+    Object.assign(this, settleSlidingWindow(this, settlement))
   }
 
   numbers(): readonly number[] {
@@ -124,6 +138,10 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
     return decision
+  }
+
+  settle(settlement: Settlement): void {
+    Object.assign(this, settleBucket(this, settlement))
   }
 
   numbers(): readonly number[] {

@@ -1,4 +1,4 @@
-import type { Algorithm, Check, Decision } from '../limiter/algorithm.js'
+import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { SECOND_MS } from '../time/clock.js'
 import { type MemoryCounter, newEntry } from './memory-entry.js'
@@ -56,6 +56,15 @@ export class MemoryStore implements Store {
     counter.resetAtMs = nowMs + decision.resetMs
     counter.blocks = !decision.allowed
     return decision
+  }
+
+  settle(settlements: readonly Settlement[]): void {
+    for (const settlement of settlements) {
+      const { key, policy } = settlement
+      let entry = this.#counters.get(key)
+      while (entry !== undefined && entry.algorithm !== policy.algorithm) entry = entry.next
+      entry?.settle(settlement)
+    }
   }
 
   reset(keys: readonly string[]): void {

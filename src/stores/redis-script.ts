@@ -6,7 +6,8 @@ import type { RedisClient } from '../db/redis.js'
  * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group.
  *
  * `KEYS`: the counters. `ARGV`: now; then for each counter one text with the algorithm's letter, the period, the limit,
- * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again.
+ * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again. A
+ * capital letter settles the counter instead; the last number is when it forgets the use.
  *
  * The stored numbers are integers, the period first: `f` has the window's start and its count; `s` the cell's start,
  * the time of the last check, and the use of the previous cell and of this one; `t` and `l` the time of the last check,
@@ -96,13 +97,44 @@ local function bucket(key, stored, period, limit, cost, asked)
   store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction))
 end
 
-local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
+local function settled(key, numbers, ...)
+  call('SET', key, format(numbers, ...), 'KEEPTTL')
+end
+
+local function settle_fixed_window(key, stored, period, _, cost, forgotten)
+  if not stored then return end
+  local was_period, start, count = match(stored, '^(%S+) (%S+) (%S+)')
+  start = tonumber(start)
+  if tonumber(was_period) ~= period or start + period ~= forgotten then return end
+  settled(key, '%.0f %.0f %.0f', period, start, math.max(0, tonumber(count) - cost))
+end
+
+local function settle_sliding_window(key, stored, period, _, cost, forgotten)
+  local cell, checked, previous, current = numbers_of(stored, period)
+  if not cell then return end
+  if forgotten == cell + period then previous = math.max(0, previous - cost) end
+  if forgotten == cell + 2 * period then current = math.max(0, current - cost) end
+  settled(key, '%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current)
+end
+
+local function settle_bucket(key, stored, period, limit, cost, forgotten)
+  local checked, drain, used, fraction = numbers_of(stored, period)
+  if drain ~= limit then return end
+  local returned = math.min(cost, (product(limit, math.min(math.max(0, forgotten - checked), period), period)))
+  if returned > used then fraction = 0 end
+  settled(key, '%.0f %.0f %.0f %.0f %.0f', period, checked, drain, math.max(0, used - returned), fraction)
+end
+
+local ADVANCE = {
+  f = fixed_window, s = sliding_window, t = bucket, l = bucket,
+  F = settle_fixed_window, S = settle_sliding_window, T = settle_bucket, L = settle_bucket
+}
 local answers = {}
 local parsed, letter, period, limit, cost, asked
 for place, key in ipairs(KEYS) do
   if parsed ~= ARGV[place + 1] then
     parsed = ARGV[place + 1]
-    letter, period, limit, cost, asked = match(parsed, '^(%l) (%S+) (%S+) (%S+) (%S+)$')
+    letter, period, limit, cost, asked = match(parsed, '^(%a) (%S+) (%S+) (%S+) (%S+)$')
     period, limit, cost, asked = tonumber(period), tonumber(limit), tonumber(cost), tonumber(asked)
   end
   local stored = call('GET', key)
@@ -116,7 +148,7 @@ const SHA = createHash('sha1').update(SCRIPT).digest('hex')
 /** The script's input for one counter. */
 export interface ScriptCall {
   readonly key: string
-  /** The algorithm's letter, period, limit, cost, and number of checks, separated by spaces. */
+  /** The algorithm's letter, period, limit, cost, and number of checks or moment, separated by spaces. */
   readonly asks: string
 }
 

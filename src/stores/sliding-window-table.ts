@@ -2,7 +2,7 @@ import type { Dialect } from '../db/dialect.js'
 import { windowStartMs } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
 import { admittedSql, productSql, replayChecks, sameLimitAndCost, toAdmission } from './admission.js'
-import { type CounterTable, defineCounterTable } from './counter-table.js'
+import { type CounterTable, defineCounterTable, loweredSql, settlementSql } from './counter-table.js'
 
 interface SlidingWindowRow extends SlidingWindowCounter {
   readonly key: string
@@ -16,6 +16,7 @@ export function slidingWindowTable(dialect: Dialect): CounterTable {
   return defineCounterTable<SlidingWindowRow>({
     name: NAME,
     sql: advanceSql(dialect),
+    settleSql: settleSql(dialect),
     joins: sameLimitAndCost,
     asked(group, nowMs) {
       const { limit, periodMs } = group.first.policy
@@ -60,4 +61,15 @@ function advanceSql(dialect: Dialect): string {
        FROM (SELECT used.*, ${admittedSql('excluded."limit"')} AS granted FROM ${used} AS used) AS decided)
     RETURNING key, period_ms AS "periodMs", cell_start_ms AS "cellStartMs", checked_ms AS "checkedMs",
       previous_count AS "previous", current_count AS "current", cost, admitted`
+}
+
+/** Returns SQL with the rules of `settleSlidingWindow`. */
+function settleSql(dialect: Dialect): string {
+  const lowered = (column: string, cells: number) =>
+    `${column} = CASE WHEN settled.forgotten - settled.cell_start_ms = ${cells} * settled.period
+      THEN ${loweredSql(`settled.${column}`)} ELSE settled.${column} END`
+  return settlementSql(dialect, NAME, {
+    set: `${lowered('previous_count', 1)}, ${lowered('current_count', 2)}`,
+    where: 'settled.period_ms = settled.period',
+  })
 }

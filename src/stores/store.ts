@@ -1,4 +1,4 @@
-import type { Check, Decision } from '../limiter/algorithm.js'
+import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
 
 /**
  * A store of counters.
@@ -23,6 +23,12 @@ export interface Store {
 
   /** Advances the counters. Returns one decision per check, in the order of `checks`. */
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+
+  /**
+   * Gives back what checks used, without deciding; `middleware.lease` needs it. Each settlement changes its counter in
+   * one step. Where the counter has forgotten the use, or the key is unknown, nothing changes.
+   */
+  settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
 
   /** Forgets counters. An unknown key is no error. */
   reset(keys: readonly string[]): void | Promise<void>

@@ -84,6 +84,7 @@ const WRONG_MIDDLEWARE: readonly Wrong[] = [
   ['key', 'header:a b', /ip, user or header/],
   ['key', 'header:__Proto__', /another header/],
   ['block', 'no', /true or false/],
+  ...['1', '99ms', '3s', '2001ms', '1m', 1000, '0.5s', ''].map((lease): Wrong => ['lease', lease, /1s, 100ms to 2s/]),
   ['skipPaths', ['health'], /begin it with/],
   ['skipPaths', '/health', /list/],
   ...['10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8', '10.0.0', 'localhost', '', '2001:db8::/129', '10.0.0.0/x'].flatMap(

@@ -141,7 +141,7 @@ describe('a limiter that was refused', () => {
     const { limiter } = setUp()
     const counts: number[] = []
     for (let times = 0; times < 8; times++) {
-      if (times === 6) limiter.forgetRefusals()
+      if (times === 6) limiter.forgetAll()
       counts.push((await limiter.check(checkOf(), NOW_MS)).count)
     }
     assert.deepEqual(counts, [1, 2, 3, 4, 5, 6, 7, 8])
@@ -184,7 +184,7 @@ describe('a limiter that was refused', () => {
     assert.equal(asked.length, 10_001)
     await check(0)
     assert.equal(asked.length, 10_002)
-    limiter.forgetRefusals()
+    limiter.forgetAll()
     await check(10_000)
     assert.equal(asked.length, 10_003)
   })

@@ -564,10 +564,12 @@ describe('a preview says that the log is not complete', () => {
     assert.deepEqual(notes, ['useDynamicRules is false: this app applies no rules.'])
 
     const lossy = await start(t, 'sqlite')
-    await lossy.database.database.execute('ALTER TABLE rate_limit_event RENAME TO away')
+    await lossy.database.database.execute(
+      "CREATE TRIGGER refused BEFORE INSERT ON rate_limit_event BEGIN SELECT RAISE(ABORT, 'it is refused'); END",
+    )
     await lossy.statuses(2, '/')
     await lossy.app.smartRateLimit.events.flush()
-    await lossy.database.database.execute('ALTER TABLE away RENAME TO rate_limit_event')
+    await lossy.database.database.execute('DROP TRIGGER refused')
     assert.ok((await lossy.preview(RULE)).gaps.includes('This process lost 2 event(s) since it started.'))
   })
 })

@@ -1,0 +1,172 @@
+import type { Check, Decision, Policy, Settlement } from './algorithm.js'
+import { undrained } from './bucket.js'
+import { productQuotientUp } from './whole-numbers.js'
+
+/** A client with fewer requests in a lease's time has no share: it would save no call of the store. */
+const FEWEST_REQUESTS = 4
+/** How much a share may exceed what a client has used so far, where it was not watched for a lease's time yet. */
+const GROWTH = 8
+
+/** What a process holds of one client's counter: units that the store has counted and that no request has used. */
+export class Share {
+  /** Whether a batch that asks for more is under way. It has what the share held. */
+  isAsking = false
+  #unused = 0
+  /** The answer of the store that the share comes from; its count includes what is unused. */
+  #policy: Policy | undefined
+  #decision: Decision | undefined
+  #takenMs = 0
+  #resetAtMs = 0
+  #forgottenAtMs = 0
+  /** How much the client has used, in how many requests, since when. */
+  #sinceMs: number
+  #requests = 0
+  #spent = 0
+
+  constructor(
+    readonly key: string,
+    readonly leaseMs: number,
+    nowMs: number,
+  ) {
+    this.#sinceMs = nowMs
+  }
+
+  /** Decides a request, where enough is held. */
+  spend({ policy, cost }: Check, nowMs: number): Decision | undefined {
+    this.#requests++
+    this.#spent += cost
+    if (cost > this.#unused || !this.isInForce(nowMs) || !this.isOf(policy)) return undefined
+    const usable = this.#usable(nowMs)
+    if (cost > usable) return undefined
+    this.#unused = usable - cost
+    return this.decide(cost, this.#unused, nowMs)
+  }
+
+  /** Whether the lease's time is not over, and the clock was not set back. */
+  isInForce(nowMs: number): boolean {
+    return nowMs < this.#takenMs + this.leaseMs && nowMs >= this.#takenMs - this.leaseMs
+  }
+
+  /** Whether the client has asked nothing for so long that what is known of it means nothing. */
+  isIdle(nowMs: number): boolean {
+    return this.#unused === 0 && Math.abs(nowMs - this.#sinceMs) >= 2 * this.leaseMs
+  }
+
+  /** Ends the share. Returns what has to be given back. */
+  end(nowMs: number): Settlement[] {
+    const unused = this.#policy !== undefined && isBucket(this.#policy) ? this.#usable(nowMs) : this.#unused
+    this.#unused = 0
+    return this.settlement(unused, nowMs)
+  }
+
+  settlement(cost: number, nowMs: number): Settlement[] {
+    if (cost === 0 || this.#policy === undefined || nowMs >= this.#forgottenAtMs) return []
+    return [{ key: this.key, policy: this.#policy, cost, forgottenAtMs: this.#forgottenAtMs }]
+  }
+
+  /**
+   * Plans what to ask of the store: `taken` more than the `asked` of the requests. The share is empty until the answer;
+   * it goes on with what is `kept`, and `ended` is given back.
+   */
+  renew(policy: Policy, asked: number, nowMs: number): { kept: number; taken: number; ended: Settlement[] } {
+    const wanted = this.#wanted(policy, nowMs)
+    const usable = this.#usable(nowMs)
+    // A little too much is kept: it would be taken again soon.
+    const kept = Math.min(usable, 2 * wanted)
+    const ended = this.settlement((isBucket(policy) ? usable : this.#unused) - kept, nowMs)
+    this.#unused = 0
+    // Half of what was left, so that other processes find something, and that the store seldom refuses a share.
+    const room = Math.floor((this.#left(policy, nowMs) - asked) / 2)
+    return { kept, taken: Math.max(0, Math.min(wanted - kept, room)), ended }
+  }
+
+  /** Holds again what was kept, since the store has failed. */
+  restore(kept: number): void {
+    this.#unused = kept
+  }
+
+  /**
+   * Notes a decision of the store.
+   *
+   * @param charge what this process has used or holds of the counter
+   * @param kept what is carried over from before, and part of `charge`
+   * @returns what has to be given back of it, as it belongs to an earlier window
+   */
+  note(policy: Policy, decision: Decision, nowMs: number, charge = 0, kept = 0, taken = 0): Settlement[] {
+    const resetAtMs = nowMs + decision.resetMs
+    const isCarried = isBucket(policy) || resetAtMs === this.#resetAtMs
+    const ended = isCarried ? [] : this.settlement(kept, nowMs)
+    this.#policy = policy
+    this.#decision = decision
+    this.#takenMs = nowMs
+    this.#resetAtMs = resetAtMs
+    this.#forgottenAtMs = resetAtMs - (isBucket(policy) ? othersMs(policy, decision, charge) : 0)
+    this.#unused = taken + (isCarried ? kept : 0)
+    return ended
+  }
+
+  get unused(): number {
+    return this.#unused
+  }
+
+  /** Returns the decision on an admitted request after which so much is unused. */
+  decide(cost: number, unused: number, nowMs: number): Decision {
+    const { limit, count } = this.#decision ?? { limit: 0, count: 0 }
+    const policy = this.#policy
+    const drained = policy !== undefined && isBucket(policy) ? undrained(policy, nowMs - this.#takenMs) : 0
+    const used = Math.max(cost, count - unused - drained)
+    const resetMs =
+      policy !== undefined && isBucket(policy)
+        ? productQuotientUp(used, policy.periodMs, policy.limit)
+        : Math.max(0, this.#resetAtMs - nowMs)
+    return { allowed: true, count: used, limit, remaining: Math.max(0, limit - used), resetMs, retryAfterMs: 0 }
+  }
+
+  /** Returns what may be used: nothing of another window, and of a bucket only what is certainly still in it. */
+  #usable(nowMs: number): number {
+    const policy = this.#policy
+    if (policy === undefined || this.#unused === 0 || nowMs < this.#takenMs - this.leaseMs) return 0
+    if (isBucket(policy)) return Math.min(this.#unused, undrained(policy, this.#forgottenAtMs - nowMs))
+    const endMs = this.#resetAtMs - (policy.algorithm === 'sliding_window' ? policy.periodMs : 0)
+    return nowMs < endMs ? this.#unused : 0
+  }
+
+  /** Returns what the store had left. A new fixed window is asked first, since it counts what it refuses. */
+  #left({ algorithm, limit }: Policy, nowMs: number): number {
+    if (nowMs < this.#resetAtMs) return this.#decision?.remaining ?? 0
+    return algorithm === 'fixed_window' ? 0 : limit
+  }
+
+  /** Returns how much the client will use in a lease's time, at its pace. */
+  #wanted(policy: Policy, nowMs: number): number {
+    const elapsedMs = nowMs - this.#sinceMs
+    const [requests, spent] = [this.#requests, this.#spent]
+    const isWatched = elapsedMs < 0 || elapsedMs >= this.leaseMs
+    if (isWatched) {
+      this.#sinceMs = nowMs
+      this.#requests = 0
+      this.#spent = 0
+    }
+    const times = elapsedMs < 0 ? 0 : this.leaseMs / Math.max(1, elapsedMs)
+    const factor = isWatched ? times : Math.min(GROWTH, times)
+    if (requests * factor < FEWEST_REQUESTS) return 0
+    // What drains from a bucket is no longer held.
+    const drained = isBucket(policy) ? undrained(policy, this.leaseMs) : 0
+    return Math.max(Math.ceil(spent * factor), drained)
+  }
+
+  /** Whether the store was asked by this policy last. */
+  isOf({ algorithm, limit, periodMs }: Policy): boolean {
+    const policy = this.#policy
+    return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm
+  }
+}
+
+function isBucket({ algorithm }: Policy): boolean {
+  return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
+}
+
+/** Returns by how much a bucket is empty later than if it held this process's charge alone, rounded up. */
+function othersMs({ limit, periodMs }: Policy, { count }: Decision, charge: number): number {
+  return limit === 0 ? 0 : 1 + productQuotientUp(Math.max(0, count - charge), periodMs, limit)
+}

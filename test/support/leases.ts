@@ -1,0 +1,67 @@
+/** Processes that share a store and take shares of its counters, by a clock of the test. */
+import type { TestContext } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
+import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { type BatchStore, createLimiter, type Limiter } from '../../src/limiter/limiter.js'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+
+export const LEASE_MS = 1_000
+
+/** A store in memory that answers later, as one in a network does, and counts its calls. */
+export function remoteStore() {
+  const memory = new MemoryStore()
+  const store = {
+    concurrency: 1,
+    calls: 0,
+    resetCount: 0,
+    failure: undefined as Error | undefined,
+    async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+      store.calls++
+      if (store.failure !== undefined) throw store.failure
+      return memory.check(checks, nowMs)
+    },
+    async settle(settlements: readonly Settlement[]): Promise<void> {
+      store.calls++
+      if (store.failure !== undefined) throw store.failure
+      memory.settle(settlements)
+    },
+    async reset(keys: readonly string[]): Promise<void> {
+      memory.reset(keys)
+      store.resetCount++
+    },
+    async resets(): Promise<number> {
+      return store.resetCount
+    },
+    /** Returns what the store has counted. */
+    counted: ({ key, policy }: Check, nowMs: number) => memory.checkOne({ key, policy, cost: 0 }, nowMs).count,
+  }
+  return store
+}
+
+export interface LeasingProcess {
+  readonly clock: { nowMs: number }
+  readonly limiter: Limiter
+}
+
+/** Starts a process; `sweep` lets the leases of all processes look for shares that have ended. */
+export function startProcess(store: BatchStore, nowMs: number): LeasingProcess {
+  const clock = { nowMs }
+  const limiter = createLimiter({
+    store,
+    lease: { leaseMs: LEASE_MS, now: () => clock.nowMs },
+    fallback: { decide: (check) => decideWithoutStore(false, check), reset: () => undefined },
+    timeoutMs: 10_000,
+    log: { error: () => undefined, info: () => undefined },
+  })
+  return { clock, limiter }
+}
+
+/** Replaces the timer of leases, which must be called before a process starts. */
+export function controlSweeps({ mock }: TestContext): () => Promise<void> {
+  mock.timers.enable({ apis: ['setInterval'] })
+  return async function sweep() {
+    mock.timers.tick(LEASE_MS / 2)
+    for (let turns = 0; turns < 5; turns++) await turn()
+  }
+}
