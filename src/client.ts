@@ -33,11 +33,14 @@ export function createRateLimitClient({ database: url, schema, clock = systemClo
 }
 
 /** Creates a client that is made by its first use: many servers never use it, and loading Prisma takes long. */
-function createLazyClient<T extends object>(database: Database, create: () => T): T {
+function createLazyClient<T extends { $disconnect(): Promise<void> }>(database: Database, create: () => T): T {
   let client: T | undefined
   const lazyClient = new Proxy({} as T, {
     get(_target, property) {
-      if (client === undefined && property === '$disconnect') return () => database.close()
+      // It may be called when the client is in use.
+      if (client === undefined && property === '$disconnect') {
+        return () => (client === undefined ? database.close() : client.$disconnect())
+      }
       client ??= create()
       return Reflect.get(client, property)
     },

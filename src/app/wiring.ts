@@ -66,7 +66,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     store,
     fallback,
     refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
-    lease: leaseMs === undefined ? undefined : { leaseMs, now: () => settings.clock.now() },
+    lease: leaseMs === undefined ? undefined : { leaseMs, now: () => Math.floor(settings.clock.now()) },
     timeoutMs: settings.storeTimeoutMs,
     log,
   })

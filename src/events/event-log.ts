@@ -35,6 +35,8 @@ export interface EventLogOptions {
 const ERROR_LOG_INTERVAL_MS = 60_000
 /** The pause between two groups of the spool, so that the disk has to sync some tens of times a second. */
 const GROUP_MS = 20
+/** How many events are appended to the spool at once. */
+const MAX_GROUP = 20_000
 /** The pause after the spool has failed. */
 const SPOOL_RETRY_MS = 1_000
 /** How long closing tries to write what is left: less than a component may take to close. */
@@ -156,19 +158,22 @@ export class EventLog {
       isOver = true
       endWait()
     }, CLOSE_MS)
-    while (this.#turn !== undefined && !isOver) {
-      await Promise.race([timeout, this.#turn, this.flush().then(() => pauseMs(CLOSE_RETRY_MS))])
+    try {
+      while (this.#turn !== undefined && !isOver) {
+        await Promise.race([timeout, this.#turn, this.flush().then(() => pauseMs(CLOSE_RETRY_MS))])
+      }
+      this.#isClosed = true
+      this.#threshold = Number.NEGATIVE_INFINITY
+      this.#writer.stop()
+      this.#replay?.writer.stop()
+      // Not longer: a statement that hangs is given up by the database.
+      await Promise.race([this.#replay?.end, pauseMs(REPLAY_CLOSE_MS)])
+      await this.#keepRest()
+      await this.#spool?.close()
+    } finally {
+      clearInterval(timer)
+      this.#endFlushes(() => true)
     }
-    this.#isClosed = true
-    this.#threshold = Number.NEGATIVE_INFINITY
-    this.#writer.stop()
-    this.#replay?.writer.stop()
-    // Not longer: a statement that hangs is given up by the database.
-    await Promise.race([this.#replay?.end, pauseMs(REPLAY_CLOSE_MS)])
-    await this.#keepRest()
-    await this.#spool?.close()
-    clearInterval(timer)
-    this.#endFlushes(() => true)
   }
 
   /** Spools what is only in memory, or counts it as lost. */
@@ -177,7 +182,7 @@ export class EventLog {
     const lost = () => this.#accepted - this.#settled - this.#spooled
     if (this.#spool !== undefined) {
       await this.#spoolHead()
-      if (this.#buffer.length > 0) await this.#spoolBuffer()
+      while (this.#buffer.length > 0 && (await this.#spoolBuffer()));
     }
     if (lost() === 0) return
     this.#lose(lost(), new Error(this.#lastError ?? 'the database did not answer before the app was closed'))
@@ -197,8 +202,13 @@ export class EventLog {
 
   async #drain(): Promise<void> {
     await yieldToEventLoop()
-    if (this.#spool === undefined) await this.#writeBuffer()
-    else await this.#writeOldest(this.#spool)
+    try {
+      if (this.#spool === undefined) await this.#writeBuffer()
+      else await this.#writeOldest(this.#spool)
+    } catch (error) {
+      this.#fail(error)
+      await pauseMs(SPOOL_RETRY_MS)
+    }
     const isDone = this.#isClosed || (this.#buffer.length === 0 && this.#spool?.isEmpty !== false)
     this.#turn = isDone && this.#appending === undefined ? undefined : this.#drain()
   }
@@ -223,12 +233,11 @@ export class EventLog {
     this.#head = { ...file, isSpooled: true }
     await this.#writer.write(this.#head)
     if (this.#isClosed) return
-    this.#head = undefined
     if (file.unreadable > 0) {
       this.#lose(file.unreadable, new Error('a file of the spool cannot be read'))
-      this.#spooled -= file.unreadable
-      this.#settled += file.unreadable
+      this.#settle(file.unreadable)
     }
+    this.#head = undefined
     await file.remove().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
   }
 
@@ -298,7 +307,7 @@ export class EventLog {
 
   async #spoolBuffer(): Promise<boolean> {
     const first = this.#accepted - this.#buffer.length + 1
-    const rows = this.#buffer.splice(0)
+    const rows = this.#buffer.splice(0, MAX_GROUP)
     const isSpooled = await this.#append(first, rows, () => {
       this.#spooled += rows.length
     })
@@ -343,20 +352,29 @@ export class EventLog {
   }
 
   async #replayAll(abandoned: readonly Spool[], writer: BatchWriter): Promise<void> {
-    try {
-      for (const spool of abandoned) this.#abandoned += await spool.count()
-      for (const spool of abandoned) {
-        for (let file = await spool.read(0); file !== undefined && !this.#isClosed; file = await spool.read(0)) {
-          await writer.write(file)
-          if (this.#isClosed) break
-          await file.remove()
+    await Promise.all(
+      abandoned.map(async (spool) => {
+        try {
+          this.#abandoned += await spool.count()
+        } catch (error) {
+          this.#report('Rate limit events of an earlier process cannot be read', error)
         }
+      }),
+    )
+    for (const spool of abandoned) await this.#replayOne(spool, writer)
+  }
+
+  async #replayOne(spool: Spool, writer: BatchWriter): Promise<void> {
+    try {
+      for (let file = await spool.read(0); file !== undefined && !this.#isClosed; file = await spool.read(0)) {
+        await writer.write(file)
+        if (this.#isClosed) break
+        await file.remove()
       }
     } catch (error) {
       this.#report('Rate limit events of an earlier process cannot be read', error)
-    } finally {
-      for (const spool of abandoned) await spool.close()
     }
+    await spool.close().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
   }
 
   #lose(count: number, error: unknown): void {

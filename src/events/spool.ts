@@ -146,7 +146,8 @@ export class Spool {
   async #closeFile(): Promise<void> {
     const opened = this.#open
     this.#open = undefined
-    await opened?.handle.close()
+    // Its rows are on the disk already.
+    await opened?.handle.close().catch(() => undefined)
   }
 
   #forget(file: SpoolFile): void {

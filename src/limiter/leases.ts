@@ -21,6 +21,8 @@ interface Asking {
   readonly checks: { readonly check: Check; readonly place: number }[]
   kept: number
   taken: number
+  /** Whether the store has answered, after which the share may be spent. */
+  isAnswered: boolean
 }
 
 /**
@@ -66,6 +68,7 @@ export class Leases implements WrappedStore {
       if (mustSettle) await this.#settle()
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
+      for (const asking of askings) asking.isAnswered = true
       const decisions: Decision[] = []
       this.#place(single, answers, nowMs, decisions)
       const refused = askings.filter((asking, index) => {
@@ -83,7 +86,7 @@ export class Leases implements WrappedStore {
       }
       return decisions
     } catch (error) {
-      for (const { share, kept } of askings) share.restore(kept)
+      for (const { share, kept, isAnswered } of askings) if (!isAnswered) share.restore(kept)
       throw error
     } finally {
       for (const { share } of askings) share.isAsking = false
@@ -122,7 +125,7 @@ export class Leases implements WrappedStore {
       const share = this.#shares.get(check.key)
       if (share === undefined || share.isAsking) single.push({ check, place })
       else {
-        const asking = byShare.get(share) ?? { share, checks: [], kept: 0, taken: 0 }
+        const asking = byShare.get(share) ?? { share, checks: [], kept: 0, taken: 0, isAnswered: false }
         asking.checks.push({ check, place })
         byShare.set(share, asking)
       }
@@ -165,12 +168,10 @@ export class Leases implements WrappedStore {
     if (!decision.allowed) {
       this.#ended.push(...share.settlement(kept, nowMs))
       share.note(sum.policy, decision, nowMs, sum.cost)
-      asking.kept = 0
       if (sum.policy.algorithm === 'fixed_window') this.#ended.push(...share.settlement(sum.cost, nowMs))
       return false
     }
     this.#ended.push(...share.note(sum.policy, decision, nowMs, sum.cost + kept, kept, taken))
-    asking.kept = share.unused
     let unused = share.unused + sum.cost - taken
     for (const { check, place } of checks) {
       unused -= check.cost

@@ -64,9 +64,14 @@ export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback,
   const breaker = new CircuitBreaker(leases ?? timed, { fallback, log, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
   const check = refusals === undefined ? createDirectCheck(breaker) : createBatchingCheck(refusals)
+  function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {
+    // Another process may reset a counter: the poll then forgets the shares.
+    refusalsPoll?.isFresh(nowMs)
+    return leases?.known(asked, nowMs) ?? check(asked, nowMs)
+  }
   return {
     check,
-    checkLeased: leases === undefined ? check : (asked, nowMs) => leases.known(asked, nowMs) ?? check(asked, nowMs),
+    checkLeased: leases === undefined ? check : checkLeased,
     reset: async (keys) => (refusals ?? breaker).reset(keys),
     forgetAll() {
       refusals?.forgetAll()

@@ -18,6 +18,8 @@ export class Share {
   #takenMs = 0
   #resetAtMs = 0
   #forgottenAtMs = 0
+  /** When what it holds has drained from a bucket, by the clock of this process, which may be behind the store's. */
+  #drainedAtMs = 0
   /** How much the client has used, in how many requests, since when. */
   #sinceMs: number
   #requests = 0
@@ -102,6 +104,7 @@ export class Share {
     this.#resetAtMs = resetAtMs
     this.#forgottenAtMs = resetAtMs - (isBucket(policy) ? othersMs(policy, decision, charge) : 0)
     this.#unused = taken + (isCarried ? kept : 0)
+    this.#drainedAtMs = nowMs + (policy.limit === 0 ? 0 : productQuotientUp(charge, policy.periodMs, policy.limit))
     return ended
   }
 
@@ -126,7 +129,8 @@ export class Share {
   #usable(nowMs: number): number {
     const policy = this.#policy
     if (policy === undefined || this.#unused === 0 || nowMs < this.#takenMs - this.leaseMs) return 0
-    if (isBucket(policy)) return Math.min(this.#unused, undrained(policy, this.#forgottenAtMs - nowMs))
+    if (isBucket(policy))
+      return Math.min(this.#unused, undrained(policy, Math.min(this.#forgottenAtMs, this.#drainedAtMs) - nowMs))
     const endMs = this.#resetAtMs - (policy.algorithm === 'sliding_window' ? policy.periodMs : 0)
     return nowMs < endMs ? this.#unused : 0
   }

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { ALGORITHMS, type Check, type Decision } from '../../src/limiter/algorithm.js'
+import { Leases } from '../../src/limiter/leases.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
-import { controlSweeps, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
+import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
 
 const NOW_MS = 1_705_161_600_000
 const LIMIT = 1_000
@@ -192,4 +193,37 @@ test('more clients than are remembered push out the oldest, whose share goes bac
   )
   await sweep()
   assert.equal(store.counted(checkOf(), NOW_MS), 3)
+})
+
+test('what was spent of a share is not held again when the store fails to answer another client of the batch', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const store = remoteStore()
+  const { check: answer } = store
+  let nowMs = NOW_MS
+  const leases = new Leases(store, { leaseMs: LEASE_MS, now: () => nowMs })
+  const granted: Check = { ...checkOf({ limit: 10_000 }), key: 'granted' }
+  const refused: Check = { ...checkOf({ limit: 100 }), key: 'refused' }
+  for (let sent = 0; sent < 10; sent++) {
+    nowMs += 10
+    for (const check of [granted, refused]) leases.known(check, nowMs) ?? (await leases.check([check], nowMs))
+  }
+  await answer([{ ...refused, cost: 85 }], nowMs)
+  nowMs += LEASE_MS
+  for (const check of [granted, refused]) assert.equal(leases.known(check, nowMs), undefined)
+
+  let spent = 0
+  function spendAll(): number {
+    const before = spent
+    while (leases.known(granted, nowMs) !== undefined) spent++
+    return spent - before
+  }
+  let calls = 0
+  store.check = async (checks, checkedMs) => {
+    if (++calls === 1) return answer(checks, checkedMs)
+    assert.ok(spendAll() > 0)
+    throw new Error('no answer')
+  }
+  await assert.rejects(leases.check([granted, refused], nowMs), /no answer/)
+  assert.equal(calls, 2)
+  assert.equal(spendAll(), 0)
 })
