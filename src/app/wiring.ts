@@ -134,7 +134,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
   const isLogging = enabled && logEvents !== false
   const spools = isLogging && eventSpool !== undefined ? openSpools(eventSpool) : undefined
   return new EventLog({
-    table: createEventTable(database, clock),
+    table: createEventTable(database, clock, spools !== undefined),
     writer: spools?.own.writer ?? randomUUID(),
     spools,
     batchSize: database.dialect.rowsPerInsert,

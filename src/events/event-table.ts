@@ -29,8 +29,11 @@ export interface EventTable {
 /** Writers that wrote nothing for so long are forgotten, by the next one that begins. */
 const FORGOTTEN_AFTER_MS = 30 * DAY_MS
 
-/** The position of a writer is kept in the same transaction as the rows, so that both are there or none. */
-export function createEventTable(database: Database, clock: Clock): EventTable {
+/**
+ * Creates the table. The position of a writer is kept in the same transaction as the rows, so that both are there or
+ * none. SQLite, whose answers no network loses, needs positions only where a spool outlives the process.
+ */
+export function createEventTable(database: Database, clock: Clock, hasSpool: boolean): EventTable {
   const { dialect } = database
   const positions = dialect.table('rate_limit_event_batch')
   const insert = insertEventsSql(dialect)
@@ -45,11 +48,16 @@ export function createEventTable(database: Database, clock: Clock): EventTable {
   const claimRows = claim(['$1', '$2', '$3', '$4'])
   const writeAtOnce = `WITH claimed AS (${claim(['$2', '$3', '$4', '$5'])} RETURNING 1)
     ${insert} AND EXISTS (SELECT FROM claimed)`
-  let hasForgotten = false
+  const keepsPositions = hasSpool || dialect.provider === 'postgresql'
+  let hasForgotten = !keepsPositions
 
   /** SQLite has no statement that writes to two tables, PostgreSQL a round trip for each statement. */
   async function writeRows({ writer, first, rows }: EventRows): Promise<boolean> {
     const rowsJson = `[${rows.join(',')}]`
+    if (!keepsPositions) {
+      await database.execute(insert, [rowsJson])
+      return true
+    }
     const position = [writer, first, first + rows.length - 1, clock.now()]
     if (dialect.provider === 'postgresql') return (await database.execute(writeAtOnce, [rowsJson, ...position])) > 0
     const changed = await database.transaction([

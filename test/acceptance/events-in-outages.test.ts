@@ -186,7 +186,7 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     const database = await openDatabase(t, 'postgresql')
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     const eventSpool = await openFolder(t)
-    const plugin = { database: url, schema: database.schema, eventSpool, eventBuffer: 1_000 }
+    const plugin = { database: url, schema: database.schema, eventSpool }
     const load = startLoad(t, plugin)
     await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
     await proxy.switchOff()
