@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openSqliteFile, type SqliteDatabase, sqliteErrorCode } from '../db/sqlite-driver.js'
+import { openSqliteFile, sqliteErrorCode } from '../db/sqlite-driver.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import type { EventRows } from './event-table.js'
 
@@ -27,6 +27,11 @@ interface SpoolFile {
   bytes: number
 }
 
+/** The lock of a writer's files, which the operating system ends with the process. */
+interface SpoolLock {
+  close(): unknown
+}
+
 export interface SpooledRows extends EventRows {
   /** The number of further rows that cannot be read. */
   readonly unreadable: number
@@ -38,13 +43,13 @@ export interface SpooledRows extends EventRows {
 export class Spool {
   readonly writer: string
   readonly #folder: string
-  readonly #lock: SqliteDatabase
+  readonly #lock: SpoolLock
   /** In the order of their events. */
   readonly #files: SpoolFile[] = []
   /** The file that is being written. */
   #open: { readonly file: SpoolFile; readonly handle: FileHandle } | undefined
 
-  constructor(folder: string, writer: string, lock: SqliteDatabase, files: readonly SpoolFile[] = []) {
+  constructor(folder: string, writer: string, lock: SpoolLock, files: readonly SpoolFile[] = []) {
     this.#folder = folder
     this.writer = writer
     this.#lock = lock
@@ -236,7 +241,7 @@ function lockPath(folder: string, writer: string): string {
  * Locks a writer's file as SQLite does: the operating system ends the lock with the process, however that ends, and no
  * other process that has its id by chance holds it. Returns undefined where the file is locked.
  */
-function tryLock(folder: string, writer: string): SqliteDatabase | undefined {
+function tryLock(folder: string, writer: string): SpoolLock | undefined {
   const path = lockPath(folder, writer)
   // An existing file is not opened here: closing it would end this process's own lock on it.
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
