@@ -1,4 +1,4 @@
-import type { Check, Decision, Settlement } from './algorithm.js'
+import type { Check, Decision, Policy, Settlement } from './algorithm.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
@@ -55,7 +55,7 @@ export class Leases implements WrappedStore {
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
-    if (check.cost === 0) return undefined
+    if (check.cost === 0 || !isWindow(check.policy)) return undefined
     const share = this.#shares.get(check.key)
     if (share === undefined) this.#open(check.key, nowMs)
     return share?.spend(check, nowMs)
@@ -152,7 +152,8 @@ export class Leases implements WrappedStore {
   #asksForShare(asking: Asking, nowMs: number): boolean {
     const { share, checks } = asking
     const [first] = checks
-    if (first === undefined || !checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
+    if (first === undefined || !isWindow(first.check.policy)) return false
+    if (!checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
     const { kept, taken, ended } = share.renew(first.check.policy, costOf(checks), nowMs)
     this.#ended.push(...ended)
     asking.kept = kept
@@ -233,6 +234,11 @@ export class Leases implements WrappedStore {
       this.#ended = []
     }
   }
+}
+
+/** Whether a limit can have shares: what drains from a bucket would be admitted by two processes. */
+function isWindow({ algorithm }: Policy): boolean {
+  return algorithm === 'fixed_window' || algorithm === 'sliding_window'
 }
 
 function costOf(checks: Asking['checks']): number {

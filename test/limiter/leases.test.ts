@@ -1,7 +1,7 @@
 /** Shares of a busy client's limit: counted down in memory, never more than the limit in all, and given back. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { ALGORITHMS, type Check, type Decision } from '../../src/limiter/algorithm.js'
+import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { Leases } from '../../src/limiter/leases.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
@@ -30,7 +30,15 @@ async function send({ limiter, clock }: LeasingProcess, requests: number, check:
   return decisions
 }
 
-for (const algorithm of ALGORITHMS) {
+for (const algorithm of ['token_bucket', 'leaky_bucket'] as const) {
+  test(`every request of a bucket asks the store: ${algorithm}`, async (t) => {
+    const { store, start } = setUp(t)
+    await send(start(), 50, checkOf({ algorithm, limit: 10_000 }))
+    assert.equal(store.calls, 50)
+  })
+}
+
+for (const algorithm of ['fixed_window', 'sliding_window'] as const) {
   test(`a client with 100 requests a second costs a store call per 20 requests at most: ${algorithm}`, async (t) => {
     const { store, sweep, start } = setUp(t)
     const process = start()
