@@ -66,7 +66,7 @@ export function settleBucket(
 }
 
 /** Returns what a bucket that would be empty in `leftMs` certainly holds. */
-export function undrained({ limit, periodMs }: Policy, leftMs: number): number {
+function undrained({ limit, periodMs }: Policy, leftMs: number): number {
   return productQuotient(Math.min(Math.max(0, leftMs), periodMs), limit, periodMs)
 }
 

@@ -168,11 +168,11 @@ export class Leases implements WrappedStore {
     const sum = sumOf(checks, taken)
     if (!decision.allowed) {
       this.#ended.push(...share.settlement(kept, nowMs))
-      share.note(sum.policy, decision, nowMs, sum.cost)
+      share.note(sum.policy, decision, nowMs)
       if (sum.policy.algorithm === 'fixed_window') this.#ended.push(...share.settlement(sum.cost, nowMs))
       return false
     }
-    this.#ended.push(...share.note(sum.policy, decision, nowMs, sum.cost + kept, kept, taken))
+    this.#ended.push(...share.note(sum.policy, decision, nowMs, kept, taken))
     let unused = share.unused + sum.cost - taken
     for (const { check, place } of checks) {
       unused -= check.cost

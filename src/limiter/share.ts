@@ -1,6 +1,4 @@
 import type { Check, Decision, Policy, Settlement } from './algorithm.js'
-import { undrained } from './bucket.js'
-import { productQuotientUp } from './whole-numbers.js'
 
 /** A client with fewer requests in a lease's time has no share: it would save no call of the store. */
 const FEWEST_REQUESTS = 4
@@ -17,9 +15,6 @@ export class Share {
   #decision: Decision | undefined
   #takenMs = 0
   #resetAtMs = 0
-  #forgottenAtMs = 0
-  /** When what it holds has drained from a bucket, by the clock of this process, which may be behind the store's. */
-  #drainedAtMs = 0
   /** How much the client has used, in how many requests, since when. */
   #sinceMs: number
   #requests = 0
@@ -56,14 +51,14 @@ export class Share {
 
   /** Ends the share. Returns what has to be given back. */
   end(nowMs: number): Settlement[] {
-    const unused = this.#policy !== undefined && isBucket(this.#policy) ? this.#usable(nowMs) : this.#unused
+    const unused = this.#unused
     this.#unused = 0
     return this.settlement(unused, nowMs)
   }
 
   settlement(cost: number, nowMs: number): Settlement[] {
-    if (cost === 0 || this.#policy === undefined || nowMs >= this.#forgottenAtMs) return []
-    return [{ key: this.key, policy: this.#policy, cost, forgottenAtMs: this.#forgottenAtMs }]
+    if (cost === 0 || this.#policy === undefined || nowMs >= this.#resetAtMs) return []
+    return [{ key: this.key, policy: this.#policy, cost, forgottenAtMs: this.#resetAtMs }]
   }
 
   /**
@@ -71,11 +66,11 @@ export class Share {
    * it goes on with what is `kept`, and `ended` is given back.
    */
   renew(policy: Policy, asked: number, nowMs: number): { kept: number; taken: number; ended: Settlement[] } {
-    const wanted = this.#wanted(policy, nowMs)
+    const wanted = this.#wanted(nowMs)
     const usable = this.#usable(nowMs)
     // A little too much is kept: it would be taken again soon.
     const kept = Math.min(usable, 2 * wanted)
-    const ended = this.settlement((isBucket(policy) ? usable : this.#unused) - kept, nowMs)
+    const ended = this.settlement(this.#unused - kept, nowMs)
     this.#unused = 0
     // Half of what was left, so that other processes find something, and that the store seldom refuses a share.
     const room = Math.floor((this.#left(policy, nowMs) - asked) / 2)
@@ -90,21 +85,19 @@ export class Share {
   /**
    * Notes a decision of the store.
    *
-   * @param charge what this process has used or holds of the counter
-   * @param kept what is carried over from before, and part of `charge`
+   * @param kept what is carried over from before
+   * @param taken what the store has granted beyond the requests
    * @returns what has to be given back of it, as it belongs to an earlier window
    */
-  note(policy: Policy, decision: Decision, nowMs: number, charge = 0, kept = 0, taken = 0): Settlement[] {
+  note(policy: Policy, decision: Decision, nowMs: number, kept = 0, taken = 0): Settlement[] {
     const resetAtMs = nowMs + decision.resetMs
-    const isCarried = isBucket(policy) || resetAtMs === this.#resetAtMs
+    const isCarried = resetAtMs === this.#resetAtMs
     const ended = isCarried ? [] : this.settlement(kept, nowMs)
     this.#policy = policy
     this.#decision = decision
     this.#takenMs = nowMs
     this.#resetAtMs = resetAtMs
-    this.#forgottenAtMs = resetAtMs - (isBucket(policy) ? othersMs(policy, decision, charge) : 0)
     this.#unused = taken + (isCarried ? kept : 0)
-    this.#drainedAtMs = nowMs + (policy.limit === 0 ? 0 : productQuotientUp(charge, policy.periodMs, policy.limit))
     return ended
   }
 
@@ -115,22 +108,15 @@ export class Share {
   /** Returns the decision on an admitted request after which so much is unused. */
   decide(cost: number, unused: number, nowMs: number): Decision {
     const { limit, count } = this.#decision ?? { limit: 0, count: 0 }
-    const policy = this.#policy
-    const drained = policy !== undefined && isBucket(policy) ? undrained(policy, nowMs - this.#takenMs) : 0
-    const used = Math.max(cost, count - unused - drained)
-    const resetMs =
-      policy !== undefined && isBucket(policy)
-        ? productQuotientUp(used, policy.periodMs, policy.limit)
-        : Math.max(0, this.#resetAtMs - nowMs)
+    const used = Math.max(cost, count - unused)
+    const resetMs = Math.max(0, this.#resetAtMs - nowMs)
     return { allowed: true, count: used, limit, remaining: Math.max(0, limit - used), resetMs, retryAfterMs: 0 }
   }
 
-  /** Returns what may be used: nothing of another window, and of a bucket only what is certainly still in it. */
+  /** Returns what may be used: nothing of another window. */
   #usable(nowMs: number): number {
     const policy = this.#policy
     if (policy === undefined || this.#unused === 0 || nowMs < this.#takenMs - this.leaseMs) return 0
-    if (isBucket(policy))
-      return Math.min(this.#unused, undrained(policy, Math.min(this.#forgottenAtMs, this.#drainedAtMs) - nowMs))
     const endMs = this.#resetAtMs - (policy.algorithm === 'sliding_window' ? policy.periodMs : 0)
     return nowMs < endMs ? this.#unused : 0
   }
@@ -142,7 +128,7 @@ export class Share {
   }
 
   /** Returns how much the client will use in a lease's time, at its pace. */
-  #wanted(policy: Policy, nowMs: number): number {
+  #wanted(nowMs: number): number {
     const elapsedMs = nowMs - this.#sinceMs
     const [requests, spent] = [this.#requests, this.#spent]
     const isWatched = elapsedMs < 0 || elapsedMs >= this.leaseMs
@@ -154,9 +140,7 @@ export class Share {
     const times = elapsedMs < 0 ? 0 : this.leaseMs / Math.max(1, elapsedMs)
     const factor = isWatched ? times : Math.min(GROWTH, times)
     if (requests * factor < FEWEST_REQUESTS) return 0
-    // What drains from a bucket is no longer held.
-    const drained = isBucket(policy) ? undrained(policy, this.leaseMs) : 0
-    return Math.max(Math.ceil(spent * factor), drained)
+    return Math.ceil(spent * factor)
   }
 
   /** Whether the store was asked by this policy last. */
@@ -164,13 +148,4 @@ export class Share {
     const policy = this.#policy
     return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm
   }
-}
-
-function isBucket({ algorithm }: Policy): boolean {
-  return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
-}
-
-/** Returns by how much a bucket is empty later than if it held this process's charge alone, rounded up. */
-function othersMs({ limit, periodMs }: Policy, { count }: Decision, charge: number): number {
-  return limit === 0 ? 0 : 1 + productQuotientUp(Math.max(0, count - charge), periodMs, limit)
 }
