@@ -12,7 +12,7 @@ import { CLIENT_HEADER } from './load.js'
 import { messageFrom } from './measure.js'
 import { type Place, Places } from './places.js'
 import { median } from './report.js'
-import { OURS, ours, ROWS, type Row, withRules } from './rows.js'
+import { chooseRows, OURS, ours, ROWS, type Row, withRules } from './rows.js'
 
 /** The size of a batch: its requests stay in the processor's cache, as one does that has just arrived. */
 const CALLS = 64
@@ -33,20 +33,15 @@ else await printTable()
 
 /** Has every row measured in processes of its own, in turn: one that has run another hook too is slower. */
 async function printTable(): Promise<void> {
-  const {
-    rounds,
-    batches,
-    rows: parts = [''],
-  } = new Command('npm run bench:hook --')
+  const program = new Command('npm run bench:hook --')
     .option('--rounds <int>', 'how often every hook is measured', integer('rounds', 1, 100), 5)
     .option('--batches <int>', `how many batches of ${CALLS} calls a round has`, integer('batches', 1, 100_000), 500)
     .option('--rows <substring...>', 'parts of the names of the hooks to measure')
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
     .parse()
-    .opts()
-  const results = rows
-    .filter(({ name }) => parts.some((part) => name.includes(part)))
-    .map(({ name }) => ({ name, nanoseconds: [] as number[] }))
+  const { rounds, batches, rows: parts = [''] } = program.opts()
+  const chosen = chooseRows(rows, parts, program)
+  const results = chosen.map(({ name }) => ({ name, nanoseconds: [] as number[] }))
   for (let round = 0; round < rounds; round++) {
     for (const { name, nanoseconds } of results) {
       nanoseconds.push(await messageFrom(fork(fileURLToPath(import.meta.url), [name, String(batches)])))

@@ -1,3 +1,4 @@
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import fastifyRateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
@@ -184,4 +185,16 @@ function openRedis(app: FastifyInstance, url: string): Redis {
 
 function clientKey(request: FastifyRequest): string {
   return String(request.headers[CLIENT_HEADER])
+}
+
+/** Returns the rows whose names contain one of the parts. A part that no name contains is wrong usage of the program. */
+export function chooseRows(
+  rows: readonly Row[],
+  parts: readonly string[],
+  program: Pick<CommandUnknownOpts, 'error'>,
+): readonly Row[] {
+  const matches = (name: string, part: string) => name.toLowerCase().includes(part.toLowerCase())
+  const unknown = parts.find((part) => !rows.some(({ name }) => matches(name, part)))
+  if (unknown !== undefined) program.error(`error: no row has ${JSON.stringify(unknown)} in its name`)
+  return rows.filter(({ name }) => parts.some((part) => matches(name, part)))
 }

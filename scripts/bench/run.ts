@@ -11,7 +11,7 @@ import { ratioChart } from './chart.js'
 import { type Measurement, measureRow } from './measure.js'
 import { Places } from './places.js'
 import { markdownReport } from './report.js'
-import { ROWS, type Row } from './rows.js'
+import { chooseRows, ROWS, type Row } from './rows.js'
 import { isPostgresReachable, isRedisReachable } from './servers.js'
 
 // With the defaults all rows take about 15 minutes.
@@ -28,7 +28,7 @@ const interruption = new AbortController()
 const { signal } = interruption
 
 async function bench({ rounds, seconds, rows: parts = [''], svg } = program.opts()): Promise<void> {
-  const measured = (await availableRows(chooseRows(parts))).map((row) => ({ row, rounds: [] as Measurement[] }))
+  const measured = (await availableRows(chooseWithBare(parts))).map((row) => ({ row, rounds: [] as Measurement[] }))
   const places = await Places.open()
   try {
     for (let round = 1; round <= rounds; round++) {
@@ -46,11 +46,8 @@ async function bench({ rounds, seconds, rows: parts = [''], svg } = program.opts
 }
 
 /** Returns the rows whose names contain one of the parts, and the bare rows that they are compared with. */
-function chooseRows(parts: readonly string[]): readonly Row[] {
-  const matches = (name: string, part: string) => name.toLowerCase().includes(part.toLowerCase())
-  const unknown = parts.find((part) => !ROWS.some(({ name }) => matches(name, part)))
-  if (unknown !== undefined) program.error(`error: no row has ${JSON.stringify(unknown)} in its name`)
-  const chosen = ROWS.filter(({ name }) => parts.some((part) => matches(name, part)))
+function chooseWithBare(parts: readonly string[]): readonly Row[] {
+  const chosen = chooseRows(ROWS, parts, program)
   return ROWS.filter((row) => chosen.includes(row) || chosen.some(({ bare }) => bare === row.name))
 }
 

@@ -28,17 +28,14 @@ const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '
 /** The classes of errors that are about the rows: data, constraints, views, triggers of the host, sizes. */
 const REFUSED_ROWS = /^(?:22|23|44|54|P0)...$/
 
-function quoteIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
-}
-
-/** Quotes a text without backslashes. */
-function quoteLiteral(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
+/** Loads the driver, for which servers with other databases need not wait. */
+function loadDriver(): typeof pg {
+  return loadModule('pg') as typeof pg
 }
 
 export function postgresqlDialect(schema: string): Dialect {
-  const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`
+  const { escapeIdentifier, escapeLiteral } = loadDriver()
+  const table = (name: string) => `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
@@ -58,8 +55,8 @@ export function postgresqlDialect(schema: string): Dialect {
     // Inserts share this lock. A long wait for it would queue all further inserts behind a long transaction.
     settleIds: [
       `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
-      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${quoteLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
-      `SELECT setval(${quoteLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
+      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
+      `SELECT setval(${escapeLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
        FROM ${table('rate_limit_watermark_ahead')}`,
     ],
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
@@ -91,8 +88,7 @@ export function postgresqlDialect(schema: string): Dialect {
 }
 
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
-  // The driver is loaded here, so that other servers need not wait for it.
-  const { Pool, types } = loadModule('pg') as typeof pg
+  const { escapeIdentifier, Pool, types } = loadDriver()
   const pool = new Pool({
     connectionString: url,
     max: POOL_SIZE,
@@ -171,8 +167,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
-        if (rowCount === 0) await client.query(`CREATE SCHEMA ${quoteIdentifier(schema)}`)
-        await client.query(`SET LOCAL search_path TO ${quoteIdentifier(schema)}`)
+        if (rowCount === 0) await client.query(`CREATE SCHEMA ${escapeIdentifier(schema)}`)
+        await client.query(`SET LOCAL search_path TO ${escapeIdentifier(schema)}`)
         return migrate(createQuery(client), async (sql) => {
           await client.query(sql)
         })

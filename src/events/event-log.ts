@@ -1,6 +1,6 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { errorMessage } from '../errors.js'
-import { BatchWriter, type BatchWriterOptions } from './batch-writer.js'
+import { BatchWriter } from './batch-writer.js'
 import { eventValues, type RateLimitEvent } from './event.js'
 import type { EventRows, EventTable } from './event-table.js'
 import { MAX_SPOOL_BYTES, type OpenSpools, type Spool } from './spool.js'
@@ -92,20 +92,14 @@ export class EventLog {
     this.#spool = options.spools?.own
     // The other half is for what comes while rows are appended to the spool.
     this.#threshold = this.#spool === undefined ? options.bufferSize : Math.ceil(options.bufferSize / 2)
-    this.#writer = this.#createWriter({
-      written: (count) => this.#settle(count),
-      refused: (error) => {
-        this.#lose(1, error)
-        this.#settle(1)
-      },
-    })
+    this.#writer = this.#createWriter((count) => this.#settle(count))
     const { abandoned = [] } = options.spools ?? {}
     if (abandoned.length > 0) this.#startReplay(abandoned)
   }
 
   /** Records an event. Never waits and never throws. */
   record(event: RateLimitEvent): void {
-    if (this.#accepted - this.#settled - this.#spooled >= this.#threshold && !this.#hasRoom()) return
+    if (this.#inMemory >= this.#threshold && !this.#hasRoom()) return
     this.#accepted++
     this.#buffer.push(JSON.stringify(eventValues(event)))
     this.#turn ??= this.#drain()
@@ -126,7 +120,7 @@ export class EventLog {
     return {
       written: this.#written,
       dropped: this.#dropped,
-      buffered: this.#accepted - this.#settled - this.#spooled,
+      buffered: this.#inMemory,
       spooled: this.#spooled + this.#abandoned,
       lastError: this.#lastError,
     }
@@ -144,6 +138,11 @@ export class EventLog {
   /** Whether the last write failed, or the last events were lost. */
   get isFailing(): boolean {
     return this.#isFailing || this.#isLosing
+  }
+
+  /** The number of events that are neither in the table nor in the spool, nor lost. */
+  get #inMemory(): number {
+    return this.#accepted - this.#settled - this.#spooled
   }
 
   /** Writes what is left, for some seconds at most; then the rest goes to the spool, or is lost. */
@@ -179,14 +178,14 @@ export class EventLog {
   /** Spools what is only in memory, or counts it as lost. */
   async #keepRest(): Promise<void> {
     await this.#spooling
-    const lost = () => this.#accepted - this.#settled - this.#spooled
     if (this.#spool !== undefined) {
       await this.#spoolHead()
       while (this.#buffer.length > 0 && (await this.#spoolBuffer()));
     }
-    if (lost() === 0) return
-    this.#lose(lost(), new Error(this.#lastError ?? 'the database did not answer before the app was closed'))
-    this.#settled += lost()
+    const lost = this.#inMemory
+    if (lost === 0) return
+    this.#lose(lost, new Error(this.#lastError ?? 'the database did not answer before the app was closed'))
+    this.#settled += lost
     this.#buffer = []
   }
 
@@ -194,7 +193,7 @@ export class EventLog {
   #hasRoom(): boolean {
     const { bufferSize } = this.#options
     if (!this.#isClosed) this.#startSpooling()
-    if (!this.#isClosed && this.#accepted - this.#settled - this.#spooled < bufferSize) return true
+    if (!this.#isClosed && this.#inMemory < bufferSize) return true
     const full = this.#spool === undefined ? '' : ', and the spool does not empty it'
     this.#lose(1, new Error(this.#isClosed ? 'the app is closed' : `the buffer of ${bufferSize} events is full${full}`))
     return false
@@ -241,17 +240,21 @@ export class EventLog {
     await file.remove().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
   }
 
-  #createWriter(callbacks: Pick<BatchWriterOptions, 'written' | 'refused'>): BatchWriter {
+  /** @param settle called with the number of events that are written or refused */
+  #createWriter(settle: (count: number) => void): BatchWriter {
     return new BatchWriter({
       table: this.#options.table,
       batchSize: this.#options.batchSize,
       failed: (error) => this.#fail(error),
-      refused: callbacks.refused,
+      refused: (error) => {
+        this.#lose(1, error)
+        settle(1)
+      },
       written: (count) => {
         this.#written += count
         this.#isFailing = false
         this.#isLosing = false
-        callbacks.written(count)
+        settle(count)
       },
     })
   }
@@ -285,8 +288,7 @@ export class EventLog {
 
   /** Appends group after group to the spool, while events cannot be written, or more come than can be written. */
   async #spoolGroups(): Promise<void> {
-    const isOverdue = () => this.#accepted - this.#settled - this.#spooled >= this.#threshold
-    while (!this.#isClosed && (this.#isFailing || isOverdue())) {
+    while (!this.#isClosed && (this.#isFailing || this.#inMemory >= this.#threshold)) {
       const isSpooled = (await this.#spoolHead()) && (this.#buffer.length === 0 || (await this.#spoolBuffer()))
       if (!isSpooled) return
       await pauseMs(GROUP_MS)
@@ -338,15 +340,8 @@ export class EventLog {
 
   /** Writes what processes left that are gone, beside this process's own events. */
   #startReplay(abandoned: readonly Spool[]): void {
-    const settle = (count: number) => {
+    const writer = this.#createWriter((count) => {
       this.#abandoned -= count
-    }
-    const writer = this.#createWriter({
-      written: settle,
-      refused: (error) => {
-        this.#lose(1, error)
-        settle(1)
-      },
     })
     this.#replay = { writer, end: this.#replayAll(abandoned, writer) }
   }

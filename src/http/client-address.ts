@@ -48,11 +48,10 @@ export function plainIp(text: string): string | null {
  * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
  */
 export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists) {
-  const parseOnce = remember(REMEMBERED, parse)
+  const parseOnce = remember(REMEMBERED, parse, REMEMBERED_LENGTH)
 
   function resolve(text: string | undefined): ClientAddress | undefined {
-    if (text === undefined) return undefined
-    return text.length <= REMEMBERED_LENGTH ? parseOnce(text) : parse(text)
+    return text === undefined ? undefined : parseOnce(text)
   }
 
   function parse(text: string): ClientAddress | undefined {

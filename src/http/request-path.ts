@@ -139,7 +139,8 @@ function before(delimiters: readonly string[], url: string): string {
 export class PathPrefixes<Value> {
   readonly #prefixes: readonly (readonly [prefix: string, below: string, value: Value])[]
   readonly #ignoreTrailingSlash: boolean
-  readonly #findOnce = remember(REMEMBERED, (path) => this.#search(path))
+  /** Finds the value of a path, as the router sees it. */
+  readonly find = remember(REMEMBERED, (path) => this.#search(path), REMEMBERED_LENGTH)
 
   constructor(
     entries: Iterable<readonly [prefix: string, value: Value]>,
@@ -157,11 +158,6 @@ export class PathPrefixes<Value> {
 
   get isEmpty(): boolean {
     return this.#prefixes.length === 0
-  }
-
-  /** @param path as the router sees it */
-  find(path: string): Value | undefined {
-    return path.length <= REMEMBERED_LENGTH ? this.#findOnce(path) : this.#search(path)
   }
 
   #search(path: string): Value | undefined {

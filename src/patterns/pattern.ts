@@ -15,7 +15,7 @@ export const SHORT_PATH_LENGTH = 256
  */
 export const MAX_SEARCH_WORK = 300_000
 /** How many valid patterns are remembered; all are forgotten together beyond that. */
-const REMEMBERED_AS_VALID = 20_000
+const REMEMBERED_SIZES = 20_000
 /** The same for compiled ones, of some 10 kB each: many rules share what follows their literal beginning. */
 const REMEMBERED_COMPILED = 1_000
 
@@ -60,26 +60,18 @@ const DOTTED_I = '\u0130'
 const ESCAPE_CLASS_OR_DOTTED_I = /\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\u0130/gs
 const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 
-/** The sizes of valid patterns. */
-const valid = new Map<string, number>()
-
 /** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
 export function validatePatternSyntax(pattern: string): void {
-  if (valid.has(pattern)) return
-  const size = compile(pattern).programSize()
+  const size = patternSize(pattern)
   if (size > MAX_PROGRAM_SIZE) {
     throw new Error(
       `compiles to ${size} instructions, more than ${MAX_PROGRAM_SIZE}, and would be slow on a long path: repeat less, or write * or + instead of a large count`,
     )
   }
-  if (valid.size >= REMEMBERED_AS_VALID) valid.clear()
-  valid.set(pattern, size)
 }
 
 /** Returns the number of instructions that a valid pattern compiles to. */
-export function patternSize(pattern: string): number {
-  return valid.get(pattern) ?? compile(pattern).programSize()
-}
+export const patternSize = remember(REMEMBERED_SIZES, (pattern) => compile(pattern).programSize())
 
 /**
  * Compiles valid patterns into one automaton, which returns the indices of those that match.

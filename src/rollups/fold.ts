@@ -190,7 +190,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
 async function recountPart(database: Database, rollup: Rollup, hour: number, from: string): Promise<string | null> {
   const { dialect } = database
   const to = await endOfPart(database, rollup, hour, from)
-  const isCounted = await database.transaction([
+  const changed = await database.transaction([
     ...toStatements(dialect.lockRollups),
     {
       sql: `UPDATE ${dialect.table('rate_limit_rollup_mark')} SET since = since WHERE hour = $1 AND since = $2`,
@@ -199,7 +199,7 @@ async function recountPart(database: Database, rollup: Rollup, hour: number, fro
     },
     ...daySteps(dialect, rollup, hour, from, to),
   ])
-  return isCounted ? to : null
+  return changed === null ? null : to
 }
 
 /** Returns the key up to which a day's hours have about as many rows as a step takes; null where they have no more. */

@@ -44,10 +44,9 @@ export class RuleSet {
    * long to be searched for all patterns that may be the first.
    */
   match(path: string, method: string): Rule | null | undefined {
-    if (path.length > SHORT_PATH_LENGTH) return this.#search(path, method)
     let search = this.#remembered.get(method)
     if (search === undefined) {
-      search = remember(REMEMBERED, (shortPath) => this.#search(shortPath, method))
+      search = remember(REMEMBERED, (each) => this.#search(each, method), SHORT_PATH_LENGTH)
       this.#remembered.set(method, search)
     }
     return search(path)
