@@ -13,8 +13,8 @@ import { spec } from 'node:test/reporters'
 import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
-/** At least two, since most files wait for a server or a database now and then. */
-const PROCESSES = Math.max(2, availableParallelism())
+/** More than cores, since most files wait for a server or a database now and then. */
+const PROCESSES = availableParallelism() + 2
 /** The most files that share a process: loading the package takes longer than most files. */
 const FILES_PER_PROCESS = 16
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */

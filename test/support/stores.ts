@@ -7,7 +7,7 @@ import type { StorePlace } from './store-place.js'
 
 export interface TestPlace {
   readonly place: StorePlace
-  /** Removes all counters. */
+  /** Removes all counters, if other tests would see them. */
   close(): Promise<void>
 }
 
@@ -15,12 +15,17 @@ type DeclareTests = (name: string, open: () => Promise<TestPlace>) => void
 
 /** Declares tests for the databases and for one Redis. */
 export function forEachStore(declareTests: DeclareTests): void {
-  forEachDatabase((provider, open) =>
+  forEachDatabase((provider, open) => {
+    // One database for all, since a new one takes longer than most tests.
+    let opening: ReturnType<typeof open> | undefined
+    let places = 0
+    after(async () => (await opening)?.close())
     declareTests(provider, async () => {
-      const { url, schema, close } = await open()
-      return { place: { database: url, schema, namespace: 'shared' }, close }
-    }),
-  )
+      opening ??= open()
+      const { url, schema } = await opening
+      return { place: { database: url, schema, namespace: `place${places++}` }, close: async () => undefined }
+    })
+  })
   describe('on Redis', { skip: redisMissing }, () =>
     declareTests('Redis', async () => {
       const { url, namespace, close } = openTestRedis()
