@@ -69,6 +69,9 @@ export type DeriveClientKey = Limit['clientKey']
 
 export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
+/** How many clients of a kind keep their keys, and how long their names are at most. */
+const REMEMBERED_CLIENTS = 10_000
+const REMEMBERED_LENGTH = 256
 
 export interface KeyOptions {
   readonly log: FastifyBaseLogger
@@ -82,10 +85,16 @@ function toAddressKey({ address }: Countable): ClientKey {
   return address.clientKey
 }
 
+/** Derives the keys of clients once each. */
+function rememberKeys(derive: (client: string) => ClientKey): (client: string) => ClientKey {
+  return remember(REMEMBERED_CLIENTS, derive, REMEMBERED_LENGTH)
+}
+
 /** Creates the key function of a kind of rules or `middleware.key`. Without a user or header it uses the address. */
 export function createKindKey(client: ClientKind, { hashHeader, users }: KeyOptions): DeriveClientKey {
   if (client.kind === 'ip') return toAddressKey
   if (client.kind === 'user') {
+    const keyOnce = rememberKeys(userKey)
     return ({ request, address, user }) => {
       const id = userText(user)
       if (id === null) {
@@ -93,24 +102,25 @@ export function createKindKey(client: ClientKind, { hashHeader, users }: KeyOpti
         return address.clientKey
       }
       users.noteUser()
-      return userKey(id)
+      return keyOnce(id)
     }
   }
   const { name } = client
+  const keyOnce = rememberKeys((value) => headerKey(name, hashHeader === undefined ? value : hashHeader(value)))
   return ({ request, address }) => {
     const value = headerValue(request, name)
-    if (value === '') return address.clientKey
-    return headerKey(name, hashHeader === undefined ? value : hashHeader(value))
+    return value === '' ? address.clientKey : keyOnce(value)
   }
 }
 
 /** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
 export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
   const guarded = tolerate(keyFunction, setting, log)
+  const keyOnce = rememberKeys(customKey)
   return ({ request, address }) =>
     after(guarded(request), (key) => {
       const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
-      return text.trim() === '' ? address.clientKey : customKey(text)
+      return text.trim() === '' ? address.clientKey : keyOnce(text)
     })
 }
 
@@ -187,9 +197,8 @@ function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveCl
   return mapClientKey(deriveClientKey, (key) => inScope(scope, key))
 }
 
-/** Derives keys from those of another key function. Keys of addresses repeat, so their derived keys are memoized. */
+/** Derives keys from those of another key function, which are remembered: so are the derived ones. */
 function mapClientKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey) => ClientKey): DeriveClientKey {
   const deriveOnce = memoize(derive)
-  const derived = (key: ClientKey) => (key.byAddress ? deriveOnce(key) : derive(key))
-  return (checked) => after(deriveClientKey(checked), derived)
+  return (checked) => after(deriveClientKey(checked), deriveOnce)
 }
