@@ -45,7 +45,10 @@ export function modulePath(name: string): string {
   return isSource ? packagePath(`${name}.ts`) : packagePath('dist', `${name}.js`)
 }
 
+let require: ReturnType<typeof createRequire> | undefined
+
 /** Loads a module or a package when it is first needed, where nothing can wait for an import. */
 export function loadModule(name: string): unknown {
-  return createRequire(packagePath('package.json'))(name)
+  require ??= createRequire(packagePath('package.json'))
+  return require(name)
 }

@@ -1,5 +1,6 @@
-import { RE2JS, RE2Set } from 're2js'
+import type { RE2JS, RE2Set } from 're2js'
 import { errorMessage } from '../errors.js'
+import { loadModule } from '../package-root.js'
 import { remember } from '../remember.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
@@ -60,6 +61,11 @@ const DOTTED_I = '\u0130'
 const ESCAPE_CLASS_OR_DOTTED_I = /\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\u0130/gs
 const POSSESSIVE = /^(?:[*+?]|\{\d+(?:,\d*)?\})\+$/
 
+/** Loads the engine, for which apps without patterns need not wait. */
+function loadEngine(): typeof import('re2js') {
+  return loadModule('re2js') as typeof import('re2js')
+}
+
 /** @throws Error for a pattern that RE2 cannot parse, or would match slowly on a long path */
 export function validatePatternSyntax(pattern: string): void {
   const size = patternSize(pattern)
@@ -81,6 +87,7 @@ export const patternSize = remember(REMEMBERED_SIZES, (pattern) => compile(patte
  * leads to a new one it takes ten times as long as the NFA
  */
 export function createAutomaton(patterns: readonly string[], caseSensitive: boolean, memory?: number): RE2Set {
+  const { RE2JS, RE2Set } = loadEngine()
   const automaton = new RE2Set(RE2Set.UNANCHORED, caseSensitive ? 0 : RE2JS.CASE_INSENSITIVE, memory)
   for (const pattern of patterns) automaton.add(pattern)
   automaton.compile()
@@ -123,7 +130,7 @@ const compileOnce = remember(REMEMBERED_COMPILED, (pattern) => new CompiledPatte
 
 function compile(pattern: string): RE2JS {
   try {
-    return RE2JS.compile(pattern)
+    return loadEngine().RE2JS.compile(pattern)
   } catch (error) {
     throw new Error(explanationFor(errorMessage(error).replace(/^error parsing regexp: /, '')))
   }
