@@ -7,7 +7,6 @@ import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
 import { accountStaff, createStaffGuard, hostStaff, type IsStaff, refuseAll } from '../sign-in/staff-guard.js'
 import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-options.js'
 import type { Clock } from '../time/clock.js'
-import { registerReportRoutes } from './report-routes.js'
 
 export interface DashboardOptions extends StaffOptions {
   /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
@@ -28,8 +27,11 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }
-  // Only apps with pages load the template engine.
-  const { registerPages } = await import('../sign-in/pages.js')
+  // Only apps with pages load the template engine, and what the pages show.
+  const [{ registerPages }, { registerReportRoutes }] = await Promise.all([
+    import('../sign-in/pages.js'),
+    import('./report-routes.js'),
+  ])
   const pages = await registerPages(app, templates, staff !== undefined)
   app.setErrorHandler(createErrorHandler(pages, staff !== undefined))
   app.addHook('onRequest', securityHeaders(pages))
