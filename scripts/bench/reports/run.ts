@@ -141,6 +141,7 @@ async function measure(
       const pages = await measurePages(client, distribution, conditions.runs)
       const plain = await timeAll(PLAIN_REPORTS, (report) => timed(conditions.plainRuns, () => read(report)))
       await client.$disconnect()
+      warnLine(`${provider}: ${events} events are measured`)
       return { database: provider, events, distribution, foldUs, reports, plain, pages }
     })
   } finally {
@@ -225,15 +226,19 @@ async function measureInserting(provider: Provider, events: number): Promise<num
 async function bench({ sizes, databases, distributions, runs, plainRuns, json } = program.opts()): Promise<void> {
   const measured: Measured[] = []
   const inserting: Record<string, number> = {}
-  for (const provider of await reachable(databases)) {
-    for (const distribution of distributions) {
-      for (const size of sizes) measured.push(await measure(provider, size, distribution, { runs, plainRuns }))
+  try {
+    for (const provider of await reachable(databases)) {
+      for (const distribution of distributions) {
+        for (const size of sizes) measured.push(await measure(provider, size, distribution, { runs, plainRuns }))
+      }
+      // A size that takes a minute.
+      inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
     }
-    // A size that takes a minute.
-    inserting[provider] = await measureInserting(provider, Math.min(1_000_000, Math.max(...sizes)))
+  } finally {
+    // A failure after an hour loses nothing that was measured before it.
+    if (json) printLine(JSON.stringify({ measured, inserting }))
+    else for (const line of reportTables(measured, inserting)) printLine(line)
   }
-  if (json) printLine(JSON.stringify({ measured, inserting }))
-  else for (const line of reportTables(measured, inserting)) printLine(line)
 }
 
 async function reachable(providers: readonly Provider[]): Promise<readonly Provider[]> {
