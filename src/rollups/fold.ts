@@ -23,6 +23,16 @@ const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
 /** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
+/** Returns the query of the next events to fold: the id of the last one up to a bound, and how many they are. */
+export function nextEventsSql(database: Database, bound: string): string {
+  const { dialect } = database
+  // The bound is outside: PostgreSQL takes a range of a table that was never analyzed for small, and then sorts it all.
+  return `SELECT MAX(id) AS last, COUNT(*) AS found FROM (
+      SELECT id FROM ${dialect.table('rate_limit_event')} WHERE id > ${watermarkSql(database)}
+      ORDER BY id LIMIT ${dialect.eventsPerFold}
+    ) AS next_events WHERE id <= ${bound}`
+}
+
 /**
  * Folds the next events into the rollups, as many as one step takes.
  *
@@ -32,15 +42,8 @@ const LOCK_NOT_AVAILABLE = '55P03'
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {
   const { dialect, query } = database
-  const size = dialect.eventsPerFold
   const watermark = watermarkSql(database)
-  const next = (bound: string) =>
-    query<{ last: number | null; found: number }>(
-      `SELECT MAX(id) AS last, COUNT(*) AS found FROM (
-         SELECT id FROM ${dialect.table('rate_limit_event')} WHERE id > ${watermark} AND id <= ${bound}
-         ORDER BY id LIMIT ${size}
-       ) AS next_events`,
-    )
+  const next = (bound: string) => query<{ last: number | null; found: number }>(nextEventsSql(database, bound))
   const [waiting] = await next('9223372036854775807')
   if (waiting === undefined || waiting.found < least) return false
   if (!(await areIdsSettled(database))) return false
@@ -70,7 +73,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
       parameters: [firstMinute(nowMs)],
     })),
   ])
-  return settled.found === size
+  return settled.found === dialect.eventsPerFold
 }
 
 async function areIdsSettled(database: Database): Promise<boolean> {

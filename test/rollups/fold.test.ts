@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { Database } from '../../src/db/database.js'
 import { eventValues, insertEventsSql } from '../../src/events/event.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
-import { markedHours, recountHour } from '../../src/rollups/fold.js'
+import { markedHours, nextEventsSql, recountHour } from '../../src/rollups/fold.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -14,7 +14,7 @@ const HOUR = Math.floor(Date.now() / HOUR_MS) - 48
 const START_MS = HOUR * HOUR_MS
 const NOW_MS = START_MS + 5 * HOUR_MS
 
-forEachDatabase((_provider, open) => {
+forEachDatabase((provider, open) => {
   test('two processes that count an hour again count it once', async (t) => {
     const { database, url, schema, steps, touch, counted } = await start(t)
     const other = new Database(url, schema)
@@ -43,6 +43,20 @@ forEachDatabase((_provider, open) => {
       })
       await countMarked(database)
       await counted()
+    }
+  })
+
+  test('the next events are found without sorting the log, also where it was never analyzed', {
+    skip: provider !== 'postgresql' && 'SQLite reads ids in their order',
+  }, async (t) => {
+    const { database, add, table } = await start(t)
+    await database.execute(`ALTER TABLE ${table} SET (autovacuum_enabled = off)`)
+    await add(20_000)
+    // A small part of what there is.
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 100 } })
+    for (const bound of ['9223372036854775807', database.dialect.lastSettledId]) {
+      const plan = await database.query<{ 'QUERY PLAN': string }>(`EXPLAIN ${nextEventsSql(database, bound)}`)
+      assert.doesNotMatch(plan.map((line) => line['QUERY PLAN']).join('\n'), /Sort/)
     }
   })
 

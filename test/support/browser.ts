@@ -54,7 +54,7 @@ export async function openPage(t: TestContext, options: BrowserContextOptions = 
 
 /** What axe-core finds fault with, by WCAG 2.2 AA and its own best practices: the rule, and where. */
 export async function findFaults(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(axe.source)
   return page.evaluate<string[]>(`
     axe.run({ runOnly: ${JSON.stringify(RULES)} }).then(({ violations }) =>
       violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')),
