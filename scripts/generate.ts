@@ -27,14 +27,18 @@ const ONE_SQLITE_DRIVER = replace(
    export default function Database(path, options) { return openFile(path, options) }`,
 )
 
-/** TypeBox has 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
-const TYPEBOX = `export { default as Type } from 'typebox'
-export { Check } from 'typebox/value'
+/** The functions of TypeBox that are used. */
+const TYPEBOX_FUNCTIONS = `export { Check } from 'typebox/value'
 export { IsDateTime } from 'typebox/format'
 `
 /** The types that the settings have; all of them would be a fifth more to load. */
 const TYPES = '{ Array, Boolean, Enum, Function, Integer, Literal, Number, Object, Record, String, Union, Unknown }'
-const USED_OF_TYPEBOX = TYPEBOX.replace(/.*/, `import ${TYPES} from 'typebox'\nexport const Type = ${TYPES}`)
+/** TypeBox has 680 modules, which take ten times as long to load as one. Its package is installed for its types. */
+const TYPEBOX = `import ${TYPES} from 'typebox'
+export const Type = ${TYPES}
+${TYPEBOX_FUNCTIONS}`
+const TYPEBOX_DECLARATIONS = `export { default as Type } from 'typebox'
+${TYPEBOX_FUNCTIONS}`
 
 /** Replaces the client of a host, in which the adapter searches for enums; this package has none. */
 const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
@@ -175,8 +179,8 @@ export declare function useSqliteDriver(open: (path: string, options?: object) =
 
 async function bundleTypebox(): Promise<void> {
   await mkdir(SCHEMAS, { recursive: true })
-  await writeFile(join(SCHEMAS, 'typebox.d.ts'), TYPEBOX)
-  await writeLicenses(SCHEMAS, await bundle(USED_OF_TYPEBOX, join(SCHEMAS, 'typebox.js'), []))
+  await writeFile(join(SCHEMAS, 'typebox.d.ts'), TYPEBOX_DECLARATIONS)
+  await writeLicenses(SCHEMAS, await bundle(TYPEBOX, join(SCHEMAS, 'typebox.js'), []))
 }
 
 async function bundleAdminAdapter(): Promise<void> {

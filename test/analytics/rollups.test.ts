@@ -10,8 +10,7 @@ import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
 import { foldRollups } from '../support/rollups.js'
 
-/** Histories per database; more with `TEST_TRACES`. */
-/** Fewer on PostgreSQL, which takes three times as long for the same SQL. */
+/** Histories per database, fewer on PostgreSQL, which takes three times as long for the same SQL; more with `TEST_TRACES`. */
 const HISTORIES = { sqlite: 40, postgresql: 20 }
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
 /** In the first half of an hour: the ends of windows are what whole hours have too much. */
