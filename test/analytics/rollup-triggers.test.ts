@@ -351,6 +351,19 @@ test('on SQLite, rows that others take the place of are noticed, however they do
   }
 })
 
+test('on SQLite, an emptied log whose ids begin anew counts them as new ones', async (t) => {
+  const { database, close } = await openTestDatabase('sqlite')
+  atEnd(t, close)
+  await insertEvents(database, Array(50).fill(blocked(NOW_MS)))
+  await foldRollups(database)
+  await database.execute('DELETE FROM rate_limit_event')
+  await database.execute('DELETE FROM sqlite_sequence')
+  await foldRollups(database)
+  await insertEvents(database, Array(5).fill(blocked(NOW_MS, { path: '/anew' })))
+  assert.deepEqual(await markedHours(database), [])
+  await compareNowAndFolded(database)
+})
+
 test('on SQLite, four processes that write at once lose nothing', async (t) => {
   const { database, url, close } = await openTestDatabase('sqlite')
   atEnd(t, close)

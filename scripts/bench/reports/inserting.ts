@@ -7,8 +7,8 @@ import { createEvents, type Distribution } from './synthetic-log.js'
 export async function dropRollups(database: Database): Promise<void> {
   const { dialect } = database
   const isSqlite = dialect.provider === 'sqlite'
-  for (const name of ['insert', isSqlite ? 'replace' : 'lock']) {
-    const on = isSqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
+  const on = isSqlite ? '' : ` ON ${dialect.table('rate_limit_event')}`
+  for (const name of isSqlite ? ['insert'] : ['insert', 'lock']) {
     await database.execute(`DROP TRIGGER rate_limit_event_rollup_${name}${on}`)
   }
 }

@@ -94,37 +94,30 @@ BEGIN
     );
 END;
 
--- Ids of the log's own are above the watermark, unless its sequence was reset.
+-- Ids of the log's own are above the watermark. A row of another id may have taken the place of one that was counted:
+-- REPLACE deletes that one and fires no trigger for it, so that any hour may have lost it. A BEFORE INSERT trigger could
+-- look, but makes SQLite read each row of a batch twice.
 CREATE TRIGGER "rate_limit_event_rollup_insert" AFTER INSERT ON "rate_limit_event"
 WHEN NEW."id" <= (SELECT "event_id" FROM "rate_limit_watermark")
 BEGIN
-    INSERT INTO "rate_limit_rollup_marking" VALUES (NEW."timestamp");
-END;
-
--- REPLACE deletes the row that is in the way of a new or moved one, and fires no trigger for it (but where
--- recursive_triggers is on). Before it is there, a row that was given no id has -1.
-CREATE TRIGGER "rate_limit_event_rollup_replace" BEFORE INSERT ON "rate_limit_event" WHEN NEW."id" <> -1
-BEGIN
     INSERT INTO "rate_limit_rollup_marking"
-    SELECT "timestamp" FROM "rate_limit_event"
-    WHERE "id" = NEW."id" AND "id" <= (SELECT "event_id" FROM "rate_limit_watermark");
-END;
-
-CREATE TRIGGER "rate_limit_event_rollup_move" BEFORE UPDATE ON "rate_limit_event" WHEN NEW."id" <> OLD."id"
-BEGIN
-    INSERT INTO "rate_limit_rollup_marking"
-    SELECT "timestamp" FROM "rate_limit_event"
-    WHERE "id" = NEW."id" AND "id" <= (SELECT "event_id" FROM "rate_limit_watermark");
+    SELECT NEW."timestamp" UNION ALL SELECT "hour" * 3600000 FROM "rate_limit_trend";
 END;
 
 CREATE TRIGGER "rate_limit_event_rollup_update" AFTER UPDATE ON "rate_limit_event"
 WHEN MIN(OLD."id", NEW."id") <= (SELECT "event_id" FROM "rate_limit_watermark")
 BEGIN
-    INSERT INTO "rate_limit_rollup_marking" VALUES (OLD."timestamp"), (NEW."timestamp");
+    INSERT INTO "rate_limit_rollup_marking"
+    SELECT OLD."timestamp" UNION ALL SELECT NEW."timestamp"
+    UNION ALL SELECT "hour" * 3600000 FROM "rate_limit_trend" WHERE NEW."id" <> OLD."id";
 END;
 
+-- The watermark is the id of a row, so that the ids of a log whose sequence was reset are above it again.
 CREATE TRIGGER "rate_limit_event_rollup_delete" AFTER DELETE ON "rate_limit_event"
 WHEN OLD."id" <= (SELECT "event_id" FROM "rate_limit_watermark")
 BEGIN
     INSERT INTO "rate_limit_rollup_marking" VALUES (OLD."timestamp");
+    UPDATE "rate_limit_watermark"
+    SET "event_id" = COALESCE((SELECT MAX("id") FROM "rate_limit_event" WHERE "id" < OLD."id"), 0)
+    WHERE "event_id" = OLD."id";
 END;
