@@ -69,9 +69,12 @@ export function countSql(
   const table = dialect.table(rollup.table)
   const names = ['span', 'bucket', ...keys].join(', ')
   const sums = counts.map((count) => `SUM(${count}) AS ${count}`).join(', ')
+  // Most events of a minute are alike: these are added up once for all spans.
+  const minutes = `SELECT minute, ${keys.join(', ')}, ${sums} FROM (${source}) AS events
+    WHERE minute >= 0 AND ${counts.join(' + ')} > 0 GROUP BY minute, ${keys.join(', ')}`
   const counted = `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
-    FROM (${source}) AS events CROSS JOIN (${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans
-    WHERE minute >= 0 AND (span > 1 OR minute >= ${firstMinute}) AND ${counts.join(' + ')} > 0
+    FROM (${minutes}) AS minutes CROSS JOIN (${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans
+    WHERE span > 1 OR minute >= ${firstMinute}
     GROUP BY span, minute / span, ${keys.join(', ')}`
   return `INSERT INTO ${table} AS rollup (${names}, ${counts.join(', ')})
     ${rollup === TRAFFIC ? withRoom(table, counted, sums) : counted}
