@@ -54,21 +54,25 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
     const summary = async (its: number, period = windowFor(its, nowMs)) =>
       toSummary(its, await countTraffic(snapshot, period, filter))
     const { path, ...others } = filter
-    const anyPath = await readTraffic(snapshot, windowFor(days, nowMs), others)
+    const [anyPath, today, windowWasBefore, todayWasBefore, top_offenders, over_time, near_limit] = await Promise.all([
+      readTraffic(snapshot, windowFor(days, nowMs), others),
+      summary(TODAY),
+      summary(days, windowBefore(days, nowMs)),
+      summary(TODAY, windowBefore(TODAY, nowMs)),
+      readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
+      readOverTime(snapshot, days, filter),
+      nearLimit(filter)(snapshot),
+    ])
     const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
     const counts = sumTraffic(traffic)
     const window = toSummary(days, counts)
-    const windowWasBefore = await summary(days, windowBefore(days, nowMs))
     return {
       days,
       filter,
-      today: days === TODAY ? window : await summary(TODAY),
+      today,
       window,
-      before: {
-        today: days === TODAY ? windowWasBefore : await summary(TODAY, windowBefore(TODAY, nowMs)),
-        window: windowWasBefore,
-      },
-      top_offenders: await readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
+      before: { today: todayWasBefore, window: windowWasBefore },
+      top_offenders,
       rule_hits: toRuleHits(traffic, MAX_ROWS),
       outcomes: {
         allowed: counts.total - counts.blocked - counts.would_block,
@@ -83,8 +87,8 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
         (path) => path !== '',
       ),
       by_method: breakdown(traffic, ({ method }) => method),
-      over_time: await readOverTime(snapshot, days, filter),
-      near_limit: await nearLimit(filter)(snapshot),
+      over_time,
+      near_limit,
       unknown_paths: path === undefined ? 0 : sumTraffic(anyPath.filter((its) => its.path === '')).total,
     }
   }

@@ -6,8 +6,8 @@ import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
 const MIGRATION_LOCK = 72_707_369
-/** Two statements of the limiter, one of the event log, one report; and one for rare work: polls, rules, staff. */
-const POOL_SIZE = 5
+/** Two statements of the limiter, one of the event log, two of a report; and one for rare work: polls, rules, staff. */
+const POOL_SIZE = 6
 export const CONNECT_TIMEOUT_MS = 5_000
 /** A longer statement of the limiter or the event log means a dead connection, and is given up. */
 const STATEMENT_TIMEOUT_MS = 5_000
@@ -15,9 +15,9 @@ const STATEMENT_TIMEOUT_MS = 5_000
 const REPORT_TIMEOUT_MS = 60_000
 /** The longest wait for other transactions that wrote to a table, before locking it fails. */
 const LOCK_TIMEOUT_MS = 10_000
-/** Begins a report. Compiling a query, or starting workers for it, takes longer than most queries of a report. */
-const BEGIN_REPORT =
-  'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
+const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
+/** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
+const PLAN_QUICKLY = 'SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
 /** Begins a transaction that sees the writes it waited for, whatever isolation the role has by default. */
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 /** The longest wait of inserts while settled ids are determined. */
@@ -88,7 +88,7 @@ export function postgresqlDialect(schema: string): Dialect {
 }
 
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
-  const { escapeIdentifier, Pool, types } = loadDriver()
+  const { escapeIdentifier, escapeLiteral, Pool, types } = loadDriver()
   const pool = new Pool({
     connectionString: url,
     max: POOL_SIZE,
@@ -146,11 +146,21 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     snapshot(read) {
-      return inTransaction(pool, BEGIN_REPORT, (client) =>
-        read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) =>
-          resultRows<Row>(await client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))),
-        ),
-      )
+      return inTransaction(pool, `${BEGIN_READING}; ${PLAN_QUICKLY}`, async (client) => {
+        const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')
+        const join = `SET TRANSACTION SNAPSHOT ${escapeLiteral(exported?.id ?? '')}`
+        return inTransaction(pool, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, (other) => {
+          // Queries that a report asks for together run two at a time.
+          const readers = [client, other].map((each) => ({ client: each, asked: 0 }))
+          return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+            const reader = readers.reduce((least, each) => (each.asked < least.asked ? each : least))
+            reader.asked++
+            const result = await reader.client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))
+            reader.asked--
+            return resultRows<Row>(result)
+          })
+        })
+      })
     },
 
     locked(tables, work) {
