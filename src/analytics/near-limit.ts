@@ -33,7 +33,7 @@ export function nearLimit(filter: ReportFilter): Report<NearLimit> {
        WHERE "timestamp" >= ${dialect.fromMs(parameters.add(Math.max(0, nowMs - MAX_AGE_MS)))}
        ${filtered(filter, parameters)} ORDER BY "timestamp" DESC LIMIT ${MAX_REQUESTS}`
     const parameters = new Parameters()
-    const clients = await query<NearLimitClient>(
+    const nearest = query<NearLimitClient>(
       `SELECT key, rule_name, MAX(count * 1.0 / "limit") AS usage, COUNT(*) AS requests
        FROM (${latestSql('key, rule_name, allowed, count, "limit"', parameters)}) AS latest
        WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
@@ -43,10 +43,11 @@ export function nearLimit(filter: ReportFilter): Report<NearLimit> {
       parameters.values,
     )
     const again = new Parameters()
-    const [oldest] = await query<{ since_ms: number | null }>(
+    const oldest = query<{ since_ms: number | null }>(
       `SELECT MIN("timestamp") AS since_ms FROM (${latestSql('"timestamp"', again)}) AS latest`,
       again.values,
     )
-    return { clients, since_ms: oldest?.since_ms ?? null }
+    const [clients, [first]] = await Promise.all([nearest, oldest])
+    return { clients, since_ms: first?.since_ms ?? null }
   }
 }

@@ -40,10 +40,13 @@ export async function rankOffenders(
     { ...days, from: today + 1 },
   ]
   const past = others.filter(({ from, to }) => from < to)
-  const closed = await snapshot.closed.read(snapshot, counts, past, nowMs - period.startMs)
-  const open = await counts.leaders(present, snapshot.closed.sizes.open)
+  const [closed, open, rest] = await Promise.all([
+    snapshot.closed.read(snapshot, counts, past, nowMs - period.startMs),
+    counts.leaders(present, snapshot.closed.sizes.open),
+    counts.rest(),
+  ])
   const recent = new Map(open.counts)
-  for (const [key, blocked] of await counts.rest()) recent.set(key, (recent.get(key) ?? 0) + blocked)
+  for (const [key, blocked] of rest) recent.set(key, (recent.get(key) ?? 0) + blocked)
   const known = (key: string) => (closed.counts.get(key) ?? 0) + (recent.get(key) ?? 0)
   const unknown = (key: string) =>
     (closed.counts.has(key) ? 0 : closed.others) + (open.counts.has(key) ? 0 : open.others)
@@ -57,11 +60,11 @@ export async function rankOffenders(
     if (blocked + open.others < reached) break
     totals.set(key, known(key))
   }
-  const looked = [
-    ...(await counts.forKeys(missing(totals, closed), past)),
-    ...(await counts.forKeys(missing(totals, open), present)),
-  ]
-  for (const [key, blocked] of looked) totals.set(key, (totals.get(key) ?? 0) + blocked)
+  const looked = await Promise.all([
+    counts.forKeys(missing(totals, closed), past),
+    counts.forKeys(missing(totals, open), present),
+  ])
+  for (const [key, blocked] of looked.flatMap((found) => [...found])) totals.set(key, (totals.get(key) ?? 0) + blocked)
   return [...totals]
     .map(([key, blocked_count]) => ({ key, blocked_count }))
     .filter(({ blocked_count }) => blocked_count >= atLeast)

@@ -46,7 +46,7 @@ export async function readTraffic(
   const columns = 'path, rule_name, method'
   const rollups = bucketQueries(dialect, split, filter, rollupParameters, `${columns}, total, blocked, would_block`)
   const events = eventQueries(snapshot, split, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
-  return [...(await read(rollups, rollupParameters)), ...(await read(events, eventParameters))]
+  return (await Promise.all([read(rollups, rollupParameters), read(events, eventParameters)])).flat()
 }
 
 /** Counts the requests of a period, and those refused. */
