@@ -4,6 +4,7 @@ import { BatchWriter } from './batch-writer.js'
 import { eventValues, type RateLimitEvent } from './event.js'
 import type { EventRows, EventTable } from './event-table.js'
 import { MAX_SPOOL_BYTES, type OpenSpools, type Spool } from './spool.js'
+import { SpoolReplay } from './spool-replay.js'
 
 export interface EventLogStats {
   /** Events that are in the table. */
@@ -74,9 +75,8 @@ export class EventLog {
   /** The number of the last event that was taken, and of the last one that is written or lost. */
   #accepted = 0
   #settled = 0
-  /** The unsettled events of this process that are in the spool, and those of other processes. */
+  /** The unsettled events that are in the spool. */
   #spooled = 0
-  #abandoned = 0
   #written = 0
   #dropped = 0
   #lastError: string | null = null
@@ -85,7 +85,7 @@ export class EventLog {
   #isClosed = false
   #flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
   readonly #loggedMs = new Map<string, number>()
-  #replay: { readonly writer: BatchWriter; readonly end: Promise<void> } | undefined
+  readonly #replay: SpoolReplay
 
   constructor(options: EventLogOptions) {
     this.#options = options
@@ -93,8 +93,11 @@ export class EventLog {
     // The other half is for what comes while rows are appended to the spool.
     this.#threshold = this.#spool === undefined ? options.bufferSize : Math.ceil(options.bufferSize / 2)
     this.#writer = this.#createWriter((count) => this.#settle(count))
-    const { abandoned = [] } = options.spools ?? {}
-    if (abandoned.length > 0) this.#startReplay(abandoned)
+    this.#replay = new SpoolReplay({
+      spools: options.spools?.abandoned ?? [],
+      createWriter: (settle) => this.#createWriter(settle),
+      report: (message, error) => this.#report(message, error),
+    })
   }
 
   /** Records an event. Never waits and never throws. */
@@ -121,7 +124,7 @@ export class EventLog {
       written: this.#written,
       dropped: this.#dropped,
       buffered: this.#inMemory,
-      spooled: this.#spooled + this.#abandoned,
+      spooled: this.#spooled + this.#replay.left,
       lastError: this.#lastError,
     }
   }
@@ -164,9 +167,9 @@ export class EventLog {
       this.#isClosed = true
       this.#threshold = Number.NEGATIVE_INFINITY
       this.#writer.stop()
-      this.#replay?.writer.stop()
+      this.#replay.stop()
       // Not longer: a statement that hangs is given up by the database.
-      await Promise.race([this.#replay?.end, pauseMs(REPLAY_CLOSE_MS)])
+      await Promise.race([this.#replay.end, pauseMs(REPLAY_CLOSE_MS)])
       await this.#keepRest()
       await this.#spool?.close()
     } finally {
@@ -320,9 +323,8 @@ export class EventLog {
   async #append(first: number, rows: readonly string[], appended: () => void): Promise<boolean> {
     const spool = this.#spool
     if (spool === undefined) return false
-    const { maxSpoolBytes = MAX_SPOOL_BYTES, spools } = this.#options
-    const others = spools?.abandoned.reduce((sum, { bytes }) => sum + bytes, 0) ?? 0
-    const isFull = spool.bytes + others >= maxSpoolBytes
+    const { maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options
+    const isFull = spool.bytes + this.#replay.bytes >= maxSpoolBytes
     const append = isFull
       ? Promise.reject(new Error(`the spool of ${maxSpoolBytes} bytes is full`))
       : spool.append(first, rows)
@@ -336,40 +338,6 @@ export class EventLog {
     this.#appending = undefined
     this.#turn ??= this.#isClosed ? undefined : this.#drain()
     return isAppended
-  }
-
-  /** Writes what processes left that are gone, beside this process's own events. */
-  #startReplay(abandoned: readonly Spool[]): void {
-    const writer = this.#createWriter((count) => {
-      this.#abandoned -= count
-    })
-    this.#replay = { writer, end: this.#replayAll(abandoned, writer) }
-  }
-
-  async #replayAll(abandoned: readonly Spool[], writer: BatchWriter): Promise<void> {
-    await Promise.all(
-      abandoned.map(async (spool) => {
-        try {
-          this.#abandoned += await spool.count()
-        } catch (error) {
-          this.#report('Rate limit events of an earlier process cannot be read', error)
-        }
-      }),
-    )
-    for (const spool of abandoned) await this.#replayOne(spool, writer)
-  }
-
-  async #replayOne(spool: Spool, writer: BatchWriter): Promise<void> {
-    try {
-      for (let file = await spool.read(0); file !== undefined && !this.#isClosed; file = await spool.read(0)) {
-        await writer.write(file)
-        if (this.#isClosed) break
-        await file.remove()
-      }
-    } catch (error) {
-      this.#report('Rate limit events of an earlier process cannot be read', error)
-    }
-    await spool.close().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
   }
 
   #lose(count: number, error: unknown): void {

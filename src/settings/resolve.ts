@@ -27,6 +27,11 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
+  if (settings.eventSpool !== undefined && settings.logEvents === false) {
+    throw new InvalidSettingError(
+      `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or leave out eventSpool`,
+    )
+  }
   const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
   if (middleware.backend === 'redis' && settings.redis === undefined) {
     throw new InvalidSettingError(

@@ -136,6 +136,10 @@ test('hashHeaderKeys without a secret is refused, and a short secret too, withou
   assert.doesNotMatch(complaint, /hunter2/)
 })
 
+test('a spool for events that are not logged is refused', async (t) => {
+  assert.match(await complaintOf(t, { eventSpool: './spool' }), /eventSpool.*logEvents: true/)
+})
+
 test('the password of a database or a Redis URL is in no message', async (t) => {
   for (const redis of [
     'http://:hunter2@host',
