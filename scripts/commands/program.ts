@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { MAX_BATCH_SIZE } from '../../src/db/batches.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
 import type { RateLimitOptions } from '../../src/settings/options.js'
 import { environmentHelp, variableFor } from '../../src/settings/table.js'
 import type { CommandContext, CommandResult } from './support/command.js'
+import { Command, Help, Option } from './support/commander.js'
 import { integer } from './support/integer.js'
 
 /** The largest integer of the databases' `integer` columns: practically no limit. */
@@ -37,13 +38,20 @@ export type Perform = <Given extends unknown[]>(
  *
  * A program keeps what it parsed, so that each call of `ratelimit` creates its own.
  */
-export function createProgram(perform: Perform): Command {
+export function createProgram(perform: Perform): CommandUnknownOpts {
   const program = new Command('ratelimit')
     .description('Works on the rules, events and counters of fastify-smart-ratelimit.')
     .version(version(), '--version', 'print the version')
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
-    .configureHelp({ sortOptions: true, subcommandTerm: (command) => command.name() })
+    .configureHelp({
+      // Not "sortOptions", which compares by locale: loading that takes longer than the rest of the help.
+      visibleOptions: (command) =>
+        new Help()
+          .visibleOptions(command)
+          .toSorted((one, other) => (one.attributeName() < other.attributeName() ? -1 : 1)),
+      subcommandTerm: (command) => command.name(),
+    })
     .addHelpText('after', '\nSettings come from the environment, and from .env in the working directory.')
 
   defineOnDatabase(program, 'alerts', {

@@ -1,7 +1,8 @@
-import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { errorLine } from '../../src/errors.js'
 import { createProgram, type Perform } from './program.js'
 import { type CommandContext, UsageError } from './support/command.js'
+import { CommanderError } from './support/commander.js'
 import { printLine, warnLine } from './support/terminal.js'
 
 /** Runs `ratelimit <args…>` and returns the exit status: 0 done, 1 something failed, 2 wrong usage. */

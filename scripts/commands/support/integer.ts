@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { InvalidArgumentError } from './commander.js'
 
 /**
  * Creates the parser of an option that takes an integer.
