@@ -1,5 +1,6 @@
 import type { Offender } from '../alerts/offender.js'
-import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
+import type { SqlValue } from '../db/dialect.js'
+import { DAY_SPAN } from '../rollups/counting.js'
 import { inRange, oneByOne, Parameters } from './filter.js'
 import type { BucketRange, SplitPeriod } from './period.js'
 import { type LogSnapshot, loggedRanges } from './window.js'
@@ -11,6 +12,13 @@ export interface Leaders {
   /** The most refusals of any other key. */
   readonly others: number
 }
+
+interface KeyCount {
+  readonly key: string
+  readonly blocked: number
+}
+
+type QueryLeaders = (sql: string, values: readonly SqlValue[]) => Promise<readonly KeyCount[]>
 
 /** Counts how often each key was blocked, from whole buckets and from the events that these lack. */
 export class BlockedCounts {
@@ -24,8 +32,18 @@ export class BlockedCounts {
     this.#split = split
   }
 
+  /** Returns the `count` most blocked keys of some buckets of other days than the present one. */
+  closedLeaders(ranges: readonly BucketRange[], count: number): Promise<Leaders> {
+    const { closed } = this.#snapshot
+    return this.leaders(ranges, count, (sql, values) => closed.query(this.#snapshot, sql, values))
+  }
+
   /** Returns the `count` most blocked keys of some buckets. */
-  async leaders(ranges: readonly BucketRange[], count: number): Promise<Leaders> {
+  async leaders(
+    ranges: readonly BucketRange[],
+    count: number,
+    query: QueryLeaders = this.#snapshot.query,
+  ): Promise<Leaders> {
     const parameters = new Parameters()
     const [only] = ranges
     // The index lists the keys of one day by their refusals.
@@ -33,28 +51,11 @@ export class BlockedCounts {
     const sql = isDay
       ? `SELECT key, blocked FROM ${this.#table} WHERE span = ${DAY_SPAN} AND bucket = ${parameters.add(only.from)} ORDER BY blocked DESC`
       : `SELECT key, SUM(blocked) AS blocked FROM (${this.#queries(ranges, parameters).join(' UNION ALL ')}) AS buckets GROUP BY key ORDER BY SUM(blocked) DESC`
-    const rows = await this.#snapshot.query<{ key: string; blocked: number }>(
-      `${sql} LIMIT ${parameters.add(count + 1)}`,
-      parameters.values,
-    )
+    const rows = await query(`${sql} LIMIT ${parameters.add(count + 1)}`, parameters.values)
     return {
       counts: new Map(rows.slice(0, count).map(({ key, blocked }) => [key, blocked])),
       others: rows[count]?.blocked ?? 0,
     }
-  }
-
-  /** Returns the number of refusals that were ever folded into some buckets: it grows with each. */
-  async folded(ranges: readonly BucketRange[]): Promise<number> {
-    const { query, dialect } = this.#snapshot
-    const parameters = new Parameters()
-    const hours = ranges.map(({ span, from, to }) =>
-      inRange('hour', { from: (from * span) / HOUR_SPAN, to: (to * span) / HOUR_SPAN }, parameters),
-    )
-    const [sum] = await query<{ blocked: number }>(
-      `SELECT COALESCE(SUM(blocked), 0) AS blocked FROM ${dialect.table('rate_limit_trend')} WHERE ${hours.join(' OR ')}`,
-      parameters.values,
-    )
-    return sum?.blocked ?? 0
   }
 
   /** Returns the refusals of these keys in some buckets. */

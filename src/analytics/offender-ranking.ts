@@ -41,10 +41,11 @@ export async function rankOffenders(
   ]
   const past = others.filter(({ from, to }) => from < to)
   const [closed, open, rest] = await Promise.all([
-    snapshot.closed.read(snapshot, counts, past, nowMs - period.startMs),
+    counts.closedLeaders(past, snapshot.closed.sizes.closed),
     counts.leaders(present, snapshot.closed.sizes.open),
     counts.rest(),
   ])
+  snapshot.closed.used(nowMs - period.startMs, nowMs)
   const recent = new Map(open.counts)
   for (const [key, blocked] of rest) recent.set(key, (recent.get(key) ?? 0) + blocked)
   const known = (key: string) => (closed.counts.get(key) ?? 0) + (recent.get(key) ?? 0)

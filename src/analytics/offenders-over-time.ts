@@ -4,7 +4,8 @@ import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import { filtered, isFiltering, oneByOne, Parameters, type ReportFilter } from './filter.js'
 import { rankOffenders } from './offender-ranking.js'
 import { type BarLengths, barsFor } from './over-time.js'
-import { type Period, splitPeriod } from './period.js'
+import { type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { readSplit, type SplitQueries } from './read-split.js'
 import { duringPeriod, type LogSnapshot, loggedRanges, windowFor } from './window.js'
 
 /** An offender, and when it was blocked: without gaps, oldest first. The first bar begins at or before the window. */
@@ -12,6 +13,13 @@ export interface OffenderOverTime extends Offender {
   /** The length of a bar, in milliseconds: 1 hour, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number
   readonly bars: readonly { readonly start_ms: number; readonly blocked: number }[]
+}
+
+interface BlockedBar {
+  readonly key: string
+  /** The number of bars since the epoch. */
+  readonly bar: number
+  readonly blocked: number
 }
 
 /** Whole days where the chart has split of days: each hour of each offender would be a lookup of its own. */
@@ -34,16 +42,21 @@ export async function readOffendersOverTime(
   if (offenders.length === 0) return []
   const { barMs, starts, period, span } = barsFor(OFFENDER_BARS, days, snapshot.nowMs)
   const keys = offenders.map(({ key }) => key)
-  const parameters = new Parameters()
-  const hours = isFiltered
-    ? eventHoursSql(snapshot, period, keys, filter, parameters)
-    : rollupHoursSql(snapshot, period, keys, span, parameters)
   const bar = `hour / ${barMs / HOUR_MS}`
-  const rows = await snapshot.query<{ key: string; bar: number; blocked: number }>(
-    `SELECT key, ${bar} AS bar, SUM(blocked) AS blocked FROM (${hours}) AS hours GROUP BY key, ${bar}`,
-    parameters.values,
-  )
-  const blocked = new Map(rows.map((row) => [`${row.bar * barMs} ${row.key}`, row.blocked]))
+  const select = (hours: string) =>
+    `SELECT key, ${bar} AS bar, SUM(blocked) AS blocked FROM (${hours}) AS hours GROUP BY key, ${bar}`
+  const parameters = new Parameters()
+  const rows = isFiltered
+    ? await snapshot.query<BlockedBar>(
+        select(eventHoursSql(snapshot, period, keys, filter, parameters)),
+        parameters.values,
+      )
+    : await readSplit<BlockedBar>(snapshot, ...rollupHours(snapshot, period, keys, span, select))
+  const blocked = new Map<string, number>()
+  for (const row of rows) {
+    const place = `${row.bar * barMs} ${row.key}`
+    blocked.set(place, (blocked.get(place) ?? 0) + row.blocked)
+  }
   return offenders.map((offender) => ({
     ...offender,
     bar_ms: barMs,
@@ -80,28 +93,35 @@ function eventHoursSql(
       AND ${duringPeriod(dialect, period, parameters)}${filtered(filter, parameters)}`
 }
 
-function rollupHoursSql(
+function rollupHours(
   snapshot: LogSnapshot,
   period: Period,
   keys: readonly string[],
   span: 60 | 1440,
-  parameters: Parameters,
-): string {
+  select: SplitQueries['select'],
+): [SplitPeriod, SplitQueries] {
   const { dialect, sums } = snapshot
   const split = splitPeriod(period, { ...sums, longest: span })
-  const offenders = parameters.add(JSON.stringify(keys))
-  const isOffender = dialect.isOneOf('key', offenders, 'text')
+  const offenders = JSON.stringify(keys)
   return [
-    ...split.buckets.map(
-      (range) =>
-        `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
-         WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)} AND ${isOffender}`,
-    ),
-    // An expression, for which no planner uses the index on the key: these events are few, and an offender has many.
-    ...loggedRanges(snapshot, split, parameters, true).map(
-      ({ where, sign }) =>
-        `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
-         FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${dialect.isOneOf("key || ''", offenders, 'text')}`,
-    ),
-  ].join(' UNION ALL ')
+    split,
+    {
+      select,
+      buckets: (ranges, parameters) =>
+        ranges.map(
+          (range) =>
+            `SELECT key, bucket * span / ${HOUR_SPAN} AS hour, blocked FROM ${dialect.table('rate_limit_blocked_rollup')}
+             WHERE span = ${range.span} AND ${oneByOne(dialect, 'bucket', range, parameters)}
+               AND ${dialect.isOneOf('key', parameters.add(offenders), 'text')}`,
+        ),
+      // An expression, for which no planner uses the index on the key: these events are few, and an offender has many.
+      events: (parameters) =>
+        loggedRanges(snapshot, split, parameters, true).map(
+          ({ where, sign }) =>
+            `SELECT key, ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AS hour, ${sign} AS blocked
+             FROM ${dialect.table('rate_limit_event')}
+             WHERE ${where} AND ${dialect.isOneOf("key || ''", parameters.add(offenders), 'text')}`,
+        ),
+    },
+  ]
 }

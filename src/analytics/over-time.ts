@@ -86,7 +86,13 @@ function hoursSql(snapshot: LogSnapshot, { period, span }: Bars, filter: ReportF
   if (isFiltering(filter)) {
     const split = splitPeriod(period, { ...sums, longest: span })
     return [
-      ...bucketQueries(dialect, split, filter, parameters, `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`),
+      ...bucketQueries(
+        dialect,
+        split.buckets,
+        filter,
+        parameters,
+        `bucket * span / ${HOUR_SPAN} AS hour, ${counts}, denied`,
+      ),
       ...eventQueries(snapshot, split, filter, parameters, (sign) => `${hour}, ${eventCounts(sign)}`),
     ].join(' UNION ALL ')
   }

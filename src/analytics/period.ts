@@ -1,7 +1,7 @@
 import { LAST_MINUTE } from '../db/dialect.js'
 import { DAY_SPAN, HOUR_SPAN } from '../rollups/counting.js'
 import type { HourRange } from '../rollups/sums.js'
-import { HOUR_MS } from '../time/clock.js'
+import { DAY_MS, HOUR_MS } from '../time/clock.js'
 
 /** A period in milliseconds since the epoch; its end is exclusive. */
 export interface Period {
@@ -83,6 +83,21 @@ export function splitPeriod(
   ranges.push({ from: next, to })
   const buckets = ranges.flatMap((range) => toBuckets(range, longest))
   return { buckets, edges: edges.filter(isNotEmpty), hours: { from, to }, dirty: dirtyParts }
+}
+
+/** Divides buckets into those of other days than the present one, and those of the present day. */
+export function splitAtToday(buckets: readonly BucketRange[], nowMs: number) {
+  const today = Math.floor(nowMs / DAY_MS)
+  const closed: BucketRange[] = []
+  const open: BucketRange[] = []
+  for (const { span, from, to } of buckets) {
+    const first = (today * DAY_SPAN) / span
+    const next = first + DAY_SPAN / span
+    closed.push({ span, from, to: Math.min(to, first) }, { span, from: Math.max(from, next), to })
+    open.push({ span, from: Math.max(from, first), to: Math.min(to, next) })
+  }
+  const isNotEmpty = ({ from, to }: BucketRange) => from < to
+  return { closed: closed.filter(isNotEmpty), open: open.filter(isNotEmpty) }
 }
 
 function toBuckets({ from, to }: HourRange, longest: BucketRange['span']): BucketRange[] {

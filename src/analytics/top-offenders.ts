@@ -3,7 +3,7 @@ import type { Database } from '../db/database.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { rankOffenders } from './offender-ranking.js'
 import {
-  closedLeadersFor,
+  closedDaysFor,
   createReportRunner,
   type RankingOptions,
   type Report,
@@ -22,7 +22,7 @@ export function topOffenders({ days = 7, limit = 100 }: RankingOptions = {}): Re
 /** Prepares the reports of the windows that were asked for in the last day, where they have reached another hour. */
 export function prepareTopOffenders(database: Database, clock: Clock): Promise<void> {
   const read = createReportRunner(database, clock)
-  return closedLeadersFor(database).refresh(clock.now(), (windowMs) =>
+  return closedDaysFor(database).refresh(clock.now(), (windowMs) =>
     read(topOffenders({ days: windowMs / DAY_MS, limit: 1 })),
   )
 }

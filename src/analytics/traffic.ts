@@ -1,8 +1,9 @@
 import type { Dialect } from '../db/dialect.js'
 import { eventCounts, IS_REFUSED } from '../events/readings.js'
 import type { TrafficCounts } from './breakdown.js'
-import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
-import { type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
+import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
+import { readSplit } from './read-split.js'
 import { type LogSnapshot, loggedRanges } from './window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -23,30 +24,24 @@ function countEvents(sign: 1 | -1): string {
 }
 
 /**
- * Reads the traffic of a period, by path, rule and method. Rollups and events are summed separately, so an entry can
- * occur twice: in one statement, most of them would be sorted a second time.
+ * Reads the traffic of a period, by path, rule and method. Closed days, the present one, and events are summed
+ * separately, so an entry can occur several times: in one statement, most of them would be sorted a second time.
  */
 export async function readTraffic(
   snapshot: LogSnapshot,
   period: Period,
   filter: ReportFilter = {},
 ): Promise<readonly Traffic[]> {
-  const { query, dialect } = snapshot
+  const columns = 'path, rule_name, method'
   // A path for which a bucket had no room cannot be subtracted from it.
   const split = splitFor(snapshot, filter, period, false)
-  const read = async (queries: readonly string[], { values }: Parameters): Promise<Traffic[]> => {
-    if (queries.length === 0) return []
-    return query<Traffic>(
-      `SELECT path, rule_name, method, ${SUMS}
-       FROM (${queries.join(' UNION ALL ')}) AS traffic GROUP BY path, rule_name, method`,
-      values,
-    )
-  }
-  const [rollupParameters, eventParameters] = [new Parameters(), new Parameters()]
-  const columns = 'path, rule_name, method'
-  const rollups = bucketQueries(dialect, split, filter, rollupParameters, `${columns}, total, blocked, would_block`)
-  const events = eventQueries(snapshot, split, filter, eventParameters, (sign) => `${columns}, ${eventCounts(sign)}`)
-  return (await Promise.all([read(rollups, rollupParameters), read(events, eventParameters)])).flat()
+  return readSplit<Traffic>(snapshot, split, {
+    buckets: (ranges, parameters) =>
+      bucketQueries(snapshot.dialect, ranges, filter, parameters, `${columns}, total, blocked, would_block`),
+    events: (parameters) =>
+      eventQueries(snapshot, split, filter, parameters, (sign) => `${columns}, ${eventCounts(sign)}`),
+    select: (traffic) => `SELECT ${columns}, ${SUMS} FROM (${traffic}) AS traffic GROUP BY ${columns}`,
+  })
 }
 
 /** Counts the requests of a period, and those refused. */
@@ -55,21 +50,17 @@ export async function countTraffic(
   period: Period,
   filter: ReportFilter = {},
 ): Promise<Pick<TrafficCounts, 'total' | 'blocked'>> {
-  const { query, dialect } = snapshot
-  const parameters = new Parameters()
   const split = splitFor(snapshot, filter, period, filter.path === undefined)
-  const queries = [
-    ...bucketQueries(dialect, split, filter, parameters, 'total, blocked'),
-    ...eventQueries(snapshot, split, filter, parameters, countEvents),
-  ]
-  // The window ends at the epoch.
-  if (queries.length === 0) return { total: 0, blocked: 0 }
-  const [counts] = await query<Pick<TrafficCounts, 'total' | 'blocked'>>(
-    `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked
-     FROM (${queries.join(' UNION ALL ')}) AS traffic`,
-    parameters.values,
-  )
-  return counts ?? { total: 0, blocked: 0 }
+  const parts = await readSplit<Pick<TrafficCounts, 'total' | 'blocked'>>(snapshot, split, {
+    buckets: (ranges, parameters) => bucketQueries(snapshot.dialect, ranges, filter, parameters, 'total, blocked'),
+    events: (parameters) => eventQueries(snapshot, split, filter, parameters, countEvents),
+    select: (traffic) =>
+      `SELECT COALESCE(SUM(total), 0) AS total, COALESCE(SUM(blocked), 0) AS blocked FROM (${traffic}) AS traffic`,
+  })
+  return {
+    total: parts.reduce((sum, { total }) => sum + total, 0),
+    blocked: parts.reduce((sum, { blocked }) => sum + blocked, 0),
+  }
 }
 
 /** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
@@ -81,7 +72,7 @@ function splitFor({ sums }: LogSnapshot, { key }: ReportFilter, period: Period, 
 /** Creates the queries of the whole buckets of a period. */
 export function bucketQueries(
   dialect: Dialect,
-  { buckets }: SplitPeriod,
+  buckets: readonly BucketRange[],
   filter: ReportFilter,
   parameters: Parameters,
   columns: string,

@@ -6,7 +6,7 @@ import { foldForReport } from '../rollups/catch-up.js'
 import { HOUR_SPAN } from '../rollups/counting.js'
 import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
-import { ClosedLeaders } from './closed-leaders.js'
+import { ClosedDays } from './closed-days.js'
 import { inRange, type Parameters } from './filter.js'
 import type { Period, SplitPeriod } from './period.js'
 
@@ -17,8 +17,8 @@ export interface LogSnapshot {
   readonly nowMs: number
   /** The state of the rollups. */
   readonly sums: Sums
-  /** The keys that were refused most in the past, as this process knows them. */
-  readonly closed: ClosedLeaders
+  /** What this process knows of all days but the present one. */
+  readonly closed: ClosedDays
   /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
   readonly onlyBlocked: boolean
 }
@@ -46,24 +46,25 @@ export interface RankingOptions extends WindowOptions {
   readonly limit?: number | undefined
 }
 
-const closedLeaders = new WeakMap<Database, ClosedLeaders>()
+const closedDays = new WeakMap<Database, ClosedDays>()
 
-/** Returns what this process knows of past days. */
-export function closedLeadersFor(database: Database): ClosedLeaders {
-  const closed = closedLeaders.get(database) ?? new ClosedLeaders()
-  closedLeaders.set(database, closed)
+/** Returns what this process knows of all days but the present one. */
+export function closedDaysFor(database: Database): ClosedDays {
+  const closed = closedDays.get(database) ?? new ClosedDays()
+  closedDays.set(database, closed)
   return closed
 }
 
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
 export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false) {
   const { dialect } = database
-  const closed = closedLeadersFor(database)
+  const closed = closedDaysFor(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
     await foldForReport(database, clock.now())
-    return database.report(async (query) =>
-      report({ query, dialect, nowMs: clock.now(), onlyBlocked, closed, sums: await readSums(query, dialect) }),
-    )
+    return database.report(async (query) => {
+      const nowMs = clock.now()
+      return report({ query, dialect, nowMs, onlyBlocked, closed, sums: await readSums(query, dialect, nowMs) })
+    })
   }
 }
 

@@ -6,7 +6,7 @@ import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
 import { dashboardReport } from '../analytics/dashboard-report.js'
 import { type OffenderDetail, offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/top-offenders.js'
-import { closedLeadersFor, createReportRunner, type Report } from '../analytics/window.js'
+import { closedDaysFor, createReportRunner, type Report } from '../analytics/window.js'
 import { type Internals, nearestMount } from '../internals.js'
 import type { Pages } from '../sign-in/pages.js'
 import {
@@ -37,7 +37,7 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches } = internals
   const reports = createReportRunner(database, clock, switches.logEvents === 'blocked')
-  closedLeadersFor(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
+  closedDaysFor(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {

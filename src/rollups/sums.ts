@@ -1,4 +1,6 @@
 import type { Dialect, Query } from '../db/dialect.js'
+import { DAY_MS } from '../time/clock.js'
+import { DAY_SPAN, HOUR_SPAN } from './counting.js'
 
 /** Whole hours since the epoch, without the end. */
 export interface HourRange {
@@ -10,8 +12,8 @@ export interface HourRange {
 export interface Sums {
   /** Events up to this id are in the rollups. */
   readonly watermark: number
-  /** How often hours were counted again. */
-  readonly recounts: number
+  /** Changes with the rollups of all days but the present one. */
+  readonly closedVersion: string
   /** Hours whose events have to be read from the log even so. */
   readonly dirty: readonly HourRange[]
 }
@@ -19,10 +21,15 @@ export interface Sums {
 /** Further ranges are merged into one, since each is a part of every query. */
 const MAX_RANGES = 20
 
-export async function readSums(query: Query, dialect: Dialect): Promise<Sums> {
-  const rows = await query<{ watermark: number; recounts: number; hour: number | null }>(
-    `SELECT event_id AS watermark, recounts, hour FROM ${dialect.table('rate_limit_watermark')}
+export async function readSums(query: Query, dialect: Dialect, nowMs: number): Promise<Sums> {
+  const today = (Math.floor(nowMs / DAY_MS) * DAY_SPAN) / HOUR_SPAN
+  // The trend grows with each event that is folded into an hour.
+  const rows = await query<{ watermark: number; recounts: number; folded: number | null; hour: number | null }>(
+    `SELECT event_id AS watermark, recounts, hour,
+       (SELECT SUM(total + denied) FROM ${dialect.table('rate_limit_trend')} WHERE hour < $1 OR hour >= $2) AS folded
+     FROM ${dialect.table('rate_limit_watermark')}
      LEFT JOIN (SELECT DISTINCT hour FROM ${dialect.table('rate_limit_rollup_mark')}) AS marked ON true ORDER BY hour`,
+    [today, today + DAY_SPAN / HOUR_SPAN],
   )
   const dirty: { from: number; to: number }[] = []
   for (const { hour } of rows) {
@@ -31,5 +38,6 @@ export async function readSums(query: Query, dialect: Dialect): Promise<Sums> {
     if (last?.to === hour || (last && dirty.length === MAX_RANGES)) last.to = hour + 1
     else dirty.push({ from: hour, to: hour + 1 })
   }
-  return { watermark: rows[0]?.watermark ?? 0, recounts: rows[0]?.recounts ?? 0, dirty }
+  const [state] = rows
+  return { watermark: state?.watermark ?? 0, closedVersion: `${state?.folded} ${state?.recounts}`, dirty }
 }

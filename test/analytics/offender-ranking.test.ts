@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ClosedLeaders } from '../../src/analytics/closed-leaders.js'
+import { ClosedDays } from '../../src/analytics/closed-days.js'
 import { rankOffenders } from '../../src/analytics/offender-ranking.js'
 import { prepareTopOffenders } from '../../src/analytics/top-offenders.js'
-import { closedLeadersFor, createReportRunner, windowFor } from '../../src/analytics/window.js'
+import { closedDaysFor, createReportRunner, windowFor } from '../../src/analytics/window.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -50,7 +50,7 @@ forEachDatabase((_provider, open) => {
       fc.asyncProperty(history, async ({ sizes, rounds }) => {
         await database.execute(`DELETE FROM ${table}`)
         await foldAll(database, NOW_MS)
-        const closed = new ClosedLeaders(sizes)
+        const closed = new ClosedDays(sizes)
         for (const { refusals, isFolded, deletes, isCountedAgain, limit, atLeast, days } of rounds) {
           await insertEvents(
             database,
@@ -90,7 +90,7 @@ forEachDatabase((_provider, open) => {
         return read(report)
       },
     })
-    closedLeadersFor(database).expect(3 * DAY_MS, clock.now())
+    closedDaysFor(database).expect(3 * DAY_MS, clock.now())
     const counted: number[] = []
     for (const afterMs of [0, 0, HOUR_MS, 0, DAY_MS, HOUR_MS]) {
       clock.advance(afterMs)
