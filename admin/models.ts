@@ -17,8 +17,9 @@ interface RuntimeField {
 
 export type ModelName = Capitalize<keyof RateLimitClient & `rateLimit${string}`>
 
-/** Columns that only triggers and statements use. */
-const NOT_SHOWN = ['changedBy', 'asked', 'cost', 'admitted']
+/** Columns that only triggers and statements use; `cost` of a counter, which has no id, is such a one. */
+const NOT_SHOWN = ['changedBy']
+const NOT_SHOWN_OF_COUNTERS = ['asked', 'cost', 'admitted']
 
 /**
  * Returns a completed model of a Prisma client: at run time Prisma's own description lacks which fields are ids and
@@ -26,8 +27,10 @@ const NOT_SHOWN = ['changedBy', 'asked', 'cost', 'admitted']
  */
 export function completedModel(name: ModelName, client: object): Model {
   const { models }: RuntimeDataModel = Reflect.get(client, '_runtimeDataModel')
-  const stored = (models[name]?.fields ?? []).filter((field) => !NOT_SHOWN.includes(field.name))
-  const hasId = stored.some((field) => field.name === 'id')
+  const columns = models[name]?.fields ?? []
+  const hasId = columns.some((field) => field.name === 'id')
+  const notShown = hasId ? NOT_SHOWN : NOT_SHOWN_OF_COUNTERS
+  const stored = columns.filter((field) => !notShown.includes(field.name))
   const fields = hasId ? stored : [{ name: 'id', kind: 'scalar', type: 'String' }, ...stored]
   return {
     name,

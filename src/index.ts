@@ -44,7 +44,11 @@ export type { Cost, RouteConfig } from './http/cost.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
-export { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from './http/refusal.js'
+export {
+  PathTooLongError,
+  RateLimitExceededError,
+  StoreUnavailableError,
+} from './http/refusal.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
 export type { Algorithm, Check, Decision, Policy, Settlement } from './limiter/algorithm.js'
@@ -63,7 +67,9 @@ export type { UncoveredReason } from './preview/clients.js'
 export type { Preview, PreviewOptions } from './preview/preview.js'
 export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './preview/report.js'
 export type { RetentionOptions } from './rollups/retention.js'
+export type { Refusal } from './rules/refusal.js'
 export type { ClientKind, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
+export type { Validity } from './rules/validity.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
 export type { MiddlewareOptions, RateLimitOptions } from './settings/options.js'
 export { hashPassword } from './sign-in/passwords.js'

@@ -171,7 +171,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     summary: 'Show what a rule would have refused',
     about: [
       'Replays the event log of the last --hours through a rule that is not in force, as if it were active among the rules that are. Nothing is written.',
-      'The rule is a JSON file with the fields of a rule, { "name": "api", "pathPattern": "^/api/", "rate": "20/m" }, or a stored rule, with another rate if one is given. It replaces the stored rule of its name.',
+      'The rule is a JSON file with the fields of a rule, { "name": "api", "pathPattern": "^/api/", "rate": "20/m" }, or a stored rule, with another rate if one is given. It replaces the stored rule of its name. Rules that begin or end decide the requests of their time.',
       'Paths are read as by a router with default options. In an app, app.smartRateLimit.rules.preview() uses the options of that app.',
     ],
     example: 'ratelimit preview --name api --rate 10/m --hours 48',

@@ -60,7 +60,10 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
       await current.reload()
       return current.lastGood().rules.rules.length
     },
-    active: async () => (await current.at(clock.now())).rules.rules,
+    active: async () => {
+      const nowMs = clock.now()
+      return (await current.at(nowMs)).rules.inForce(nowMs)
+    },
     export: () => exportRules(database, clock),
     import: (document, options) => importRules(database, clock, document, options),
     history: (name, options) => listChanges(database, name, options),

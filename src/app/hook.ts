@@ -178,7 +178,7 @@ function createLimitFinder(
   })
   return (checked) => {
     const { rules } = checked.inForce
-    const rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method)
+    const rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
     if (rule === null) return TOO_LONG_LIMIT
     return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
   }

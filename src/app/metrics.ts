@@ -41,7 +41,7 @@ function createEventReadings(events: EventLog): AppReadings {
 
 function createRuleReadings({ clock }: Settings, current: CurrentSnapshot): AppReadings {
   return {
-    rulesActive: () => current.lastGood().rules.rules.length,
+    rulesActive: () => current.lastGood().rules.inForce(clock.now()).length,
     rulesAgeSeconds: () => {
       const { seenAtMs } = current
       return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS

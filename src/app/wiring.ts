@@ -210,7 +210,7 @@ export function previewNotesFor({ useDynamicRules }: Settings, pricedRoutes: num
   if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
   if (pricedRoutes > 0) {
     notes.push(
-      `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at 1.`,
+      `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,
     )
   }
   return notes

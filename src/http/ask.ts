@@ -14,6 +14,17 @@ export function createAsk(dependencies: HookDependencies, isSkipped: (checked: C
     if (isSkipped(checked)) return null
     checked.cost = cost
     await decide(checked)
-    return checked.isExempt ? null : checked.decision
+    if (checked.isExempt) return null
+    return cost === 0 ? forOneRequest(checked) : checked.decision
   }
+}
+
+/**
+ * Returns the answer of a check of cost 0, which is for a cost of 1, as it is for a request that costs what its rule
+ * says. The wait is then the longest possible: until nothing is used.
+ */
+function forOneRequest({ decision, limit: { cost } }: CheckedRequest): Decision {
+  const { remaining, limit, resetMs } = decision
+  if (cost === 1 || remaining >= cost || decision.unavailable) return decision
+  return { ...decision, allowed: false, retryAfterMs: limit < cost ? null : resetMs }
 }

@@ -8,6 +8,11 @@ export type Cost = number | ((request: FastifyRequest) => number)
 
 const MAX_COST = 2_147_483_647
 
+/** Returns what a request uses of a limit: its own cost times that of the limit. */
+export function totalCost(cost: number, limitCost: number): number {
+  return Math.min(cost * limitCost, MAX_COST)
+}
+
 /** @throws InvalidSettingError for an invalid cost */
 export function validateCost(setting: string, cost: unknown): number {
   if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost

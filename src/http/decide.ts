@@ -5,6 +5,7 @@ import type { ActiveOverride } from '../overrides/override-table.js'
 import type { RuleSet } from '../rules/rule-set.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
+import { totalCost } from './cost.js'
 import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
 
@@ -43,7 +44,7 @@ const NO_CLIENT: ClientKey = { name: '', counter: '', client: '', byAddress: fal
 export class CheckedRequest {
   nowMs = 0
   address: ClientAddress = GONE
-  /** 0 charges nothing. */
+  /** The request's own cost; 0 charges nothing. */
   cost = 0
   inForce = NOTHING_IN_FORCE
   user: UserId = null
@@ -173,7 +174,8 @@ function findClient(checked: CheckedRequest): Step {
 function check(checked: CheckedRequest): Step {
   const { dependencies, limit, client, cost, nowMs } = checked
   if (limit.isDenial) return
-  const decision = dependencies.check({ key: client.counter, policy: limit.policy, cost }, nowMs, limit.block)
+  const asked = { key: client.counter, policy: limit.policy, cost: totalCost(cost, limit.cost) }
+  const decision = dependencies.check(asked, nowMs, limit.block)
   if (decision instanceof Promise) {
     return decision.then((decided) => {
       checked.decision = decided

@@ -3,6 +3,7 @@ import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
+import { type Refusal, USUAL_REFUSAL } from '../rules/refusal.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
 import { after } from './after.js'
@@ -20,6 +21,10 @@ export interface Limit {
   readonly policy: Policy
   /** Whether over-limit requests are refused; otherwise they are only counted. */
   readonly block: boolean
+  /** The factor of a request's own cost; 1 unless a rule has another. */
+  readonly cost: number
+  /** The answer to a refused request. */
+  readonly refusal: Refusal
   /** Empty where no rule decides. */
   readonly ruleName: string
   /** The name of the limit in answers to the client. */
@@ -38,11 +43,13 @@ export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
 function createLimit(
   policyName: string,
   limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
-  isDenial = false,
+  { isDenial = false, cost = 1, refusal = USUAL_REFUSAL }: Partial<Pick<Limit, 'isDenial' | 'cost' | 'refusal'>> = {},
 ): Limit {
   return {
     ...limit,
     isDenial,
+    cost,
+    refusal,
     policyName,
     quotedName: quotedName(policyName),
     policyField: policyField(policyName, limit.policy),
@@ -53,7 +60,8 @@ const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_
 
 /** Creates a limit that refuses every request. */
 function createDenial(policyName: string): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey: toAddressKey }, true)
+  const limit = { policy: NOTHING, block: true, ruleName: '', clientKey: toAddressKey }
+  return createLimit(policyName, limit, { isDenial: true })
 }
 
 /** The limit of addresses on the deny list. */
@@ -125,14 +133,9 @@ export function createFunctionKey(keyFunction: KeyFunction, setting: string, { l
 }
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
-export function limitForRule({ name, policy, block, client }: Rule, options: KeyOptions): Limit {
-  const deriveClientKey = createKindKey(client, options)
-  return createLimit(name, {
-    policy,
-    block,
-    ruleName: name,
-    clientKey: mapClientKey(deriveClientKey, (key) => ruleKey(name, client.kind, key)),
-  })
+export function limitForRule({ name, policy, block, client, cost, refusal }: Rule, options: KeyOptions): Limit {
+  const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, client.kind, key))
+  return createLimit(name, { policy, block, ruleName: name, clientKey }, { cost, refusal })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
@@ -141,7 +144,8 @@ export function limitForOverride({ id, effect, client }: ActiveOverride, options
   const scope = overrideScope(id)
   const clientKey = countedApart(scope, deriveClientKey)
   const policy = typeof effect === 'object' ? effect : NOTHING
-  return createLimit('override', { policy, block: true, ruleName: '', clientKey }, effect === 'deny')
+  const limit = { policy, block: true, ruleName: '', clientKey }
+  return createLimit('override', limit, { isDenial: effect === 'deny' })
 }
 
 export interface StaticLimitOptions {

@@ -18,13 +18,15 @@ function createRefusalError(code: string, statusCode: number): MessageErrorConst
   return createError(code, '%s', statusCode, Error, false)
 }
 
-/** The thrown 429 of a refused request. */
+/** The thrown 429 of a request over its limit; a rule may have another status and another message. */
 export class RateLimitExceededError extends createRefusalError('FST_RATE_LIMIT_EXCEEDED', 429) {
   constructor(
     message: string,
     readonly decision: Decision,
+    statusCode = 429,
   ) {
     super(message)
+    this.statusCode = statusCode
   }
 }
 
@@ -43,8 +45,8 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
 }
 
 /**
- * Ends a refused request: 429 with `Retry-After` where waiting helps, 503 where no store answered, or 414 where the
- * path is too long for a decision.
+ * Ends a refused request: 429, or the status of its rule, with `Retry-After` where waiting helps; 503 where no
+ * store answered; or 414 where the path is too long for a decision.
  *
  * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
  * `application/problem+json` gets that form.
@@ -90,12 +92,18 @@ function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
   if (decision.unavailable) return new StoreUnavailableError(decision)
   if (limit === TOO_LONG_LIMIT) return new PathTooLongError(decision)
   const seconds = retryAfterSeconds(decision)
-  if (seconds === null) return new RateLimitExceededError('Rate limit exceeded', decision)
-  reply.header('retry-after', seconds)
+  if (seconds !== null) reply.header('retry-after', seconds)
+  const { statusCode, message } = limit.refusal
   return new RateLimitExceededError(
-    `Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`,
+    message === '' ? usualMessage(seconds) : message.replaceAll('{seconds}', String(seconds ?? 0)),
     decision,
+    statusCode,
   )
+}
+
+function usualMessage(seconds: number | null): string {
+  if (seconds === null) return 'Rate limit exceeded'
+  return `Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`
 }
 
 /** Creates a check that the host handles a request's errors. Fastify's own handler is recognised by its name. */
@@ -114,13 +122,7 @@ export function createErrorHandlerCheck() {
 
 function problem(error: ReturnType<typeof refusal>, { limit }: CheckedRequest): object {
   const { statusCode: status = 500, code, message: detail } = error
-  if (status !== 429) return { type: 'about:blank', title: STATUS_CODES[status], status, detail, code }
-  return {
-    type: QUOTA_EXCEEDED,
-    title: 'Too Many Requests',
-    status,
-    detail,
-    code,
-    'violated-policies': [limit.policyName],
-  }
+  const title = STATUS_CODES[status]
+  if (!(error instanceof RateLimitExceededError)) return { type: 'about:blank', title, status, detail, code }
+  return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': [limit.policyName] }
 }

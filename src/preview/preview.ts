@@ -43,7 +43,8 @@ const MAX_HOURS = 720
  * Replays the event log through a rule that is not in force, and reports what it would have done.
  *
  * The candidate replaces the stored rule of its name, is active, and stands among the rules that are active now: it
- * decides the requests for which it is the first, unless an override that is in force now does. Every client's requests
+ * decides the requests for which it is the first, unless an override that is in force now does. Rules that begin or end
+ * decide the requests of their time. Every client's requests
  * run through its algorithm in the order of time. A request whose client is not in the log is counted as uncovered.
  *
  * The result is exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as the
@@ -105,7 +106,7 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
 
 interface PreviewRun {
   readonly rule: Rule
-  readonly decides: (path: string, method: string) => boolean
+  readonly decides: (path: string, method: string, nowMs: number) => boolean
   readonly overrides: PreviewOverrides
   readonly sinceMs: number
   readonly untilMs: number
@@ -145,9 +146,9 @@ async function createDecides(router: PathOptions, rule: Rule, active: readonly R
   const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
   const before = await RuleSet.compile(others, router)
   const own = new RuleSet([rule], router)
-  return function decides(path, method) {
+  return function decides(path, method, nowMs) {
     // Where one of them is null a server refuses the request: no rule decides it.
-    return own.match(path, method)?.name === rule.name && before.match(path, method) === undefined
+    return own.match(path, method, nowMs)?.name === rule.name && before.match(path, method, nowMs) === undefined
   }
 }
 

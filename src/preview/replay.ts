@@ -17,8 +17,8 @@ export interface ReplayDependencies {
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
-  /** Returns whether the rule would have decided a request. */
-  readonly decides: (path: string, method: string) => boolean
+  /** Returns whether the rule would have decided a request at a moment. */
+  readonly decides: (path: string, method: string, nowMs: number) => boolean
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
   readonly toClient: (event: LoggedRequest) => Recovered
@@ -79,7 +79,7 @@ export class Replay {
       return
     }
     const path = this.#dependencies.requestPath(event.path)
-    if (!this.#dependencies.decides(path, wholeMethod(event.method))) return
+    if (!this.#dependencies.decides(path, wholeMethod(event.method), event.timestampMs)) return
     const override = this.#dependencies.override(event, path)
     if (override === 'decides') {
       if (isCounted) this.overridden++
@@ -131,8 +131,8 @@ export class Replay {
 
   /** @param hour undefined before the window */
   #check(client: Client, { timestampMs, allowed }: LoggedRequest, hour: Tally | undefined): void {
-    const { policy, block } = this.#dependencies.rule
-    const isOver = !client.counter.check(policy, 1, timestampMs).allowed
+    const { policy, cost, block } = this.#dependencies.rule
+    const isOver = !client.counter.check(policy, cost, timestampMs).allowed
     if (hour === undefined) return
     client.matched++
     if (!allowed) client.refusedThen++

@@ -163,6 +163,8 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFi
 function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   const notes: string[] = []
   if (!rule.block) notes.push('The rule has block: false: it would have counted requests, and refused none.')
+  const times = describeTimes(rule)
+  if (times !== '') notes.push(`The rule is in force ${times}: requests at other times are left out.`)
   if (replayed.assumedAnonymous > 0) {
     notes.push(
       `${replayed.assumedAnonymous} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
@@ -179,6 +181,12 @@ function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   for (const [reason, times] of replayed.uncovered)
     notes.push(`${times} request(s) ${UNCOVERED[reason]}: not replayed.`)
   return notes
+}
+
+function describeTimes({ startsAtMs, endsAtMs }: Rule): string {
+  const from = startsAtMs === null ? [] : [`from ${isoTime(startsAtMs)}`]
+  const until = endsAtMs === null ? [] : [`until ${isoTime(endsAtMs)}`]
+  return [...from, ...until].join(' ')
 }
 
 function isoTime(ms: number): string {

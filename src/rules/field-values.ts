@@ -6,6 +6,17 @@ import type { Field } from './description.js'
 
 export const MAX_PATTERN_LENGTH = 255
 
+/** The names that events and metrics have for other limits. */
+export const RESERVED_NAMES = ['default', 'override', 'deny-list', 'ceiling', 'route']
+
+/** @throws Error for a name that events could not tell from that of another limit: a reserved one, or a prefix */
+export function validateLimitName(name: string): void {
+  if (RESERVED_NAMES.includes(name)) {
+    throw new Error(`${JSON.stringify(name)} is reserved: give another name than ${RESERVED_NAMES.join(', ')}`)
+  }
+  if (name.startsWith('/')) throw new Error('must not begin with "/": path prefixes do')
+}
+
 export function asText(value: unknown): string {
   if (typeof value !== 'string') throw new Error('must be a text')
   return value

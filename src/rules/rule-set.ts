@@ -3,9 +3,13 @@ import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
 import { remember } from '../remember.js'
 import type { Rule } from './rule.js'
+import { isInForce, isWithin, spanAround } from './validity.js'
 
 /** How many short paths keep their result, for each method. */
 const REMEMBERED = 4_096
+
+/** The result of `match` for one method. */
+type Search = (path: string, nowMs: number) => Rule | null | undefined
 
 /** The active rules at one moment. Immutable: an edit creates a new set. */
 export class RuleSet {
@@ -13,13 +17,16 @@ export class RuleSet {
   readonly rules: readonly Rule[]
   readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
-  readonly #remembered = new Map<string, (path: string) => Rule | null | undefined>()
+  /** The rules that begin or end: mostly none. */
+  readonly #timed: readonly Rule[]
+  readonly #searches = new Map<string, Search>()
 
   /** @param patterns the compiled patterns of these rules, which must be in order then; compiled here by default */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
     this.rules = patterns === undefined ? inOrder(rules) : rules
     this.#patterns = patterns ?? PatternIndex.create(patternsFor(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
+    this.#timed = this.rules.filter(({ startsAtMs, endsAtMs }) => startsAtMs !== null || endsAtMs !== null)
   }
 
   /**
@@ -39,22 +46,45 @@ export class RuleSet {
     return this.rules.length
   }
 
-  /**
-   * Returns the first rule for a path, as the router sees it, and a method, in upper case; null where the path is too
-   * long to be searched for all patterns that may be the first.
-   */
-  match(path: string, method: string): Rule | null | undefined {
-    let search = this.#remembered.get(method)
-    if (search === undefined) {
-      search = remember(REMEMBERED, (each) => this.#search(each, method), SHORT_PATH_LENGTH)
-      this.#remembered.set(method, search)
-    }
-    return search(path)
+  /** Returns the rules that are in force at a moment, in order. */
+  inForce(nowMs: number): readonly Rule[] {
+    return this.#timed.length === 0 ? this.rules : this.rules.filter((rule) => isInForce(rule, nowMs))
   }
 
-  #search(path: string, method: string): Rule | null | undefined {
+  /**
+   * Returns the first rule in force for a path, as the router sees it, and a method, in upper case; null where the path
+   * is too long to be searched for all patterns that may be the first.
+   */
+  match(path: string, method: string, nowMs: number): Rule | null | undefined {
+    let search = this.#searches.get(method)
+    if (search === undefined) {
+      search = this.#timed.length === 0 ? this.#searchAt(method, nowMs) : this.#timedSearch(method)
+      this.#searches.set(method, search)
+    }
+    return search(path, nowMs)
+  }
+
+  /** Creates a search among the rules in force at a moment. */
+  #searchAt(method: string, nowMs: number): Search {
+    return remember(REMEMBERED, (path) => this.#search(path, method, nowMs), SHORT_PATH_LENGTH)
+  }
+
+  /** Creates a search that starts afresh where a rule begins or ends, so that other sets do not look at the time. */
+  #timedSearch(method: string): Search {
+    let span = spanAround(this.#timed, Number.NEGATIVE_INFINITY)
+    let search = this.#searchAt(method, Number.NEGATIVE_INFINITY)
+    return (path, nowMs) => {
+      if (!isWithin(span, nowMs)) {
+        span = spanAround(this.#timed, nowMs)
+        search = this.#searchAt(method, nowMs)
+      }
+      return search(path, nowMs)
+    }
+  }
+
+  #search(path: string, method: string, nowMs: number): Rule | null | undefined {
     let first = Number.POSITIVE_INFINITY
-    const precedes = (place: number) => place < first && coversMethod(this.rules[place], method)
+    const precedes = (place: number) => place < first && applies(this.rules[place], method, nowMs)
     const consider = (place: number) => {
       if (precedes(place)) first = place
     }
@@ -76,8 +106,8 @@ function patternsFor(rules: readonly Rule[], caseSensitive: boolean): string[] {
 }
 
 /** Fastify answers HEAD with the handler of GET, so a rule for GET covers it too. */
-function coversMethod(rule: Rule | undefined, method: string): boolean {
-  if (rule === undefined) return false
+function applies(rule: Rule | undefined, method: string, nowMs: number): boolean {
+  if (rule === undefined || !isInForce(rule, nowMs)) return false
   const { methods } = rule
   return methods[0] === 'ALL' || methods.includes(method) || (method === 'HEAD' && methods.includes('GET'))
 }

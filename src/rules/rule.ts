@@ -1,5 +1,5 @@
 import { METHODS } from 'node:http'
-import type { FieldErrors } from '../errors.js'
+import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import {
@@ -18,22 +18,27 @@ import {
   asText,
   integerWithin,
   MAX_PATTERN_LENGTH,
+  RESERVED_NAMES,
   upTo,
   validateBoolean,
+  validateLimitName,
   validatePattern,
   validateStorable,
 } from './field-values.js'
+import { REFUSAL_MESSAGE, REFUSAL_STATUS, type Refusal } from './refusal.js'
+import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** How a rule identifies the client. */
 export type ClientKind = { readonly kind: 'ip' } | { readonly kind: 'user' } | { readonly kind: 'header'; name: string }
 
-const NAME = /^[\x20-\x39\x3b-\x7e]{1,100}$/
+const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
 const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
 /** The header that Node.js loses: setting `__proto__` to a text has no effect on the object of headers. */
 const UNREAD_HEADER = '__proto__'
 const MAX_METHOD_LENGTH = 255
 const MAX_RATE_LENGTH = 50
 const PRIORITY_LIMIT = 2_147_483_647
+const MAX_COST = 1_000_000
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
   { value: 'user', label: 'User' },
@@ -49,16 +54,24 @@ export interface RuleEntry {
   readonly rate: string
   readonly key: string
   readonly algorithm: Algorithm
+  readonly cost: number
   readonly block: boolean
+  readonly refusalStatus: number
+  readonly refusalMessage: string
   readonly isActive: boolean
+  /** A moment such as `2030-01-31T12:00:00.000Z`. */
+  readonly startsAt: string | null
+  readonly endsAt: string | null
   readonly priority: number
 }
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */
 export type RuleCandidate = Pick<RuleEntry, 'name' | 'pathPattern' | 'rate'> & {
-  readonly [Name in Exclude<keyof RuleEntry, 'algorithm'>]?: RuleEntry[Name] | undefined
+  readonly [Name in Exclude<keyof RuleEntry, 'algorithm' | 'startsAt' | 'endsAt'>]?: RuleEntry[Name] | undefined
 } & {
   readonly algorithm?: string | undefined
+  readonly startsAt?: string | Date | null | undefined
+  readonly endsAt?: string | Date | null | undefined
   /** A row's own columns, which are ignored. */
   readonly id?: unknown
   readonly createdAt?: unknown
@@ -66,12 +79,15 @@ export type RuleCandidate = Pick<RuleEntry, 'name' | 'pathPattern' | 'rate'> & {
 }
 
 /** A parsed row. */
-export interface Rule {
+export interface Rule extends Validity {
   readonly name: string
   readonly pathPattern: string
   readonly policy: Policy
   readonly client: ClientKind
+  /** The part of the limit that a request uses. */
+  readonly cost: number
   readonly block: boolean
+  readonly refusal: Refusal
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]
@@ -82,9 +98,9 @@ const RULE_FIELDS = {
   name: {
     kind: 'text',
     parse: validateName,
-    schema: { pattern: NAME.source },
+    schema: { pattern: NAME.source, not: { enum: RESERVED_NAMES } },
     about: 'Unique. A rule with another name has other counters.',
-    help: 'Printable ASCII without a colon. The counters are named after it: a new name starts with new counters.',
+    help: 'Printable ASCII without a colon, not beginning with a slash. The counters are named after it: a new name starts with new counters.',
     panel: { title: 'Name', group: 'Basics', input: 'text', example: 'api-writes', column: 'sorted', searched: true },
   },
   description: {
@@ -138,6 +154,15 @@ const RULE_FIELDS = {
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
+  cost: {
+    kind: 'integer',
+    default: 1,
+    parse: integerWithin(1, MAX_COST),
+    schema: { minimum: 1, maximum: MAX_COST },
+    about: 'The part of the limit that a request uses, times the cost of its route.',
+    help: 'How much of the rate a request uses: with 10 and a rate of 100/m, ten requests a minute. At most the count of the rate.',
+    panel: { title: 'Cost', group: 'Limit', input: 'number' },
+  },
   block: {
     kind: 'boolean',
     default: true,
@@ -146,6 +171,8 @@ const RULE_FIELDS = {
     help: 'Off: requests are counted and logged, and none is refused.',
     panel: { title: 'Blocks', group: 'Limit', input: 'boolean', label: 'Refuse requests over the limit' },
   },
+  refusalStatus: REFUSAL_STATUS,
+  refusalMessage: REFUSAL_MESSAGE,
   isActive: {
     kind: 'boolean',
     default: true,
@@ -154,6 +181,8 @@ const RULE_FIELDS = {
     about: 'Only active rules apply.',
     panel: { title: 'Active', group: 'Limit', input: 'boolean', label: 'Apply this rule', column: 'sorted' },
   },
+  startsAt: STARTS_AT,
+  endsAt: ENDS_AT,
   priority: {
     kind: 'integer',
     default: 0,
@@ -185,7 +214,31 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
  * @returns one message for every wrong field
  */
 export function ruleErrors(values: Values, extent: Extent): FieldErrors {
-  return fieldErrors(RULE_FIELDS, values, extent)
+  const errors = fieldErrors(RULE_FIELDS, values, extent)
+  function parsedIfValid<Value>(name: keyof RuleEntry, parse: (value: unknown) => Value): Value | undefined {
+    return name in errors || values[name] === undefined ? undefined : parse(values[name])
+  }
+  const contradictions = contradictionsIn({
+    rate: parsedIfValid('rate', RULE_FIELDS.rate.parse),
+    cost: parsedIfValid('cost', RULE_FIELDS.cost.parse),
+    startsAt: parsedIfValid('startsAt', STARTS_AT.parse),
+    endsAt: parsedIfValid('endsAt', ENDS_AT.parse),
+  })
+  return { ...contradictions, ...errors }
+}
+
+type Related = Pick<Parsed<typeof RULE_FIELDS>, 'rate' | 'cost' | 'startsAt' | 'endsAt'>
+
+/** Returns the errors of fields that are valid each, and contradict each other. */
+function contradictionsIn({ rate, cost, startsAt, endsAt }: { [Name in keyof Related]: Related[Name] | undefined }) {
+  const errors: Record<string, string> = {}
+  if (rate !== undefined && cost !== undefined && rate.limit > 0 && cost > rate.limit) {
+    errors.cost = `is ${cost}, more than the rate ever allows: give at most ${rate.limit}, or a rate with a higher count`
+  }
+  if (startsAt != null && endsAt != null && endsAt <= startsAt) {
+    errors.endsAt = 'is not after startsAt: give a later moment, or null for no end'
+  }
+  return errors
 }
 
 const parseRuleRow = createParser(RULE_FIELDS, 'rule', 'stored')
@@ -206,18 +259,23 @@ export function parseGivenRule(values: Values): Rule {
 }
 
 /** Creates a rule with every field spelled out, since requests read rules fastest where all have the same shape. */
-function toRule({
-  name,
-  pathPattern,
-  method,
-  rate,
-  key,
-  algorithm,
-  block,
-  priority,
-}: Parsed<typeof RULE_FIELDS>): Rule {
-  const policy = { algorithm, limit: rate.limit, periodMs: rate.periodMs }
-  return { name, pathPattern, policy, client: key, block, priority, methods: method }
+function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
+  const errors = contradictionsIn(parsed)
+  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
+  const { name, pathPattern, method, rate, key, algorithm, cost, block, priority } = parsed
+  return {
+    name,
+    pathPattern,
+    policy: { algorithm, limit: rate.limit, periodMs: rate.periodMs },
+    client: key,
+    cost,
+    block,
+    refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
+    priority,
+    methods: method,
+    startsAtMs: parsed.startsAt,
+    endsAtMs: parsed.endsAt,
+  }
 }
 
 /** Parses the methods of a rule into upper case: `get, post` is `['GET', 'POST']`. */
@@ -249,6 +307,7 @@ export function parseClientKind(value: unknown): ClientKind {
 
 function validateName(value: unknown): string {
   const name = asText(value)
+  validateLimitName(name)
   if (!NAME.test(name)) throw new Error('must be 1 to 100 printable ASCII characters without ":"')
   return name
 }

@@ -2,8 +2,9 @@ import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { validateCost } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
+import { validateLimitName } from '../rules/field-values.js'
 import { MIDDLEWARE, validateRate } from './middleware.js'
-import { Callback, parseSettings, type SettingTable, shown, validateSettings } from './setting.js'
+import { Callback, explain, parseSettings, type SettingTable, shown, validatedBy, validateSettings } from './setting.js'
 
 const ROUTE_LIMIT = {
   rate: {
@@ -24,6 +25,7 @@ const ROUTE_LIMIT = {
     schema: Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }),
     allowed: '1 to 100 printable ASCII characters',
     default: '',
+    parse: validatedBy((name: string, called) => explain(called, name, () => validateLimitName(name))),
   },
 } as const satisfies SettingTable<RouteLimitOptions>
 

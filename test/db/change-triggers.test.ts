@@ -1,6 +1,7 @@
 /** The triggers on rules and overrides, which record every change. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { loadActiveRules } from '../../src/rules/rule-repository.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 
 /** A busy machine is no reason to give a transaction up. */
@@ -42,8 +43,13 @@ forEachDatabase((provider, open) => {
           rate: '5/m',
           key: 'ip',
           algorithm: 'fixed_window',
+          cost: 1,
           block: true,
+          refusalStatus: 429,
+          refusalMessage: '',
           isActive: true,
+          startsAt: null,
+          endsAt: null,
           priority: 0,
         }
         const after = { ...before, rate: '6/m', isActive: false }
@@ -53,6 +59,35 @@ forEachDatabase((provider, open) => {
           { actor: '', source: 'sql', entity: 'rule', name: 'api', action: 'delete', before: after, after: null },
         ])
         assert.equal(await revision(), 3)
+      }))
+
+    test('records when a rule starts and ends in milliseconds, and each of its fields that changes', () =>
+      withDatabase(async ({ database }, { run, changes }) => {
+        const zone = provider === 'sqlite' ? '' : '+00'
+        await run(
+          `INSERT INTO rate_limit_rule (name, path_pattern, rate, starts_at) VALUES ('api', '^/', '5/m', '2027-01-01 00:00:00${zone}')`,
+        )
+        const edits = [
+          ['cost', '3', 3],
+          ['refusal_status', '503', 503],
+          ['refusal_message', `'wait {seconds}'`, 'wait {seconds}'],
+          ['ends_at', `'2027-01-02 00:00:00${zone}'`, Date.UTC(2027, 0, 2)],
+          ['starts_at', 'NULL', null],
+        ] as const
+        for (const [column, value] of edits) await run(`UPDATE rate_limit_rule SET ${column} = ${value}`)
+        const [created, ...updated] = await changes()
+        assert.equal(Object(created?.after).startsAt, Date.UTC(2027, 0))
+        const fields = ['cost', 'refusalStatus', 'refusalMessage', 'endsAt', 'startsAt']
+        assert.deepEqual(
+          updated.map(({ after }, place) => Object(after)[fields[place] ?? '']),
+          edits.map(([, , value]) => value),
+        )
+        const { rules, rejected } = await loadActiveRules(database)
+        assert.deepEqual(rejected, [])
+        assert.deepEqual(
+          rules.map(({ startsAtMs, endsAtMs }) => [startsAtMs, endsAtMs]),
+          [[null, Date.UTC(2027, 0, 2)]],
+        )
       }))
 
     test('records overrides with their expiry in milliseconds', () =>

@@ -84,8 +84,13 @@ forEachDatabase((provider, open) => {
           method: 'GET,POST',
           key: 'ip',
           algorithm: 'fixed_window',
+          cost: 1,
           block: true,
+          refusalStatus: 429,
+          refusalMessage: '',
           isActive: true,
+          startsAt: null,
+          endsAt: null,
           priority: 0,
         })
         assert.equal(typeof id, 'number')

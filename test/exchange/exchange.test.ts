@@ -14,21 +14,37 @@ import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 
 const API = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
-const LOGIN = { name: 'login', pathPattern: '^/login$', rate: '1/m', priority: 10, isActive: false }
+const LOGIN = {
+  name: 'login',
+  pathPattern: '^/login$',
+  rate: '1/m',
+  priority: 10,
+  isActive: false,
+  endsAt: '2030-01-01T00:00:00.000Z',
+}
 const DENIED = { client: 'ip:203.0.113.7', effect: 'deny', expiresAt: '2026-01-15T13:00:00Z', note: 'scraper' }
 const shippedSchema = Compile(JSON.parse(readFileSync(join(PACKAGE_ROOT, 'rules.schema.json'), 'utf8')))
 
+function moments(min: string, max: string) {
+  return fc.date({ min: new Date(min), max: new Date(max), noInvalidDate: true }).map((at) => at.toISOString())
+}
+
 const ruleSets = fc.uniqueArray(
   fc.record({
-    name: fc.stringMatching(/^[ -9;-~]{1,100}$/),
+    name: fc.stringMatching(/^[ -.0-9;-~][ -9;-~]{0,99}$/),
     description: fc.string({ unit: 'binary', maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
     pathPattern: fc.constantFrom('^/api/', '\\.(png|jpe?g)$', '(?i)^/é/\\d+', '"', '💥'),
     method: fc.constantFrom('ALL', 'GET', 'get, post', 'PUT,DELETE'),
     rate: fc.constantFrom('5/m', '0/s', '2147483647/366d', '10/30 s'.replace(' ', '')),
     key: fc.constantFrom('ip', 'user', 'header:X-Api-Key'),
     algorithm: fc.constantFrom('fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'),
+    cost: fc.integer({ min: 1, max: 5 }),
     block: fc.boolean(),
+    refusalStatus: fc.integer({ min: 400, max: 599 }),
+    refusalMessage: fc.string({ maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
     isActive: fc.boolean(),
+    startsAt: fc.option(moments('2000-01-01', '2029-12-31')),
+    endsAt: fc.option(moments('2030-01-01', '9999-01-01')),
     priority: fc.integer({ min: -2_147_483_647, max: 2_147_483_647 }),
   }),
   { selector: ({ name }) => name, maxLength: 12 },
@@ -42,11 +58,7 @@ const overrideSets = fc.uniqueArray(
     ),
     effect: fc.constantFrom('deny', 'allow', '20/m'),
     pathPattern: fc.constantFrom('', '^/api/'),
-    expiresAt: fc.option(
-      fc
-        .date({ min: new Date('2026-02-01'), max: new Date('9999-01-01'), noInvalidDate: true })
-        .map((at) => at.toISOString()),
-    ),
+    expiresAt: fc.option(moments('2026-02-01', '9999-01-01')),
     note: fc.string({ maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
   }),
   { selector: ({ client }) => client, maxLength: 8 },
@@ -92,8 +104,13 @@ forEachDatabase((provider, open) => {
         rate: '1/m',
         key: 'ip',
         algorithm: 'fixed_window',
+        cost: 1,
         block: true,
+        refusalStatus: 429,
+        refusalMessage: '',
         isActive: false,
+        startsAt: null,
+        endsAt: '2030-01-01T00:00:00.000Z',
         priority: 10,
       })
       assert.deepEqual(document.overrides, [

@@ -30,7 +30,7 @@ describe('the document of an export', () => {
   test('is stored in one spelling, with the defaults of what it leaves out', async () => {
     const { rules, overrides } = await validateDocument({
       version: 1,
-      rules: [{ ...RULE, method: 'get, post', description: undefined }],
+      rules: [{ ...RULE, method: 'get, post', description: undefined, endsAt: '2030-01-01T01:00:00+01:00' }],
       overrides: [{ ...OVERRIDE, client: 'ip:::ffff:203.0.113.7', expiresAt: '2030-01-01T01:00:00+01:00' }],
     })
     assert.deepEqual(rules, [
@@ -42,8 +42,13 @@ describe('the document of an export', () => {
         rate: '5/m',
         key: 'ip',
         algorithm: 'fixed_window',
+        cost: 1,
         block: true,
+        refusalStatus: 429,
+        refusalMessage: '',
         isActive: true,
+        startsAt: null,
+        endsAt: '2030-01-01T00:00:00.000Z',
         priority: 0,
       },
     ])
@@ -92,6 +97,18 @@ describe('the document of an export', () => {
       { version: 1, overrides: [OVERRIDE, { ...OVERRIDE, client: 'ip:203.0.113.7/32' }] },
       'overrides[1]',
       /^is the same override as overrides\[0\]/,
+    ],
+    [
+      'a cost that no request can pay',
+      { version: 1, rules: [{ ...RULE, cost: 6 }] },
+      'rules[0].cost',
+      /^is 6, more than the rate ever allows: give at most 5/,
+    ],
+    [
+      'an end before the start',
+      { version: 1, rules: [{ ...RULE, startsAt: '2030-01-02T00:00:00Z', endsAt: '2030-01-01T00:00:00Z' }] },
+      'rules[0].endsAt',
+      /^is not after startsAt/,
     ],
     [
       'an expiry without its time zone',

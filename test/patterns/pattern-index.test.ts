@@ -143,7 +143,7 @@ describe('a rule set', () => {
         (drawn, paths, method, options) => {
           const set = new RuleSet(drawn, options)
           for (const asked of paths) {
-            assert.equal(set.match(asked, method)?.name, matchOneByOne(set, asked, method, options)?.name, asked)
+            assert.equal(set.match(asked, method, 0)?.name, matchOneByOne(set, asked, method, options)?.name, asked)
           }
         },
       ),
@@ -160,7 +160,7 @@ describe('a rule set', () => {
         async (drawn, paths, options) => {
           const set = await RuleSet.compile(drawn, options)
           for (const asked of paths) {
-            assert.equal(set.match(asked, 'GET')?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
+            assert.equal(set.match(asked, 'GET', 0)?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
           }
         },
       ),
@@ -227,11 +227,11 @@ describe('a rule set', () => {
     )
     const set = await RuleSet.compile(drawn, { caseSensitive: true, ignoreTrailingSlash: false })
     for (const name of names) {
-      assert.equal(set.match(`/abc/${name}/x`, 'GET')?.name, name)
-      assert.equal(set.match(`/abc/${name}`, 'GET')?.name, name)
+      assert.equal(set.match(`/abc/${name}/x`, 'GET', 0)?.name, name)
+      assert.equal(set.match(`/abc/${name}`, 'GET', 0)?.name, name)
     }
-    assert.equal(set.match(`/abc/n7/${'x'.repeat(1_000)}`, 'GET')?.name, 'n7')
-    assert.equal(set.match('/abc/other', 'GET'), undefined)
+    assert.equal(set.match(`/abc/n7/${'x'.repeat(1_000)}`, 'GET', 0)?.name, 'n7')
+    assert.equal(set.match('/abc/other', 'GET', 0), undefined)
   })
 
   test('that follows on another one matches what its rules match one by one', async () => {
@@ -246,7 +246,7 @@ describe('a rule set', () => {
           const before = await RuleSet.compile(old, options)
           const set = await RuleSet.compile(both ? [...fresh, ...old] : fresh, options, before)
           for (const asked of paths) {
-            assert.equal(set.match(asked, 'GET')?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
+            assert.equal(set.match(asked, 'GET', 0)?.name, matchOneByOne(set, asked, 'GET', options)?.name, asked)
           }
         },
       ),
@@ -277,8 +277,8 @@ describe('a rule set', () => {
     const before = await RuleSet.compile(numbered(300), options)
     const after = await RuleSet.compile(numbered(300, 1), options, before)
     for (let place = 0; place <= 300; place++) {
-      assert.equal(before.match(`/x/${place}`, 'GET')?.name, place < 300 ? `rule ${place}` : undefined)
-      assert.equal(after.match(`/x/${place}`, 'GET')?.name, place > 0 ? `rule ${place}` : undefined)
+      assert.equal(before.match(`/x/${place}`, 'GET', 0)?.name, place < 300 ? `rule ${place}` : undefined)
+      assert.equal(after.match(`/x/${place}`, 'GET', 0)?.name, place > 0 ? `rule ${place}` : undefined)
     }
   })
 })

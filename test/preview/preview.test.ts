@@ -131,6 +131,33 @@ forEachDatabase((provider) => {
       assert.deepEqual([laxer.would_refuse, laxer.newly_refused, laxer.newly_allowed], [1, 0, 1])
     })
 
+    test('uses as much of the limit as the rule says, as servers do', async (t) => {
+      const app = await start(t, provider)
+      const rule = { ...RULE, rate: '30/m', cost: 10 }
+      await app.database.client.rateLimitRule.create({ data: rule })
+      const refused = await burstsAndPauses(app)
+      const result = await app.preview(rule)
+      assert.deepEqual([result.matched, result.would_refuse, result.refused_then], [36, refused, refused])
+      assert.ok((await app.preview({ ...rule, cost: 11 })).would_refuse > refused)
+    })
+
+    test('decides the requests of its time, and leaves to other rules those of theirs', async (t) => {
+      const { database, preview } = await start(t, provider)
+      const requests = Array.from({ length: 60 }, (_, minute) => ({ atMs: NOW_MS - minute * MINUTE_MS }))
+      await record(database, requests)
+      const [quarter, half] = [new Date(NOW_MS - 15 * MINUTE_MS), new Date(NOW_MS - 30 * MINUTE_MS)]
+      const matched = async (candidate: Partial<RuleCandidate>) => (await preview({ ...RULE, ...candidate })).matched
+      assert.equal(await matched({ startsAt: half }), 31)
+      assert.equal(await matched({ startsAt: half, endsAt: quarter }), 15)
+      assert.equal(await matched({ startsAt: new Date(NOW_MS + 1).toISOString() }), 0)
+      const { notes } = await preview({ ...RULE, startsAt: half, endsAt: quarter })
+      assert.deepEqual(notes, [
+        `The rule is in force from ${half.toISOString()} until ${quarter.toISOString()}: requests at other times are left out.`,
+      ])
+      await database.client.rateLimitRule.create({ data: { ...RULE, name: 'sale', priority: 1, startsAt: quarter } })
+      assert.equal(await matched({}), 60 - 16)
+    })
+
     test('of a rule that does not block refuses no request, and counts those over its limit', async (t) => {
       const app = await start(t, provider)
       await record(

@@ -5,6 +5,19 @@ import { spelled } from '../../src/rules/description.js'
 import { parseMethods, parseRule, RULES, ruleErrors } from '../../src/rules/rule.js'
 
 const VALID = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
+const ROW = {
+  ...VALID,
+  method: 'GET',
+  key: 'header:X-Api-Key',
+  algorithm: 'fixed_window',
+  cost: 2,
+  block: false,
+  refusalStatus: 503,
+  refusalMessage: 'wait',
+  startsAt: null,
+  endsAt: Date.UTC(2030, 0),
+  priority: 3,
+}
 
 const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp])[] = [
   ['name', '', /1 to 100 printable ASCII/],
@@ -53,6 +66,26 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['key', 'header:X Y', /is no key/],
   ['algorithm', 'magic', /"magic" is no algorithm: give fixed_window, sliding_window, token_bucket, leaky_bucket/],
   ['algorithm', 'TOKEN_BUCKET', /"TOKEN_BUCKET" is no algorithm/],
+  ...['default', 'override', 'deny-list', 'ceiling', 'route'].map(
+    (name) => ['name', name, new RegExp(`^"${name}" is reserved: give another name than default, override, `)] as const,
+  ),
+  ['name', '/auth/', /^must not begin with "\/"/],
+  ['cost', 0, /^must be an integer between 1 and 1000000$/],
+  ['cost', 1_000_001, /between 1 and 1000000/],
+  ['cost', 1.5, /integer/],
+  ['cost', '2', /integer/],
+  ['cost', null, /integer/],
+  ['cost', 11, /^is 11, more than the rate ever allows: give at most 10, or a rate with a higher count$/],
+  ['startsAt', 'tomorrow', /^"tomorrow" is no moment: give a Date, a text such as/],
+  ['startsAt', 0, /is no moment/],
+  ['endsAt', '2030-02-31T00:00:00Z', /is no moment/],
+  ['refusalStatus', 399, /between 400 and 599/],
+  ['refusalStatus', 600, /between 400 and 599/],
+  ['refusalStatus', '503', /integer/],
+  ['refusalMessage', 'x'.repeat(501), /^must be at most 500 characters long$/],
+  ['refusalMessage', 'a\0b', /NUL/],
+  ['refusalMessage', '\ud800', /surrogate/],
+  ['refusalMessage', null, /must be a text/],
   ['priority', 1.5, /integer/],
   ['priority', 2_147_483_648, /integer/],
   ['priority', '5', /integer/],
@@ -106,28 +139,41 @@ describe('a rule', () => {
     assert.deepEqual(parseMethods('all'), ['ALL'])
   })
 
+  test('may cost what its rate allows, and anything where that is nothing', () => {
+    assert.deepEqual(errorsOf({ ...VALID, cost: 10 }), {})
+    assert.deepEqual(errorsOf({ ...VALID, rate: '0/m', cost: 1_000_000 }), {})
+    assert.deepEqual(errorsOf({ ...VALID, rate: 'often', cost: 11 }), ruleErrors({ rate: 'often' }, 'part'))
+    assert.deepEqual(Object.keys(errorsOf({ rate: '5/m', cost: 6 }, false)), ['cost'])
+  })
+
+  test('has to end after it starts, whatever the spelling of the two', () => {
+    const startsAt = '2030-01-01T01:00:00+01:00'
+    for (const endsAt of ['2030-01-01T00:00:00Z', '2029-12-31T00:00:00Z', new Date('2030-01-01T00:00:00Z')]) {
+      assert.match(errorsOf({ ...VALID, startsAt, endsAt }).endsAt ?? '', /^is not after startsAt: give a later moment/)
+    }
+    assert.deepEqual(errorsOf({ ...VALID, startsAt, endsAt: '2030-01-01T00:00:01Z' }), {})
+    assert.deepEqual(errorsOf({ ...VALID, startsAt, endsAt: null }), {})
+    assert.deepEqual(errorsOf({ ...VALID, startsAt: null, endsAt: new Date(0) }), {})
+  })
+
   test('read from a row that is wrong is refused', () => {
-    const row = { ...VALID, method: 'ALL', key: 'ip', algorithm: 'fixed_window', block: true, priority: 0 }
-    assert.throws(() => parseRule({ ...row, rate: 'x' }), RuleValidationError)
+    const wrong = [{ rate: 'x' }, { cost: 11 }, { startsAt: ROW.endsAt }, { startsAt: 'soon' }, { name: 'default' }]
+    for (const fields of wrong) assert.throws(() => parseRule({ ...ROW, ...Object(fields) }), RuleValidationError)
   })
 
   test('read from its row knows its policy and its client', () => {
-    const row = {
-      ...VALID,
-      method: 'GET',
-      key: 'header:X-Api-Key',
-      algorithm: 'fixed_window',
-      block: false,
-      priority: 3,
-    }
-    assert.deepEqual(parseRule(row), {
+    assert.deepEqual(parseRule(ROW), {
       name: 'api',
       pathPattern: '^/api/',
       policy: { algorithm: 'fixed_window', limit: 10, periodMs: 60_000 },
       client: { kind: 'header', name: 'x-api-key' },
+      cost: 2,
       block: false,
+      refusal: { statusCode: 503, message: 'wait' },
       priority: 3,
       methods: ['GET'],
+      startsAtMs: null,
+      endsAtMs: Date.UTC(2030, 0),
     })
   })
 })

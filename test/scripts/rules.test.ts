@@ -74,6 +74,32 @@ describe('ratelimit rules', () => {
     assert.match(changes.at(-1)?.actor ?? '', /^ratelimit rules import\b/)
   })
 
+  test('import says what a rule costs and when it is in force', async () => {
+    const [startsAt, endsAt] = ['2099-01-01T00:00:00.000Z', '2099-01-02T00:00:00.000Z']
+    const created = await rules(['import', '-'], fileOf({ rules: [{ ...API, cost: 5, startsAt, endsAt }] }))
+    assert.match(
+      created.stdout,
+      /^\+ rule api {2}20\/m {2}cost 5 {2}\^\/api\/ {2}from 2099-01-01T.* {2}until 2099-01-02T/,
+    )
+    const updated = await rules(['import', '-'], fileOf({ rules: [{ ...API, refusalMessage: 'Wait {seconds} s' }] }))
+    assert.equal(
+      updated.stdout.split('\n')[0],
+      `~ rule api: cost 5 → 1, refusalMessage "" → "Wait {seconds} s", startsAt ${startsAt} → always, endsAt ${endsAt} → never`,
+    )
+    const wrong = await rules(
+      ['import', '-'],
+      fileOf({
+        rules: [
+          { ...API, cost: 21 },
+          { ...LOGIN, name: 'route' },
+        ],
+      }),
+    )
+    assert.equal(wrong.status, 1)
+    assert.match(wrong.stderr, /rules\[0\]\.cost: is 21, more than the rate ever allows: give at most 20/)
+    assert.match(wrong.stderr, /rules\[1\]\.name: "route" is reserved/)
+  })
+
   test('with --keep nothing is deleted, and --json prints the difference as JSON', async () => {
     await database.client.rateLimitRule.create({ data: LOGIN })
     const { status, stdout } = await rules(['import', '-', '--keep', '--json'], fileOf({ rules: [API] }))

@@ -35,9 +35,13 @@ function differenceLines<Entry, Identity extends keyof Entry>(
   ]
 }
 
-function ruleLine({ name, rate, pathPattern, method, isActive }: RuleEntry): string {
+function ruleLine({ name, rate, cost, pathPattern, method, isActive, startsAt, endsAt }: RuleEntry): string {
+  const costs = cost === 1 ? [] : [`cost ${cost}`]
   const methods = method === 'ALL' ? [] : [method]
-  return [`rule ${shown(name)}`, rate, ...methods, pathPattern, ...(isActive ? [] : ['(not active)'])].join('  ')
+  const from = startsAt === null ? [] : [`from ${startsAt}`]
+  const until = endsAt === null ? [] : [`until ${endsAt}`]
+  const notActive = isActive ? [] : ['(not active)']
+  return [`rule ${shown(name)}`, rate, ...costs, ...methods, pathPattern, ...from, ...until, ...notActive].join('  ')
 }
 
 function overrideLine({ client, effect, pathPattern, expiresAt }: OverrideEntry): string {
@@ -52,13 +56,17 @@ function overrideName({ client, pathPattern }: Pick<OverrideEntry, 'client' | 'p
 function changesText<Entry>(changes: FieldChanges<Entry>): string {
   const pairs = Object.entries<readonly [unknown, unknown] | undefined>(changes)
   return pairs
-    .flatMap(([field, pair]) => (pair === undefined ? [] : [`${field} ${shown(pair[0])} → ${shown(pair[1])}`]))
+    .flatMap(([field, pair]) => {
+      if (pair === undefined) return []
+      const [before, after] = pair.map((value) => shown(value, field === 'startsAt' ? 'always' : 'never'))
+      return [`${field} ${before} → ${after}`]
+    })
     .join(', ')
 }
 
 /** Returns a value for a line; in quotes where a text would otherwise be ambiguous. */
-function shown(value: unknown): string {
-  if (typeof value !== 'string') return value === null ? 'never' : String(value)
+function shown(value: unknown, none = 'never'): string {
+  if (typeof value !== 'string') return value === null ? none : String(value)
   const text = value.length > SHOWN_LENGTH ? `${value.slice(0, SHOWN_LENGTH)}…` : value
   return /^[\x21\x23-\x7e]+$/.test(text) ? text : JSON.stringify(text)
 }

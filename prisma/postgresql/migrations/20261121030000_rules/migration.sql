@@ -1,5 +1,10 @@
 -- AlterTable
-ALTER TABLE "rate_limit_rule" ADD COLUMN     "changed_by" VARCHAR(255) NOT NULL DEFAULT '';
+ALTER TABLE "rate_limit_rule" ADD COLUMN     "changed_by" VARCHAR(255) NOT NULL DEFAULT '',
+ADD COLUMN     "cost" INTEGER NOT NULL DEFAULT 1,
+ADD COLUMN     "ends_at" TIMESTAMPTZ(3),
+ADD COLUMN     "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
+ADD COLUMN     "refusal_status" INTEGER NOT NULL DEFAULT 429,
+ADD COLUMN     "starts_at" TIMESTAMPTZ(3);
 
 -- CreateTable
 CREATE TABLE "rate_limit_override" (
@@ -88,8 +93,13 @@ CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql ST
         'rate', entry -> 'rate',
         'key', entry -> 'key',
         'algorithm', entry -> 'algorithm',
+        'cost', entry -> 'cost',
         'block', entry -> 'block',
+        'refusalStatus', entry -> 'refusal_status',
+        'refusalMessage', entry -> 'refusal_message',
         'isActive', entry -> 'is_active',
+        'startsAt', round(extract(epoch FROM (entry ->> 'starts_at')::timestamptz) * 1000)::bigint,
+        'endsAt', round(extract(epoch FROM (entry ->> 'ends_at')::timestamptz) * 1000)::bigint,
         'priority', entry -> 'priority'
     )::text
 $$;

@@ -1,5 +1,10 @@
 -- AlterTable
 ALTER TABLE "rate_limit_rule" ADD COLUMN "changed_by" TEXT NOT NULL DEFAULT '';
+ALTER TABLE "rate_limit_rule" ADD COLUMN "cost" INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE "rate_limit_rule" ADD COLUMN "ends_at" DATETIME;
+ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_message" TEXT NOT NULL DEFAULT '';
+ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_status" INTEGER NOT NULL DEFAULT 429;
+ALTER TABLE "rate_limit_rule" ADD COLUMN "starts_at" DATETIME;
 
 -- CreateTable
 CREATE TABLE "rate_limit_override" (
@@ -79,8 +84,13 @@ BEGIN
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
+            'cost', NEW."cost",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
+            'refusalStatus', NEW."refusal_status",
+            'refusalMessage', NEW."refusal_message",
             'isActive', json(CASE WHEN NEW."is_active" THEN 'true' ELSE 'false' END),
+            'startsAt', CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END,
+            'endsAt', CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END,
             'priority', NEW."priority"
         )
     );
@@ -94,8 +104,13 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."rate" IS NOT NEW."rate"
     OR OLD."key" IS NOT NEW."key"
     OR OLD."algorithm" IS NOT NEW."algorithm"
+    OR OLD."cost" IS NOT NEW."cost"
     OR OLD."block" IS NOT NEW."block"
+    OR OLD."refusal_status" IS NOT NEW."refusal_status"
+    OR OLD."refusal_message" IS NOT NEW."refusal_message"
     OR OLD."is_active" IS NOT NEW."is_active"
+    OR CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END IS NOT CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END
+    OR CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END IS NOT CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END
     OR OLD."priority" IS NOT NEW."priority"
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
@@ -111,8 +126,13 @@ BEGIN
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",
+            'cost', OLD."cost",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
+            'refusalStatus', OLD."refusal_status",
+            'refusalMessage', OLD."refusal_message",
             'isActive', json(CASE WHEN OLD."is_active" THEN 'true' ELSE 'false' END),
+            'startsAt', CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END,
+            'endsAt', CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END,
             'priority', OLD."priority"
         ),
         json_object(
@@ -123,8 +143,13 @@ BEGIN
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
+            'cost', NEW."cost",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
+            'refusalStatus', NEW."refusal_status",
+            'refusalMessage', NEW."refusal_message",
             'isActive', json(CASE WHEN NEW."is_active" THEN 'true' ELSE 'false' END),
+            'startsAt', CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END,
+            'endsAt', CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END,
             'priority', NEW."priority"
         )
     );
@@ -145,8 +170,13 @@ BEGIN
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",
+            'cost', OLD."cost",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
+            'refusalStatus', OLD."refusal_status",
+            'refusalMessage', OLD."refusal_message",
             'isActive', json(CASE WHEN OLD."is_active" THEN 'true' ELSE 'false' END),
+            'startsAt', CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END,
+            'endsAt', CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END,
             'priority', OLD."priority"
         ),
         NULL
@@ -238,5 +268,37 @@ WHEN typeof(NEW."expires_at") = 'text' AND julianday(NEW."expires_at") IS NOT NU
 BEGIN
     UPDATE "rate_limit_override"
     SET "expires_at" = CAST(ROUND((julianday(NEW."expires_at") - 2440587.5) * 86400000) AS INTEGER)
+    WHERE "id" = NEW."id";
+END;
+
+CREATE TRIGGER "rate_limit_rule_starts_at_insert" AFTER INSERT ON "rate_limit_rule"
+WHEN typeof(NEW."starts_at") = 'text' AND julianday(NEW."starts_at") IS NOT NULL
+BEGIN
+    UPDATE "rate_limit_rule"
+    SET "starts_at" = CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER)
+    WHERE "id" = NEW."id";
+END;
+
+CREATE TRIGGER "rate_limit_rule_starts_at_update" AFTER UPDATE OF "starts_at" ON "rate_limit_rule"
+WHEN typeof(NEW."starts_at") = 'text' AND julianday(NEW."starts_at") IS NOT NULL
+BEGIN
+    UPDATE "rate_limit_rule"
+    SET "starts_at" = CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER)
+    WHERE "id" = NEW."id";
+END;
+
+CREATE TRIGGER "rate_limit_rule_ends_at_insert" AFTER INSERT ON "rate_limit_rule"
+WHEN typeof(NEW."ends_at") = 'text' AND julianday(NEW."ends_at") IS NOT NULL
+BEGIN
+    UPDATE "rate_limit_rule"
+    SET "ends_at" = CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER)
+    WHERE "id" = NEW."id";
+END;
+
+CREATE TRIGGER "rate_limit_rule_ends_at_update" AFTER UPDATE OF "ends_at" ON "rate_limit_rule"
+WHEN typeof(NEW."ends_at") = 'text' AND julianday(NEW."ends_at") IS NOT NULL
+BEGIN
+    UPDATE "rate_limit_rule"
+    SET "ends_at" = CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER)
     WHERE "id" = NEW."id";
 END;
