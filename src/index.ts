@@ -45,6 +45,7 @@ export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
 export {
+  AccessDeniedError,
   PathTooLongError,
   RateLimitExceededError,
   StoreUnavailableError,

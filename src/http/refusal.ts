@@ -30,6 +30,13 @@ export class RateLimitExceededError extends createRefusalError('FST_RATE_LIMIT_E
   }
 }
 
+/** The thrown 403 of a client that the deny list or an override refuses. */
+export class AccessDeniedError extends createRefusalError('FST_RATE_LIMIT_DENIED', 403) {
+  constructor(readonly decision: Decision) {
+    super('Access denied')
+  }
+}
+
 /** The thrown 414 of a path that is too long to be matched against the rules. */
 export class PathTooLongError extends createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414) {
   constructor(readonly decision: Decision) {
@@ -45,8 +52,8 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
 }
 
 /**
- * Ends a refused request: 429, or the status of its rule, with `Retry-After` where waiting helps; 503 where no
- * store answered; or 414 where the path is too long for a decision.
+ * Ends a refused request: 429, or the status of its rule, with `Retry-After` where waiting helps; 403 for a denial; 503
+ * where no store answered; or 414 where the path is too long for a decision.
  *
  * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
  * `application/problem+json` gets that form.
@@ -91,6 +98,7 @@ function acceptsProblem(accept = ''): boolean {
 function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
   if (decision.unavailable) return new StoreUnavailableError(decision)
   if (limit === TOO_LONG_LIMIT) return new PathTooLongError(decision)
+  if (limit.isDenial) return new AccessDeniedError(decision)
   const seconds = retryAfterSeconds(decision)
   if (seconds !== null) reply.header('retry-after', seconds)
   const { statusCode, message } = limit.refusal

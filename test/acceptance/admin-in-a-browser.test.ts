@@ -114,6 +114,53 @@ inChromium(() => {
     )
   })
 
+  test('a sale day is written in the form, wrong fields being named beside them, and edited again as it was saved', async (t) => {
+    const { page, url, app } = await openPanel(t)
+    await page.goto(url('/resources/rules/actions/new'))
+    await page.getByLabel('Name', { exact: true }).fill('sale')
+    await page.getByLabel('Path pattern').fill('^/shop/')
+    await page.getByLabel('Rate', { exact: true }).fill('5/m')
+    await page.getByLabel('Cost').fill('10')
+    await page.getByLabel('Status').fill('200')
+    await page.getByLabel('Message').fill('Busy: try again in {seconds} s')
+    await page.getByLabel('Starts').fill('2026-11-27T00:00')
+    await page.getByLabel('Ends').fill('2026-11-26T00:00')
+    await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
+    await page.getByText('Nothing to preview yet:').waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    for (const text of [
+      'Must be an integer between 400 and 599.',
+      'Is 10, more than the rate',
+      'Is not after startsAt',
+    ]) {
+      await page.getByRole('alert').getByText(text).waitFor()
+    }
+
+    await page.getByLabel('Rate', { exact: true }).fill('20/m')
+    await page.getByLabel('Status').fill('503')
+    await page.getByLabel('Ends').fill('2026-11-28T00:00')
+    await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
+    await page.getByText(/in force from 2026-11-27T00:00:00.000Z until 2026-11-28/).waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await notified(page, 'Saved.')
+    const saved = await app.smartRateLimit.client.rateLimitRule.findFirstOrThrow()
+    const { cost, refusalStatus, refusalMessage, startsAt, endsAt } = saved
+    assert.deepEqual(
+      [cost, refusalStatus, refusalMessage, startsAt, endsAt],
+      [10, 503, 'Busy: try again in {seconds} s', new Date('2026-11-27'), new Date('2026-11-28')],
+    )
+
+    await page.goto(url(`/resources/rules/records/${saved.id}/edit`))
+    assert.equal(await page.getByLabel('Starts').inputValue(), '2026-11-27T00:00')
+    assert.equal(await page.getByLabel('Cost').inputValue(), '10')
+    await page.getByLabel('Starts').fill('')
+    await page.getByLabel('Message').fill('')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await notified(page, 'Saved.')
+    const edited = await app.smartRateLimit.client.rateLimitRule.findFirstOrThrow()
+    assert.deepEqual([edited.startsAt, edited.endsAt, edited.refusalMessage], [null, endsAt, ''])
+  })
+
   test('a rule is switched off in the list and its priority raised there, and the API obeys both at once', async (t) => {
     const { page, url, database, statuses } = await openPanel(t)
     await createRules(database.client, 'low', 'high')
@@ -236,7 +283,7 @@ inChromium(() => {
     assert.equal(await page.getByLabel('Expires').inputValue(), '2026-01-16T12:00')
     await page.getByRole('button', { name: 'Save' }).click()
     await notified(page, 'Saved.')
-    assert.deepEqual(await statuses(1, '/api/orders', { from: '203.0.113.7' }), [429])
+    assert.deepEqual(await statuses(1, '/api/orders', { from: '203.0.113.7' }), [403])
     const [override] = await database.client.rateLimitOverride.findMany()
     assert.equal(override?.expiresAt?.toISOString(), '2026-01-16T12:00:00.000Z')
   })

@@ -72,11 +72,11 @@ forEachDatabase((provider) => {
 
     for (const from of ['192.0.2.200', '192.0.2.1', '::ffff:192.0.2.1']) {
       const { status, headers, text } = await request('/', { from })
-      assert.equal(status, 429, from)
+      assert.equal(status, 403, from)
       assert.equal(headers['x-ratelimit-limit'], '0')
       assert.equal(headers['x-ratelimit-remaining'], '0')
       assert.equal(headers['retry-after'], undefined)
-      assert.equal(JSON.parse(text).code, 'FST_RATE_LIMIT_EXCEEDED')
+      assert.equal(JSON.parse(text).code, 'FST_RATE_LIMIT_DENIED')
     }
     assert.deepEqual(await statuses(1, '/', { from: '192.0.3.1' }), [200])
   })

@@ -152,7 +152,7 @@ forEachDatabase((provider) => {
 
     assert.deepEqual(
       await statusesFrom(['::ffff:1.2.3.4', '::ffff:10.1.2.3', '10.1.2.3:80', '2001:db8:9:1::1']),
-      [429, 429, 429, 429],
+      [403, 403, 403, 403],
     )
     assert.deepEqual(
       await statusesFrom(['::ffff:9.9.9.9', '1.2.3.5', '11.0.0.0', '2001:db8:a::1']),

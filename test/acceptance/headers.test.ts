@@ -75,7 +75,7 @@ test('a client of the deny list gets a limit of 0', async (t) => {
   const plugin: RateLimitOptions = { headers: 'both', middleware: { denyList: ['192.0.2.0/24'] } }
   const { request } = await startApp(t, { database: null, plugin })
   const { status, headers } = await request('/', { from: '192.0.2.1' })
-  assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [429, '0', '0'])
+  assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [403, '0', '0'])
   assert.equal(headers.ratelimit, '"deny-list";r=0;t=0;fsr-limit=0;fsr-remaining=0;fsr-reset=0')
   assert.equal(headers['retry-after'], undefined)
 })

@@ -12,6 +12,12 @@ import { eventually } from '../support/eventually.js'
 
 const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
+const ACCESS_DENIED = {
+  statusCode: 403,
+  code: 'FST_RATE_LIMIT_DENIED',
+  error: 'Forbidden',
+  message: 'Access denied',
+}
 
 test('a row that REPLACE put in the place of another is obeyed alone, however long ago that was made', async (t) => {
   const { database, overrides, clock, statuses } = await startWithOverrides(t, 'sqlite')
@@ -20,13 +26,13 @@ test('a row that REPLACE put in the place of another is obeyed alone, however lo
   await overrides.createMany({
     data: Array.from({ length: 300 }, (_, place) => ({ client: `user:${place}`, effect: 'deny' })),
   })
-  assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+  assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
   await database.database.execute(`REPLACE INTO rate_limit_override (client, effect) VALUES ($1, 'allow')`, [
     `ip:${ALICE}`,
   ])
   clock.advance(2_000)
   assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
-  assert.deepEqual(await statuses(1, '/admin/', { from: ALICE }), [429])
+  assert.deepEqual(await statuses(1, '/admin/', { from: ALICE }), [403])
 })
 
 test('a transaction is obeyed whole where others that began later ended before it', {
@@ -41,22 +47,31 @@ test('a transaction is obeyed whole where others that began later ended before i
     await transaction.rateLimitOverride.createMany({ data: rows })
     await insertRaw(database, { client: `ip:${ALICE}`, effect: 'deny' })
     clock.advance(2_000)
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
   })
   for (const from of ['10.0.0.0', '10.0.0.150', '10.0.1.43']) {
-    assert.deepEqual(await statuses(1, '/', { from }), [429], from)
+    assert.deepEqual(await statuses(1, '/', { from }), [403], from)
   }
 })
 
 forEachDatabase((provider) => {
-  test('a refused client gets 429 without Retry-After from the next request on, and is logged by its key', async (t) => {
+  test('a refused client gets 403 without Retry-After from the next request on, and is logged by its key', async (t) => {
     const { overrides, request, events } = await startWithOverrides(t, provider, { headers: 'both' })
     assert.equal((await request('/', { from: ALICE })).status, 200)
 
     await overrides.create({ data: { client: `ip:${ALICE}`, effect: 'deny', note: 'scraper' } })
-    const { status, headers } = await request('/', { from: ALICE })
+    const { status, headers, text } = await request('/', { from: ALICE })
 
-    assert.equal(status, 429)
+    assert.equal(status, 403)
+    assert.deepEqual(JSON.parse(text), ACCESS_DENIED)
+    const problem = await request('/', { from: ALICE, headers: { accept: 'application/problem+json' } })
+    assert.deepEqual(JSON.parse(problem.text), {
+      type: 'about:blank',
+      title: 'Forbidden',
+      status: 403,
+      detail: 'Access denied',
+      code: 'FST_RATE_LIMIT_DENIED',
+    })
     assert.equal(headers['retry-after'], undefined)
     assert.equal(headers['x-ratelimit-limit'], '0')
     assert.equal(headers['ratelimit-policy'], '"override";q=0;w=1')
@@ -152,22 +167,22 @@ forEachDatabase((provider) => {
       ],
     })
 
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     assert.deepEqual(await statuses(2, '/', { from: BOB }), [200, 200])
-    assert.deepEqual(await statuses(1, '/', { from: '198.51.100.1' }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: '198.51.100.1' }), [403])
     assert.deepEqual(await statuses(1, '/', { from: '192.0.2.1' }), [200])
-    assert.deepEqual(await statuses(1, '/admin/x', { from: '192.0.2.1' }), [429])
+    assert.deepEqual(await statuses(1, '/admin/x', { from: '192.0.2.1' }), [403])
   })
 
   test('it ends at the very millisecond, without anything being read again', async (t) => {
     const { overrides, database, clock, statuses } = await startWithOverrides(t, provider)
     const expiresAt = new Date(clock.now() + 1_500)
     await overrides.create({ data: { client: `ip:${ALICE}`, effect: 'deny', expiresAt } })
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     await database.database.execute(`ALTER TABLE ${database.database.dialect.table('rate_limit_override')} RENAME TO o`)
 
     clock.advance(1_499)
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     clock.advance(1)
     assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
   })
@@ -182,7 +197,7 @@ forEachDatabase((provider) => {
     })
 
     for (const path of ['/early', '/%65arly', '/early?x=1']) {
-      assert.deepEqual(await statuses(1, path, { from: ALICE }), [429], path)
+      assert.deepEqual(await statuses(1, path, { from: ALICE }), [403], path)
     }
     assert.deepEqual(await statuses(1, '/Early', { from: ALICE }), [200])
     assert.deepEqual(await statuses(2, '/reports/1', { from: ALICE }), [200, 429])
@@ -199,8 +214,8 @@ forEachDatabase((provider) => {
     })
     const as = (id: string, from = ALICE) => ({ from, headers: { authorization: id } })
 
-    assert.deepEqual(await statuses(1, '/', as('7')), [429])
-    assert.deepEqual(await statuses(1, '/', as('7', BOB)), [429])
+    assert.deepEqual(await statuses(1, '/', as('7')), [403])
+    assert.deepEqual(await statuses(1, '/', as('7', BOB)), [403])
     assert.deepEqual(await statuses(1, '/', as('8')), [200])
     assert.deepEqual(await statuses(1, '/', as('8', BOB)), [429])
     assert.deepEqual(await statuses(1, '/', as('9')), [200])
@@ -237,10 +252,10 @@ forEachDatabase((provider) => {
       ],
     })
 
-    assert.deepEqual(await statuses(1, '/', { from: '2001:db8:1:2::5' }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: '2001:db8:1:2::5' }), [403])
     assert.deepEqual(await statuses(1, '/', { from: '2001:db8:1:2::6' }), [200])
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
-    assert.deepEqual(await statuses(1, '/', { from: `::ffff:${ALICE}` }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
+    assert.deepEqual(await statuses(1, '/', { from: `::ffff:${ALICE}` }), [403])
     assert.deepEqual(
       (await events()).map(({ key }) => key),
       ['ip:2001:db8:1:2::/64', 'ip:2001:db8:1:2::/64', `ip:${ALICE}`, `ip:${ALICE}`],
@@ -250,10 +265,10 @@ forEachDatabase((provider) => {
   test('a network of length 0 holds every address of its family', async (t) => {
     const { overrides, statuses } = await startWithOverrides(t, provider)
     await overrides.create({ data: { client: 'ip:0.0.0.0/0', effect: 'deny' } })
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     assert.deepEqual(await statuses(1, '/', { from: '2001:db8::1' }), [200])
     await overrides.create({ data: { client: 'ip:::/0', effect: 'deny' } })
-    assert.deepEqual(await statuses(1, '/', { from: '2001:db8::1' }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: '2001:db8::1' }), [403])
   })
 
   test('rows that raw SQL made wrong are skipped with one warning each, and take no other override down', async (t) => {
@@ -267,9 +282,9 @@ forEachDatabase((provider) => {
 
     for (let round = 0; round < 3; round++) {
       clock.advance(61_000)
-      assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+      assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
       assert.deepEqual(await statuses(1, '/', { from: BOB }), [200])
-      assert.deepEqual(await statuses(1, '/', { from: '203.0.113.11' }), [429])
+      assert.deepEqual(await statuses(1, '/', { from: '203.0.113.11' }), [403])
     }
     const warned = log.filter(({ level }) => level === WARN).map((line) => String(Reflect.get(line, 'override')))
     assert.deepEqual(warned.sort(), ['203.0.113.8', 'ip:10.1.2.3/8', 'ip:203.0.113.10', 'ip:203.0.113.9'])
@@ -281,7 +296,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
     await insertRaw(database, { client: `ip:${ALICE}`, effect: 'deny' })
     clock.advance(2_000)
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     await database.database.execute(`DELETE FROM ${database.database.dialect.table('rate_limit_override')}`)
     clock.advance(2_000)
     assert.deepEqual(await statuses(1, '/', { from: ALICE }), [200])
@@ -298,7 +313,7 @@ forEachDatabase((provider) => {
     await app.smartRateLimit.rules.reload()
 
     for (const from of ['10.0.0.0', '10.0.5.5', '10.0.11.183']) {
-      assert.deepEqual(await statuses(1, '/', { from }), [429], from)
+      assert.deepEqual(await statuses(1, '/', { from }), [403], from)
     }
     assert.deepEqual(await statuses(1, '/', { from: '10.0.11.184' }), [200])
     await overrides.deleteMany()
@@ -314,7 +329,7 @@ forEachDatabase((provider) => {
       await limitOf('192.0.2.1'),
     ]
     const before = [200, 200, '1000']
-    const after = [429, 429, '7']
+    const after = [403, 403, '7']
     assert.deepEqual(await seen(), before)
 
     const paused = pauseAlways(t)
@@ -348,13 +363,13 @@ forEachDatabase((provider) => {
     const { overrides, client, database, clock, log, statuses, limitOf } = await startWithOverrides(t, provider)
     await client.rateLimitRule.create({ data: { name: 'all', pathPattern: '.', rate: '9/h' } })
     await overrides.create({ data: { client: `ip:${ALICE}`, effect: 'deny' } })
-    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+    assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     const { table } = database.database.dialect
     await database.database.execute(`ALTER TABLE ${table('rate_limit_override')} RENAME TO away`)
 
     for (let round = 0; round < 3; round++) {
       clock.advance(61_000)
-      assert.deepEqual(await statuses(1, '/', { from: ALICE }), [429])
+      assert.deepEqual(await statuses(1, '/', { from: ALICE }), [403])
     }
     assert.equal(await limitOf(BOB), '9')
     assert.deepEqual(

@@ -192,7 +192,7 @@ test('an address of the allow list is not limited, and one of the deny list is r
     },
   })
   assert.deepEqual(await statuses(3, '/', { from: '10.4.5.6' }), [200, 200, 200])
-  assert.deepEqual(await statuses(1, '/', { from: '192.0.2.1' }), [429])
+  assert.deepEqual(await statuses(1, '/', { from: '192.0.2.1' }), [403])
   assert.deepEqual(await statuses(2, '/', { from: '203.0.113.7' }), [200, 429])
 })
 
@@ -215,6 +215,8 @@ const WRONG: readonly [options: object, message: RegExp][] = [
   [{ rate: '5/m', key: 'cookie' }, /"limit.key" is "cookie"/],
   [{ rate: '5/m', cost: 0 }, /"limit.cost" is 0: give an integer, 1 to 2147483647/],
   [{ rate: '5/m', key: 5 }, /"limit.key" is 5/],
+  [{ rate: '5/m', name: 'override' }, /"limit.name" is "override": "override" is reserved: give another name than/],
+  [{ rate: '5/m', name: '/auth/' }, /"limit.name" is "\/auth\/": must not begin with "\/"/],
   [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: known are rate, key/],
 ]
 for (const [options, message] of WRONG) {
