@@ -43,6 +43,7 @@ export type { Change, ChangedFields, HistoryOptions } from './history/history.js
 export type { Cost, RouteConfig } from './http/cost.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
+export type { RefusalFunction, SkipFunction } from './http/host-hooks.js'
 export type { KeyFunction, RateFunction } from './http/limits.js'
 export {
   AccessDeniedError,

@@ -7,6 +7,7 @@ import { createRouteCost } from '../http/cost.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
+import { createDecide, createRefusalNotice } from '../http/host-hooks.js'
 import {
   createFunctionKey,
   createKindKey,
@@ -72,11 +73,13 @@ export function createHook(components: HookComponents) {
     now: () => Math.floor(settings.clock.now()),
     address: components.addresses.client,
     check: createCheck(components),
+    noteRefusal: createRefusalNotice(settings.onRefused, log),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
   const dependencies: HookDependencies = {
     ...common,
+    decide: createDecide(settings.skip, log),
     path: createRequestPath(router),
     cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,

@@ -1,18 +1,22 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
-import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
+import { CheckedRequest, type DecideDependencies } from './decide.js'
+import type { Decide } from './host-hooks.js'
 import { refuse } from './refusal.js'
 
 /** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
   /** Returns the cost of the request; 0 where it is exempt. */
   cost(checked: CheckedRequest): number
+  readonly decide: Decide
   /** Sets the rate limit headers. */
   headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Records the event and the metrics. */
   record(checked: CheckedRequest): void
   /** Returns whether the host handles the errors of a request itself. */
   hasErrorHandler(request: FastifyRequest): boolean
+  /** Reports a refusal to the host. It must not throw. */
+  noteRefusal(checked: CheckedRequest): void
   /** Reports an unexpected error; the request continues without a limit. */
   failed(error: unknown): void
 }
@@ -39,11 +43,11 @@ function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedR
 /** Creates the hook, which decides about a request, sets the headers, records the event, and refuses. */
 export function createOnRequest(dependencies: HookDependencies) {
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    let decided: ReturnType<typeof decide> | undefined
+    let decided: ReturnType<Decide> | undefined
     try {
       const checked = new CheckedRequest(dependencies, request)
       checked.cost = dependencies.cost(checked)
-      if (checked.cost > 0) decided = decide(checked)
+      if (checked.cost > 0) decided = dependencies.decide(checked)
     } catch (error) {
       dependencies.failed(error)
     }
@@ -77,6 +81,10 @@ function finish(
     dependencies.failed(error)
   }
   // Outside of `try`: a refusal holds if recording fails, and errors of the rest of the request are not this hook's.
-  if (checked.isRefused) refuse(checked, reply, dependencies.hasErrorHandler, done)
-  else done()
+  if (!checked.isRefused) {
+    done()
+    return
+  }
+  dependencies.noteRefusal(checked)
+  refuse(checked, reply, dependencies.hasErrorHandler, done)
 }

@@ -5,7 +5,7 @@ import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
-import { NOTHING_IN_FORCE } from './decide.js'
+import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
 import {
   type Countable,
@@ -44,7 +44,10 @@ interface RouteLimit {
 }
 
 export interface RouteLimitDependencies
-  extends Pick<HookDependencies, 'now' | 'address' | 'user' | 'check' | 'record' | 'hasErrorHandler' | 'failed'> {
+  extends Pick<
+    HookDependencies,
+    'now' | 'address' | 'user' | 'check' | 'record' | 'noteRefusal' | 'hasErrorHandler' | 'failed'
+  > {
   readonly variant: HeaderVariant
   readonly deriveClientKey: DeriveClientKey
   readonly scopes: CounterScopes
@@ -79,6 +82,7 @@ export function createRouteLimit(
   const costFor = createCost('limit.cost', cost, log)
   return createOnRequest({
     ...dependencies,
+    decide,
     path: () => '/',
     cost: ({ request }) => costFor(request),
     inForce: () => NOTHING_IN_FORCE,

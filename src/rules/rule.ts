@@ -1,7 +1,8 @@
-import { METHODS } from 'node:http'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
+import { contradictionsIn } from './contradictions.js'
+import { COST } from './cost.js'
 import {
   compareTexts,
   createParser,
@@ -25,6 +26,7 @@ import {
   validatePattern,
   validateStorable,
 } from './field-values.js'
+import { MAX_METHOD_LENGTH, parseMethods } from './methods.js'
 import { REFUSAL_MESSAGE, REFUSAL_STATUS, type Refusal } from './refusal.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
@@ -35,10 +37,8 @@ const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
 const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
 /** The header that Node.js loses: setting `__proto__` to a text has no effect on the object of headers. */
 const UNREAD_HEADER = '__proto__'
-const MAX_METHOD_LENGTH = 255
 const MAX_RATE_LENGTH = 50
 const PRIORITY_LIMIT = 2_147_483_647
-const MAX_COST = 1_000_000
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
   { value: 'user', label: 'User' },
@@ -154,15 +154,7 @@ const RULE_FIELDS = {
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
-  cost: {
-    kind: 'integer',
-    default: 1,
-    parse: integerWithin(1, MAX_COST),
-    schema: { minimum: 1, maximum: MAX_COST },
-    about: 'The part of the limit that a request uses, times the cost of its route.',
-    help: 'How much of the rate a request uses: with 10 and a rate of 100/m, ten requests a minute. At most the count of the rate.',
-    panel: { title: 'Cost', group: 'Limit', input: 'number' },
-  },
+  cost: COST,
   block: {
     kind: 'boolean',
     default: true,
@@ -227,20 +219,6 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
   return { ...contradictions, ...errors }
 }
 
-type Related = Pick<Parsed<typeof RULE_FIELDS>, 'rate' | 'cost' | 'startsAt' | 'endsAt'>
-
-/** Returns the errors of fields that are valid each, and contradict each other. */
-function contradictionsIn({ rate, cost, startsAt, endsAt }: { [Name in keyof Related]: Related[Name] | undefined }) {
-  const errors: Record<string, string> = {}
-  if (rate !== undefined && cost !== undefined && rate.limit > 0 && cost > rate.limit) {
-    errors.cost = `is ${cost}, more than the rate ever allows: give at most ${rate.limit}, or a rate with a higher count`
-  }
-  if (startsAt != null && endsAt != null && endsAt <= startsAt) {
-    errors.endsAt = 'is not after startsAt: give a later moment, or null for no end'
-  }
-  return errors
-}
-
 const parseRuleRow = createParser(RULE_FIELDS, 'rule', 'stored')
 const parseGiven = createParser(RULE_FIELDS, 'rule', 'given')
 
@@ -276,19 +254,6 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     startsAtMs: parsed.startsAt,
     endsAtMs: parsed.endsAt,
   }
-}
-
-/** Parses the methods of a rule into upper case: `get, post` is `['GET', 'POST']`. */
-export function parseMethods(value: unknown): string[] {
-  const text = asText(value).toUpperCase()
-  const methods = [...new Set(text.split(',').map((name) => name.trim()))]
-  if (methods.length === 1 && methods[0] === 'ALL') return methods
-  const wrong = methods.find((name) => !METHODS.includes(name))
-  if (wrong !== undefined) {
-    throw new Error(`${JSON.stringify(wrong)} is no HTTP method: give ALL or a list such as GET,POST`)
-  }
-  if (methods.join(',').length > MAX_METHOD_LENGTH) throw new Error('is too long: give ALL')
-  return methods
 }
 
 /** Parses a key kind: `ip`, `user` or `header:<Header-Name>`. */

@@ -2,6 +2,7 @@ import type { AlertSettingOptions } from '../alerts/alert-settings.js'
 import type { RateLimitClient } from '../client.js'
 import type { RedisClient } from '../db/redis.js'
 import type { HeaderVariant } from '../http/headers.js'
+import type { RefusalFunction, SkipFunction } from '../http/host-hooks.js'
 import type { KeyFunction, RateFunction } from '../http/limits.js'
 import type { UserFunction } from '../http/request-user.js'
 import type { Algorithm } from '../limiter/algorithm.js'
@@ -67,6 +68,16 @@ export interface RateLimitOptions extends AlertSettingOptions {
   hashHeaderKeys?: boolean | undefined
   /** Returns the user of a request; `request.user` by default. */
   user?: UserFunction | undefined
+  /**
+   * Returns true for requests that the plugin leaves alone, as on skipped paths; may be async. A failure is logged once,
+   * and the request is counted. Limits of single routes hold in any case.
+   */
+  skip?: SkipFunction | undefined
+  /**
+   * Receives every refused request, those of limits of single routes included, with its decision, before the answer is
+   * sent. It is not waited for; a failure is logged once.
+   */
+  onRefused?: RefusalFunction | undefined
   /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */

@@ -72,6 +72,8 @@ export const OWN_SETTINGS = {
   },
   hashHeaderKeys: { ...FLAG, default: false },
   user: { schema: Callback, allowed: 'a function of the request' },
+  skip: { schema: Callback, allowed: 'a function of the request that answers true or false' },
+  onRefused: { schema: Callback, allowed: 'a function of a request and its decision' },
   hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
   headers: { ...choiceFrom(HEADER_VARIANTS), default: 'legacy' },
   ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
