@@ -9,6 +9,7 @@ import Fastify, {
   type onRequestHookHandler,
 } from 'fastify'
 import rateLimit, {
+  AccessDeniedError,
   type AlertResult,
   asActor,
   type Change,
@@ -61,6 +62,8 @@ await app.register(rateLimitPlugin, {
   user: async (request) => (request.ip === '' ? null : { id: 7n }),
   middleware: { defaultRate: async () => '100/m', rateLimits: { '/auth/': '5/m' }, algorithm: 'token_bucket' },
   schedule: { alerts: '0,30 * * * *' },
+  skip: async (request) => request.ip === '',
+  onRefused: (request, { limit, retryAfterMs }) => request.log.info({ limit, retryAfterMs }),
 })
 // @ts-expect-error an option that does not exist
 await app.register(rateLimitPlugin, { limitEverything: true })
@@ -81,7 +84,7 @@ expectType<Promise<Change[]>>()(limits.rules.history('api', { limit: 10 }))
 expectType<Promise<RuleDocument>>()(limits.rules.export())
 expectType<Promise<ImportResult>>()(limits.rules.import({}, { dryRun: true }))
 expectType<Promise<RulePreview>>()(
-  limits.rules.preview({ name: 'api', pathPattern: '^/api', rate: '5/m' }, { hours: 2 }),
+  limits.rules.preview({ name: 'api', pathPattern: '^/api', rate: '5/m', cost: 2, startsAt: new Date() }, { hours: 2 }),
 )
 expectType<number>()(await limits.client.rateLimitRule.count())
 expectType<Promise<number>>()(limits.client.rateLimitEvent.cleanupOld({ olderThanDays: 30 }))
@@ -127,7 +130,11 @@ app.setErrorHandler((error, request, reply) => {
     expectType<string>()(error.code)
     return reply.code(error.statusCode ?? 429).send({ wait: error.decision.retryAfterMs })
   }
-  if (error instanceof StoreUnavailableError || error instanceof PathTooLongError) {
+  if (
+    error instanceof StoreUnavailableError ||
+    error instanceof PathTooLongError ||
+    error instanceof AccessDeniedError
+  ) {
     expectType<Decision>()(error.decision)
   }
   if (error instanceof RuleValidationError) expectType<FieldErrors>()(error.errors)
