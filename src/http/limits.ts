@@ -3,7 +3,7 @@ import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
-import { type Refusal, USUAL_REFUSAL } from '../rules/refusal.js'
+import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
 import type { ClientKind, Rule } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
 import { after } from './after.js'
@@ -24,7 +24,7 @@ export interface Limit {
   /** The factor of a request's own cost; 1 unless a rule has another. */
   readonly cost: number
   /** The answer to a refused request. */
-  readonly refusal: Refusal
+  readonly refusal: RefusalAnswer
   /** Empty where no rule decides. */
   readonly ruleName: string
   /** The name of the limit in answers to the client. */
@@ -43,7 +43,7 @@ export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
 function createLimit(
   policyName: string,
   limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
-  { isDenial = false, cost = 1, refusal = USUAL_REFUSAL }: Partial<Pick<Limit, 'isDenial' | 'cost' | 'refusal'>> = {},
+  { isDenial = false, cost = 1, refusal = USUAL_ANSWER }: Partial<Pick<Limit, 'isDenial' | 'cost' | 'refusal'>> = {},
 ): Limit {
   return {
     ...limit,

@@ -3,7 +3,7 @@ import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
 import { remember } from '../remember.js'
 import type { Rule } from './rule.js'
-import { isInForce, isWithin, spanAround } from './validity.js'
+import { isInForce, isInRange, steadyRangeAround } from './validity.js'
 
 /** How many short paths keep their result, for each method. */
 const REMEMBERED = 4_096
@@ -71,11 +71,11 @@ export class RuleSet {
 
   /** Creates a search that starts afresh where a rule begins or ends, so that other sets do not look at the time. */
   #timedSearch(method: string): Search {
-    let span = spanAround(this.#timed, Number.NEGATIVE_INFINITY)
+    let range = steadyRangeAround(this.#timed, Number.NEGATIVE_INFINITY)
     let search = this.#searchAt(method, Number.NEGATIVE_INFINITY)
     return (path, nowMs) => {
-      if (!isWithin(span, nowMs)) {
-        span = spanAround(this.#timed, nowMs)
+      if (!isInRange(range, nowMs)) {
+        range = steadyRangeAround(this.#timed, nowMs)
         search = this.#searchAt(method, nowMs)
       }
       return search(path, nowMs)

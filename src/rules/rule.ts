@@ -27,7 +27,7 @@ import {
   validateStorable,
 } from './field-values.js'
 import { MAX_METHOD_LENGTH, parseMethods } from './methods.js'
-import { REFUSAL_MESSAGE, REFUSAL_STATUS, type Refusal } from './refusal.js'
+import { REFUSAL_MESSAGE, REFUSAL_STATUS, type RefusalAnswer } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** How a rule identifies the client. */
@@ -87,7 +87,7 @@ export interface Rule extends Validity {
   /** The part of the limit that a request uses. */
   readonly cost: number
   readonly block: boolean
-  readonly refusal: Refusal
+  readonly refusal: RefusalAnswer
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]

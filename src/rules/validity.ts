@@ -2,7 +2,7 @@
 import type { Field } from './description.js'
 import { parseMoment } from './field-values.js'
 
-/** The span of a rule, in milliseconds since the epoch; null where it has no such end. */
+/** The time of a rule, in milliseconds since the epoch; null where it has no such end. */
 export interface Validity {
   readonly startsAtMs: number | null
   readonly endsAtMs: number | null
@@ -31,18 +31,17 @@ export function isInForce({ startsAtMs, endsAtMs }: Validity, nowMs: number): bo
 }
 
 /** A time in which no rule begins or ends: from `fromMs` until before `untilMs`. */
-export interface Span {
+export interface TimeRange {
   readonly fromMs: number
   readonly untilMs: number
 }
 
-/** Returns whether a moment is in a span. */
-export function isWithin({ fromMs, untilMs }: Span, nowMs: number): boolean {
+export function isInRange({ fromMs, untilMs }: TimeRange, nowMs: number): boolean {
   return nowMs >= fromMs && nowMs < untilMs
 }
 
-/** Returns the longest span around a moment in which none of the rules begins or ends. */
-export function spanAround(rules: readonly Validity[], nowMs: number): Span {
+/** Returns the longest range around a moment in which none of the rules begins or ends. */
+export function steadyRangeAround(rules: readonly Validity[], nowMs: number): TimeRange {
   let fromMs = Number.NEGATIVE_INFINITY
   let untilMs = Number.POSITIVE_INFINITY
   for (const { startsAtMs, endsAtMs } of rules) {

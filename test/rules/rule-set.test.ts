@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
 import type { PathOptions } from '../../src/patterns/path-patterns.js'
 import { parseCandidate } from '../../src/preview/candidate.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
@@ -76,6 +77,31 @@ describe('a rule set', () => {
         ['sale', 'night', 'usual'],
         ['night', 'usual'],
       ],
+    )
+  })
+
+  test('agrees at any moment with its rules asked one by one', () => {
+    const moment = fc.option(fc.integer({ min: 0, max: 20 }).map((ms) => new Date(ms)))
+    const timedRules = fc.array(
+      fc.record({ startsAt: moment, endsAt: moment, priority: fc.nat(3) }).filter(({ startsAt, endsAt }) => {
+        return startsAt === null || endsAt === null || endsAt > startsAt
+      }),
+      { maxLength: 8 },
+    )
+    fc.assert(
+      fc.property(timedRules, fc.array(fc.integer({ min: -1, max: 21 }), { maxLength: 20 }), (fields, moments) => {
+        const rules = fields.map((times, place) => rule(`rule ${place}`, place % 2 === 0 ? '^/' : '^/x', times))
+        const set = new RuleSet(rules, AS_WRITTEN)
+        for (const nowMs of moments) {
+          for (const path of ['/', '/x']) {
+            const first = set.rules.find(({ pathPattern, startsAtMs, endsAtMs }) => {
+              const isInTime = nowMs >= (startsAtMs ?? nowMs) && nowMs < (endsAtMs ?? nowMs + 1)
+              return isInTime && (pathPattern === '^/' || path === '/x')
+            })
+            assert.equal(set.match(path, 'GET', nowMs), first)
+          }
+        }
+      }),
     )
   })
 

@@ -2,14 +2,14 @@
 import type { Field } from './description.js'
 import { integerWithin, upTo, validateStorable } from './field-values.js'
 
-export interface Refusal {
+export interface RefusalAnswer {
   /** The status of the answer, 400 to 599. */
   readonly statusCode: number
   /** The message, in which `{seconds}` stands for the wait; empty for the usual one. */
   readonly message: string
 }
 
-export const USUAL_REFUSAL: Refusal = { statusCode: 429, message: '' }
+export const USUAL_ANSWER: RefusalAnswer = { statusCode: 429, message: '' }
 
 const MIN_STATUS = 400
 const MAX_STATUS = 599
@@ -17,7 +17,7 @@ const MAX_MESSAGE_LENGTH = 500
 
 export const REFUSAL_STATUS = {
   kind: 'integer',
-  default: USUAL_REFUSAL.statusCode,
+  default: USUAL_ANSWER.statusCode,
   parse: integerWithin(MIN_STATUS, MAX_STATUS),
   schema: { minimum: MIN_STATUS, maximum: MAX_STATUS },
   about: 'The status of the answer to a refused request.',
@@ -27,7 +27,7 @@ export const REFUSAL_STATUS = {
 
 export const REFUSAL_MESSAGE = {
   kind: 'text',
-  default: USUAL_REFUSAL.message,
+  default: USUAL_ANSWER.message,
   parse: upTo(MAX_MESSAGE_LENGTH, validateStorable),
   schema: { maxLength: MAX_MESSAGE_LENGTH },
   about: 'The message of a refusal; {seconds} stands for the wait, 0 where none helps. Empty: the usual one.',
