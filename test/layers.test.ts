@@ -17,8 +17,9 @@ const LAYERS = [
   ['history', 'http', 'preview', 'snapshot'],
   ['health', 'internals', 'overrides', 'rollups'],
   ['alerts', 'events', 'metrics', 'rules', 'schedule', 'stores'],
+  ['conditions'],
   ['db', 'limiter', 'patterns', 'settings/setting'],
-  ['errors', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
+  ['errors', 'overrides/network', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 

@@ -1,0 +1,45 @@
+import { ConditionFailure } from './failure.js'
+import { MISSING, type Result } from './values.js'
+
+/**
+ * The most work that the conditions of one request may take together. A unit is a character that is read or copied, an
+ * element of a list, or one instruction of a pattern for one character, of which RE2 takes some 15 ns: a request that
+ * a client made as long as it could takes some 15 ms at worst, whatever the number of rules.
+ */
+export const MAX_CONDITION_WORK = 1_000_000
+
+const TOO_MUCH_WORK = new ConditionFailure(
+  'takes too much work for one request: test a shorter text, or write a simpler pattern',
+)
+
+/** What conditions see of one request. Nothing of it is read before a condition asks for it. */
+export abstract class ConditionFacts {
+  /** The element of the list that a macro goes through. Macros do not nest: one is enough. */
+  element: Result = MISSING
+  #work = 0
+
+  abstract readonly method: string
+  abstract readonly path: string
+  /** The pattern of the matched route; `404` without one. */
+  abstract readonly route: string
+  /** The host name in lower case, without the port. */
+  abstract readonly host: string
+  /** The client's address; empty where there is none. */
+  abstract readonly ip: string
+  /** The object that the host's option `user` answered; null without one. */
+  abstract readonly user: object | null
+  /** Returns the first value of a header. */
+  abstract header(name: string): string | undefined
+  /** Returns the first value of a query parameter. */
+  abstract parameter(name: string): string | undefined
+  /** Returns the names of all headers, in lower case. */
+  abstract headerNames(): readonly string[]
+  /** Returns the names of all query parameters. */
+  abstract parameterNames(): readonly string[]
+
+  /** @throws ConditionFailure when the conditions of the request take too much work */
+  spend(units: number): void {
+    this.#work += units
+    if (this.#work > MAX_CONDITION_WORK) throw TOO_MUCH_WORK
+  }
+}

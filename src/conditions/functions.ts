@@ -1,0 +1,154 @@
+import { errorMessage } from '../errors.js'
+import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
+import type { Node } from './cel.js'
+import { compile, type Evaluate, failureAt, type Scope } from './compile.js'
+import type { ConditionFacts } from './condition-facts.js'
+import { CONVERSIONS } from './conversions.js'
+import type { ConditionFailure } from './failure.js'
+import { compileHas, compileMacro, MACROS } from './macros.js'
+import { createNetworkTest } from './network-test.js'
+import { errorAt } from './place.js'
+import { literalText } from './request.js'
+import { containsText } from './search.js'
+import { elementsOf, MISSING, type Value } from './values.js'
+
+type TextTest = (text: string, other: string, facts: ConditionFacts) => boolean
+
+/** Methods of texts that answer true or false. */
+const TESTS: Readonly<Record<string, TextTest>> = {
+  startsWith: (text, other) => text.startsWith(other),
+  endsWith: (text, other) => text.endsWith(other),
+  contains: (text, other, facts) => containsText(text, other, facts),
+}
+
+/** Methods of texts that answer a text. Only ASCII letters change, as in CEL. */
+const TEXTS: Readonly<Record<string, (text: string) => string>> = {
+  lowerAscii: (text) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()),
+  upperAscii: (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()),
+  trim: (text) => text.trim(),
+}
+
+export const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
+const METHOD_NAMES =
+  'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
+
+/** Compiles a function, such as `size(request.path)`. */
+export function compileFunction(node: Extract<Node, { op: 'call' }>, scope: Scope): Evaluate {
+  const [name, args] = node.args
+  const [first, second] = args
+  if (name === 'has') return compileHas(node, scope)
+  if (name === 'matches' && first !== undefined) return compileMatches(node, first, second, scope)
+  if (name === 'inNetwork' && first !== undefined) return compileInNetwork(node, first, second, scope)
+  if (name === 'size' && first !== undefined) return compileSize(node, first, scope)
+  const convert = Object.hasOwn(CONVERSIONS, name) ? CONVERSIONS[name] : undefined
+  if (convert === undefined || first === undefined) {
+    throw errorAt(node, `${name}() is no function of conditions: known are ${FUNCTION_NAMES}`)
+  }
+  const value = compile(first, scope)
+  const failure = failureAt(node, `${name}() cannot convert the value of this request`)
+  return (facts) => {
+    const given = value(facts)
+    if (given === MISSING) return MISSING
+    const converted = convert(given)
+    if (converted === undefined) throw failure
+    return converted
+  }
+}
+
+/** Compiles a method, such as `request.path.startsWith('/api/')`. */
+export function compileMethod(node: Extract<Node, { op: 'rcall' }>, scope: Scope): Evaluate {
+  const [name, receiver, args] = node.args
+  if (MACROS.has(name)) return compileMacro(node, scope)
+  if (name === 'matches') return compileMatches(node, receiver, args[0], scope)
+  if (name === 'size') return compileSize(node, receiver, scope)
+  const failure = failureAt(node, `${name}() needs a text`)
+  const text = compile(receiver, scope)
+  const change = Object.hasOwn(TEXTS, name) ? TEXTS[name] : undefined
+  if (change !== undefined) return onTexts(text, failure, MISSING, change)
+  const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
+  if (test === undefined || args[0] === undefined) {
+    throw errorAt(node, `${name}() is no method of conditions: known are ${METHOD_NAMES}`)
+  }
+  const other = compile(args[0], scope)
+  return (facts) => {
+    const value = text(facts)
+    const given = other(facts)
+    if (value === MISSING || given === MISSING) return false
+    if (typeof value !== 'string' || typeof given !== 'string') throw failure
+    facts.spend(value.length)
+    return test(value, given, facts)
+  }
+}
+
+/** The pattern is compiled now, so that a wrong one is refused, and by RE2, so that it takes linear time. */
+function compileMatches(node: Node, subject: Node, argument: Node | undefined, scope: Scope): Evaluate {
+  const pattern = argument === undefined ? undefined : literalText(argument)
+  if (pattern === undefined) {
+    throw errorAt(
+      argument ?? node,
+      'the pattern of matches() is a text in quotes: it is compiled when the rule is saved',
+    )
+  }
+  try {
+    validatePatternSyntax(pattern)
+  } catch (error) {
+    throw errorAt(argument ?? node, `the pattern ${errorMessage(error)}`)
+  }
+  const size = patternSize(pattern)
+  return onTexts(compile(subject, scope), failureAt(node, 'matches() needs a text'), false, (text, facts) => {
+    facts.spend(size * text.length)
+    return compiledPattern(pattern).test(text)
+  })
+}
+
+function compileInNetwork(node: Node, address: Node, argument: Node | undefined, scope: Scope): Evaluate {
+  const network = argument === undefined ? undefined : literalText(argument)
+  if (network === undefined) {
+    throw errorAt(argument ?? node, "the network of inNetwork() is a text in quotes, such as '10.0.0.0/8'")
+  }
+  try {
+    const isInside = createNetworkTest(network)
+    return onTexts(compile(address, scope), failureAt(node, 'inNetwork() needs a text'), false, isInside)
+  } catch (error) {
+    throw errorAt(argument ?? node, errorMessage(error))
+  }
+}
+
+function compileSize(node: Node, of: Node, scope: Scope): Evaluate {
+  const value = compile(of, scope)
+  const failure = failureAt(node, 'size() needs a text, a list or a map')
+  return (facts) => {
+    const given = value(facts)
+    if (given === MISSING) return MISSING
+    if (typeof given === 'string') {
+      facts.spend(given.length)
+      return BigInt(codePoints(given))
+    }
+    const elements = elementsOf(given)
+    if (elements === undefined) throw failure
+    facts.spend(elements.length)
+    return BigInt(elements.length)
+  }
+}
+
+/** Compiles a function of one text. */
+function onTexts(
+  text: Evaluate,
+  failure: ConditionFailure,
+  missing: typeof MISSING | false,
+  apply: (text: string, facts: ConditionFacts) => Value,
+): Evaluate {
+  return (facts) => {
+    const value = text(facts)
+    if (value === MISSING) return missing
+    if (typeof value !== 'string') throw failure
+    facts.spend(value.length)
+    return apply(value, facts)
+  }
+}
+
+function codePoints(text: string): number {
+  let count = 0
+  for (const _codePoint of text) count++
+  return count
+}

@@ -1,0 +1,110 @@
+import { types } from 'node:util'
+import { ConditionFailure } from './failure.js'
+
+/** A header, a parameter or a field that a request does not have. */
+export const MISSING = Symbol('missing')
+
+/**
+ * A value in a condition: `int` is a bigint, `double` a number, a timestamp a Date, a list an array or a Set, and a map
+ * a Map or an object of the host's.
+ */
+export type Value = string | bigint | number | boolean | null | object
+
+export type Result = Value | typeof MISSING
+
+/** Receives the work that an operation takes, in characters and elements. */
+export interface Budget {
+  spend(units: number): void
+}
+
+const MAX_INT = 2n ** 63n - 1n
+const MIN_INT = -(2n ** 63n)
+/** Deeper lists are not compared: an object of the host's may contain itself. */
+const MAX_COMPARED_DEPTH = 16
+
+const TOO_DEEP = new ConditionFailure('compares lists that are nested too deeply')
+
+/** Returns a value of the host's as conditions see it; functions, symbols and undefined are missing. */
+export function toValue(raw: unknown): Result {
+  switch (typeof raw) {
+    case 'string':
+    case 'boolean':
+      return raw
+    case 'number':
+      return Number.isSafeInteger(raw) ? BigInt(raw) : raw
+    case 'bigint':
+      return isInt(raw) ? raw : Number(raw)
+    case 'object':
+      return raw
+    default:
+      return MISSING
+  }
+}
+
+/** Returns whether an integer has 64 bits at most. */
+export function isInt(value: bigint): boolean {
+  return value <= MAX_INT && value >= MIN_INT
+}
+
+/**
+ * Returns a field, an entry or an element; MISSING where there is none.
+ *
+ * @throws `failure` where the value has no fields
+ */
+export function memberOf(value: Value, key: Value, failure: ConditionFailure): Result {
+  if (value === null) return MISSING
+  if (typeof value !== 'object' || isTimestamp(value)) throw failure
+  if (Array.isArray(value)) {
+    if (typeof key !== 'bigint') throw failure
+    return toValue(value[Number(key)])
+  }
+  if (value instanceof Map) return toValue(value.get(typeof key === 'bigint' && !value.has(key) ? Number(key) : key))
+  if (typeof key !== 'string' && typeof key !== 'bigint') throw failure
+  return fieldOf(value, String(key))
+}
+
+/**
+ * Returns a field of an object of the host's: its own, or what a getter of its class answers. What every object
+ * inherits, such as `constructor`, is no field.
+ */
+function fieldOf(object: object, name: string): Result {
+  if (Object.hasOwn(object, name)) return toValue(Reflect.get(object, name))
+  if (name in Object.prototype || !(name in object)) return MISSING
+  return toValue(Reflect.get(object, name))
+}
+
+/** Returns the keys that a macro goes through, or the elements of a list; undefined for other values. */
+export function elementsOf(value: Value): readonly unknown[] | undefined {
+  if (typeof value !== 'object' || value === null || isTimestamp(value)) return undefined
+  if (Array.isArray(value)) return value
+  if (value instanceof Set) return [...value]
+  return value instanceof Map ? [...value.keys()] : Object.keys(value)
+}
+
+// A Date of another realm, such as that of a test runner, is no instance of this one's.
+export function isTimestamp(value: Value): value is Date {
+  return types.isDate(value)
+}
+
+/**
+ * Returns whether two values are equal. Values of different types are not, except numbers of the same size. Maps and
+ * other objects are equal to themselves only.
+ */
+export function areEqual(a: Value, b: Value, budget: Budget, depth = 0): boolean {
+  if (a === b) return true
+  if (isNumber(a) && isNumber(b)) return typeof a !== typeof b && a >= b && a <= b
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (isTimestamp(a) && isTimestamp(b)) return a.getTime() === b.getTime()
+  if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false
+  if (depth >= MAX_COMPARED_DEPTH) throw TOO_DEEP
+  budget.spend(a.length)
+  return a.every((element: unknown, index) => {
+    const left = toValue(element)
+    const right = toValue(b[index])
+    return left !== MISSING && right !== MISSING && areEqual(left, right, budget, depth + 1)
+  })
+}
+
+export function isNumber(value: Value): value is number | bigint {
+  return typeof value === 'number' || typeof value === 'bigint'
+}
