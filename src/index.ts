@@ -20,6 +20,8 @@ export {
   migrate,
   type RateLimitClient,
 } from './client.js'
+export type { Condition } from './conditions/condition.js'
+export type { ConditionFacts } from './conditions/condition-facts.js'
 export { type DashboardOptions, dashboardPlugin } from './dashboard/dashboard-plugin.js'
 export type { RedisClient } from './db/redis.js'
 export {

@@ -3,6 +3,7 @@ import type { EventLog } from '../events/event-log.js'
 import { after } from '../http/after.js'
 import { createAsk } from '../http/ask.js'
 import { createHeaderHash } from '../http/client-key.js'
+import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
 import { createRouteCost } from '../http/cost.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
@@ -48,6 +49,7 @@ export interface HookComponents {
   readonly events: EventLog
   readonly scopes: CounterScopes
   readonly metrics: Metrics | undefined
+  readonly conditions: ConditionReports
 }
 
 export type Hook = ReturnType<typeof createHook>
@@ -82,7 +84,7 @@ export function createHook(components: HookComponents) {
     decide: createDecide(settings.skip, log),
     path: createRequestPath(router),
     cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
-    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => null,
+    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => undefined,
     inForce: createSnapshotReader(components, warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
     limit: createLimitFinder(components, keys, warnOfUsers),
@@ -102,7 +104,7 @@ export function createHook(components: HookComponents) {
     if (isByUser) warnOfUsers()
     const hook = createRouteLimit(resolved, {
       ...common,
-      user: isByUser ? createRequestUser(settings.user, log) : () => null,
+      user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
       variant: settings.headers,
       deriveClientKey: createKeyFunction(key, 'limit.key', keys),
       scopes,
@@ -179,9 +181,11 @@ function createLimitFinder(
     if (rule.client.kind === 'user') warnOfUsers()
     return limitForRule(rule, options)
   })
+  const chooseRule = createRuleChooser(components.conditions, createConditionUserWarning(app, settings))
   return (checked) => {
     const { rules } = checked.inForce
-    const rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
+    let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
+    if (rule?.condition !== undefined) rule = chooseRule(checked)
     if (rule === null) return TOO_LONG_LIMIT
     return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
   }
@@ -206,13 +210,23 @@ function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLim
 }
 
 /** Creates a function that warns once when limits by user have no way to find the user. */
-function createUserWarning(app: FastifyInstance, { user }: Settings): () => void {
-  let warned = user !== undefined
+function createUserWarning(app: FastifyInstance, settings: Settings): () => void {
+  return warnWithoutUsers(app, settings, 'Rate limits by user count by IP address')
+}
+
+/** Creates a function that warns once when conditions on the user have no way to find the user. */
+function createConditionUserWarning(app: FastifyInstance, settings: Settings): () => void {
+  return warnWithoutUsers(app, settings, 'Conditions of rate limit rules on user see no user')
+}
+
+function warnWithoutUsers(app: FastifyInstance, { user }: Settings, consequence: string): () => void {
+  let isKnown = user !== undefined
   return function warnOfUsers() {
-    if (warned || app.hasRequestDecorator('user')) return
-    warned = true
+    if (isKnown) return
+    isKnown = true
+    if (app.hasRequestDecorator('user')) return
     app.log.warn(
-      'Rate limits by user count by IP address: no request has a user. Give the option "user", or decorate requests with "user" before this plugin\'s hook runs',
+      `${consequence}: no request has a user. Give the option "user", or decorate requests with "user" before this plugin's hook runs`,
     )
   }
 }

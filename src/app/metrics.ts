@@ -1,6 +1,7 @@
 /** The readings of an app for its metrics. */
 
 import type { EventLog } from '../events/event-log.js'
+import type { ConditionReports } from '../http/conditions.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { AppReadings } from '../metrics/shared-readings.js'
@@ -13,6 +14,7 @@ interface ReadComponents {
   readonly limiter: Limiter
   readonly events: EventLog
   readonly current: CurrentSnapshot
+  readonly conditions: ConditionReports
 }
 
 /** Adds the readings of an app to its metrics until the app closes. */
@@ -21,12 +23,12 @@ export function openReadings(metrics: Metrics, settings: Settings, read: ReadCom
 }
 
 /** Creates the readings; those of events and of rules only where the app uses them. */
-function createReadings(settings: Settings, { limiter, events, current }: ReadComponents): AppReadings {
+function createReadings(settings: Settings, { limiter, events, current, conditions }: ReadComponents): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
     ...(settings.logEvents === false ? {} : createEventReadings(events)),
-    ...(settings.useDynamicRules ? createRuleReadings(settings, current) : {}),
+    ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),
   }
 }
 
@@ -39,8 +41,9 @@ function createEventReadings(events: EventLog): AppReadings {
   }
 }
 
-function createRuleReadings({ clock }: Settings, current: CurrentSnapshot): AppReadings {
+function createRuleReadings({ clock }: Settings, current: CurrentSnapshot, conditions: ConditionReports): AppReadings {
   return {
+    conditionFailures: () => conditions.failures,
     rulesActive: () => current.lastGood().rules.inForce(clock.now()).length,
     rulesAgeSeconds: () => {
       const { seenAtMs } = current

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { openDatabase } from '../client.js'
 import { warnAboutNode20 } from '../db/sqlite-driver.js'
 import { InvalidSettingError } from '../errors.js'
+import { ConditionReports } from '../http/conditions.js'
 import type { RouteConfig } from '../http/cost.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
@@ -74,8 +75,9 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const router = readRouterOptions(app)
   const current = components.open(createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
+  const conditions = new ConditionReports(log)
   // Opened before what writes the last events, so that these are counted.
-  if (metrics) components.open(openReadings(metrics, settings, { limiter, events, current }))
+  if (metrics) components.open(openReadings(metrics, settings, { limiter, events, current, conditions }))
   components.open(createFlush(opened, events))
   const reports = createReports(settings, opened, log)
   if (enabled) {
@@ -88,7 +90,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
 
   const addresses = createRequestAddresses(settings.ipv6Subnet, middleware.lists, log)
   const scopes = new CounterScopes()
-  const hook = createHook({ app, settings, router, addresses, limiter, current, events, scopes, metrics })
+  const hook = createHook({ app, settings, router, addresses, limiter, current, events, scopes, metrics, conditions })
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
   if (enabled) {

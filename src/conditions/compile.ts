@@ -6,7 +6,7 @@ import { compileFunction, compileMethod, FUNCTION_NAMES } from './functions.js'
 import { compileBinary, compileNegation } from './operators.js'
 import { errorAt } from './place.js'
 import { requestMember, requestValue } from './request.js'
-import { MISSING, memberOf, type Result, type Value } from './values.js'
+import { MISSING, memberOf, type Result, toValue, type Value } from './values.js'
 
 /** Returns the value of a part of a condition for a request; MISSING where it depends on something missing. */
 export type Evaluate = (facts: ConditionFacts) => Result
@@ -93,7 +93,7 @@ export function compileTruth(node: Node, scope: Scope): (facts: ConditionFacts) 
 
 /** Creates the failure of a part, once: it may be thrown for every request. */
 export function failureAt(node: Node, problem: string): ConditionFailure {
-  return new ConditionFailure(errorAt(node, problem).message)
+  return new ConditionFailure(errorAt({ input: node.input, pos: node.start }, problem).message)
 }
 
 function compileLiteral(node: Extract<Node, { op: 'value' }>): Evaluate {
@@ -105,7 +105,7 @@ function compileLiteral(node: Extract<Node, { op: 'value' }>): Evaluate {
 }
 
 function compileName(node: Extract<Node, { op: 'id' }>, { element, found }: Scope): Evaluate {
-  if (node.args === element) return (facts) => facts.element
+  if (node.args === element) return (facts) => toValue(facts.element)
   if (node.args === 'user') {
     found.readsUser = true
     return (facts) => facts.user
@@ -149,9 +149,9 @@ function compileList(elements: readonly Evaluate[]): Evaluate {
 function compileMap(entries: readonly (readonly [Evaluate, Evaluate])[]): Evaluate {
   return (facts) => {
     const map = new Map<Value, Value>()
-    for (const [toKey, toValue] of entries) {
-      const key = toKey(facts)
-      const value = toValue(facts)
+    for (const [evaluateKey, evaluateValue] of entries) {
+      const key = evaluateKey(facts)
+      const value = evaluateValue(facts)
       if (key === MISSING || value === MISSING) return MISSING
       map.set(key, value)
     }

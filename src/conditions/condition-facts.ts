@@ -1,5 +1,4 @@
 import { ConditionFailure } from './failure.js'
-import { MISSING, type Result } from './values.js'
 
 /**
  * The most work that the conditions of one request may take together. A unit is a character that is read or copied, an
@@ -8,6 +7,14 @@ import { MISSING, type Result } from './values.js'
  */
 export const MAX_CONDITION_WORK = 1_000_000
 
+/**
+ * The most characters of all conditions that are evaluated for one request, such as 25,000 of 40: these take some 10 ms.
+ */
+const MAX_CONDITIONS_LENGTH = 1_000_000
+
+const TOO_MANY_CONDITIONS = new ConditionFailure(
+  'was not reached: too many rules with conditions are for the same path',
+)
 const TOO_MUCH_WORK = new ConditionFailure(
   'takes too much work for one request: test a shorter text, or write a simpler pattern',
 )
@@ -15,8 +22,9 @@ const TOO_MUCH_WORK = new ConditionFailure(
 /** What conditions see of one request. Nothing of it is read before a condition asks for it. */
 export abstract class ConditionFacts {
   /** The element of the list that a macro goes through. Macros do not nest: one is enough. */
-  element: Result = MISSING
+  element: unknown
   #work = 0
+  #length = 0
 
   abstract readonly method: string
   abstract readonly path: string
@@ -39,7 +47,18 @@ export abstract class ConditionFacts {
 
   /** @throws ConditionFailure when the conditions of the request take too much work */
   spend(units: number): void {
+    // What is not done does not count: smaller work may still be.
+    if (this.#work + units > MAX_CONDITION_WORK) throw TOO_MUCH_WORK
     this.#work += units
-    if (this.#work > MAX_CONDITION_WORK) throw TOO_MUCH_WORK
+  }
+
+  /**
+   * Notes that a condition begins, apart from what it spends: a long text must not keep simple conditions from holding.
+   *
+   * @throws ConditionFailure when too many conditions are evaluated for the request
+   */
+  begin(length: number): void {
+    this.#length += length
+    if (this.#length > MAX_CONDITIONS_LENGTH) throw TOO_MANY_CONDITIONS
   }
 }

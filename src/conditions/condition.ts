@@ -38,6 +38,7 @@ const compileOnce = remember(REMEMBERED, (text): Condition => {
     text,
     readsUser,
     holds(facts) {
+      facts.begin(text.length)
       const value = evaluate(facts)
       if (typeof value === 'boolean') return value
       if (value === MISSING) return false

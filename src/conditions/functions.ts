@@ -95,9 +95,12 @@ function compileMatches(node: Node, subject: Node, argument: Node | undefined, s
     throw errorAt(argument ?? node, `the pattern ${errorMessage(error)}`)
   }
   const size = patternSize(pattern)
+  // Kept here, since more patterns than are remembered would be compiled again for every request.
+  let compiled: ReturnType<typeof compiledPattern> | undefined
   return onTexts(compile(subject, scope), failureAt(node, 'matches() needs a text'), false, (text, facts) => {
     facts.spend(size * text.length)
-    return compiledPattern(pattern).test(text)
+    compiled ??= compiledPattern(pattern)
+    return compiled.test(text)
   })
 }
 

@@ -3,7 +3,7 @@ import { compile, compileTruth, type Evaluate, failureAt, type Scope } from './c
 import type { ConditionFacts } from './condition-facts.js'
 import { weightier } from './failure.js'
 import { errorAt } from './place.js'
-import { elementsOf, MISSING, toValue, type Value } from './values.js'
+import { elementsOf, MISSING, type Value } from './values.js'
 
 /** The macros that go through a list, or the keys of a map. */
 export const MACROS: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter'])
@@ -77,8 +77,8 @@ function compileLoop(
   return (elements, facts) => decideOver(elements, facts, test, deciding)
 }
 
-function holdsFor(raw: unknown, facts: ConditionFacts, test: Predicate): boolean {
-  facts.element = toValue(raw)
+function holdsFor(element: unknown, facts: ConditionFacts, test: Predicate): boolean {
+  facts.element = element
   return test(facts)
 }
 
@@ -104,7 +104,7 @@ function mapElements(
 ): Value[] | typeof MISSING {
   const mapped: Value[] = []
   for (const element of elements) {
-    facts.element = toValue(element)
+    facts.element = element
     if (filter !== undefined && !filter(facts)) continue
     const value = change(facts)
     if (value === MISSING) return MISSING

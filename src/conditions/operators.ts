@@ -54,7 +54,7 @@ export function compileBinary(node: Node, scope: Scope): Evaluate {
     }
   }
   const b = compile(right, scope)
-  const failure = failureAt(left, `${node.op} has no meaning for the values of this request`)
+  const failure = failureAt(node, `${node.op} has no meaning for the values of this request`)
   const operator = comparison ?? ARITHMETIC[node.op]
   if (operator === undefined) throw errorAt(node, 'is not part of conditions')
   const missing = comparison === undefined ? MISSING : false

@@ -15,7 +15,8 @@ export interface DecideDependencies {
   address(request: FastifyRequest): ClientAddress
   /** Returns the path as the router sees it. */
   path(request: FastifyRequest): string
-  user(request: FastifyRequest): UserId | Promise<UserId>
+  /** Sets `user` and `userFields`. */
+  user(checked: CheckedRequest): Promise<undefined> | undefined
   /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
   inForce(nowMs: number): InForce | Promise<InForce>
   overrideLimit(override: ActiveOverride): Limit
@@ -27,13 +28,13 @@ export interface DecideDependencies {
 
 /** The rules and overrides that decide about a request. */
 interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'match'>
+  readonly rules: Pick<RuleSet, 'size' | 'match' | 'candidates'>
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find'>
 }
 
 /** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
-  rules: { size: 0, match: () => undefined },
+  rules: { size: 0, match: () => undefined, candidates: () => [] },
   overrides: { size: 0, hasUsers: false, find: () => undefined },
 }
 
@@ -48,6 +49,8 @@ export class CheckedRequest {
   cost = 0
   inForce = NOTHING_IN_FORCE
   user: UserId = null
+  /** The object that the host answered as the user, for conditions. */
+  userFields: object | null = null
   /** Null where the path is too long to search for one. */
   override: ActiveOverride | null | undefined = undefined
   /** The allow list or an override lets the request through: the later steps are skipped. */
@@ -136,13 +139,7 @@ function readUser(checked: CheckedRequest): Step {
 }
 
 function askForUser(checked: CheckedRequest): Step {
-  const user = checked.dependencies.user(checked.request)
-  if (user instanceof Promise) {
-    return user.then((known) => {
-      checked.user = known
-    })
-  }
-  checked.user = user
+  return checked.dependencies.user(checked)
 }
 
 function findLimit(checked: CheckedRequest): Step {

@@ -11,21 +11,32 @@ export type UserFunction = RequestFunction<RateLimitUser | null | undefined>
 /** The id of a user; null without a user. */
 export type UserId = RateLimitUser['id'] | null
 
-/** Creates the function that returns a request's user: the host's function, else `request.user`; null if it fails. */
+/** The user of a request: the id, and the object with all its fields. */
+interface WithUser {
+  readonly request: FastifyRequest
+  user: UserId
+  userFields: object | null
+}
+
+/**
+ * Creates the function that finds a request's user, by the host's function, else in `request.user`, and notes it; there
+ * is none where that fails.
+ */
 export function createRequestUser(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
   const asked: RequestFunction<unknown> = findUser ?? decoratedUser
-  const guarded = tolerate(
-    (request: FastifyRequest): UserId | PromiseLike<UserId> => {
-      const user = asked(request)
-      return isThenable(user) ? user.then(toUserId) : toUserId(user)
+  return tolerate(
+    (checked: WithUser): undefined | PromiseLike<undefined> => {
+      const user = asked(checked.request)
+      return isThenable(user) ? user.then((answered) => noteUser(checked, answered)) : noteUser(checked, user)
     },
     'user',
     log,
   )
-  return function requestUser(request: FastifyRequest): UserId | Promise<UserId> {
-    const id = guarded(request)
-    return id instanceof Promise ? id.then((answered) => answered ?? null) : (id ?? null)
-  }
+}
+
+function noteUser(checked: WithUser, user: unknown): undefined {
+  checked.user = toUserId(user)
+  checked.userFields = typeof user === 'object' ? user : null
 }
 
 export type LateUserWarning = ReturnType<typeof createLateUserWarning>

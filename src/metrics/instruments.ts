@@ -105,6 +105,14 @@ export const READINGS = [
     help: 'Seconds since the rules in force were read from the table.',
   },
   {
+    reading: 'conditionFailures',
+    name: 'ratelimit.condition.failures',
+    unit: '{failure}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Conditions of rules that could not be decided for a request, and did not match.',
+  },
+  {
     reading: 'overridesActive',
     name: 'ratelimit.overrides.active',
     unit: '{override}',

@@ -8,6 +8,8 @@ export const UNCOVERED = {
   user_not_logged: 'have no user in the log',
   header_not_logged: 'were not counted by this header, and the log keeps no other headers',
   key_cut: 'have a key that was too long for the log',
+  condition_not_logged:
+    'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
   path_cut: 'have a path that was too long for the log',
   deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
   override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',

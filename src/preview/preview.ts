@@ -6,11 +6,11 @@ import { windowStartMs } from '../limiter/fixed-window.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import type { Rule, RuleCandidate } from '../rules/rule.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
-import { RuleSet } from '../rules/rule-set.js'
 import { type Clock, HOUR_MS } from '../time/clock.js'
 import { Slices } from '../time/slices.js'
 import { parseCandidate } from './candidate.js'
 import { createClientReader } from './clients.js'
+import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
 import { eventPages, oldestEventMs } from './events.js'
 import { type PreviewOverrides, readOverrides } from './overrides.js'
@@ -106,7 +106,7 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
 
 interface PreviewRun {
   readonly rule: Rule
-  readonly decides: (path: string, method: string, nowMs: number) => boolean
+  readonly decides: Decides
   readonly overrides: PreviewOverrides
   readonly sinceMs: number
   readonly untilMs: number
@@ -138,23 +138,6 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
     run.onProgress?.(read)
   }
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
-}
-
-/** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
-async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<PreviewRun['decides']> {
-  // Rules after the candidate cannot take a request from it, and need not be compiled.
-  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
-  const before = await RuleSet.compile(others, router)
-  const own = new RuleSet([rule], router)
-  return function decides(path, method, nowMs) {
-    // Where one of them is null a server refuses the request: no rule decides it.
-    return own.match(path, method, nowMs)?.name === rule.name && before.match(path, method, nowMs) === undefined
-  }
-}
-
-/** Returns whether `a` comes before `b` in a rule set. */
-function precedes(a: Rule, b: Rule): boolean {
-  return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
 }
 
 /**

@@ -17,8 +17,8 @@ export interface ReplayDependencies {
   readonly newCounter: (algorithm: Algorithm) => ReplayCounter
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
-  /** Returns whether the rule would have decided a request at a moment. */
-  readonly decides: (path: string, method: string, nowMs: number) => boolean
+  /** Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes. */
+  readonly decides: (event: LoggedRequest, path: string, method: string) => boolean | 'unclear'
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
   readonly toClient: (event: LoggedRequest) => Recovered
@@ -79,10 +79,15 @@ export class Replay {
       return
     }
     const path = this.#dependencies.requestPath(event.path)
-    if (!this.#dependencies.decides(path, wholeMethod(event.method), event.timestampMs)) return
+    const decides = this.#dependencies.decides(event, path, wholeMethod(event.method))
+    if (decides === false) return
     const override = this.#dependencies.override(event, path)
     if (override === 'decides') {
-      if (isCounted) this.overridden++
+      if (isCounted && decides === true) this.overridden++
+      return
+    }
+    if (decides === 'unclear') {
+      if (isCounted) this.#miss('condition_not_logged')
       return
     }
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined

@@ -30,7 +30,10 @@ export interface RulePreview {
   readonly newly_refused: number
   /** Requests refused then and let through by the rule. */
   readonly newly_allowed: number
-  /** Requests that could not be replayed. They are part of `matched`, unless their path was cut. */
+  /**
+   * Requests that could not be replayed. They are part of `matched`, unless their path was cut, or a condition could not
+   * be decided.
+   */
   readonly uncovered: {
     readonly count: number
     /** The share of the requests that the rule decides, or may decide: 0 to 1, unrounded. */
@@ -119,7 +122,8 @@ function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): Pr
 function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
   let count = 0
   for (const times of uncovered.values()) count += times
-  const candidates = total.matched + (uncovered.get('path_cut') ?? 0)
+  const unmatched = (uncovered.get('path_cut') ?? 0) + (uncovered.get('condition_not_logged') ?? 0)
+  const candidates = total.matched + unmatched
   return { count, share: candidates === 0 ? 0 : count / candidates, reasons: Object.fromEntries(uncovered) }
 }
 

@@ -1,4 +1,5 @@
 /** Parses the values of single fields. An error's message is shown beside the field. */
+import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
 import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { validatePatternSyntax } from '../patterns/pattern.js'
@@ -60,6 +61,14 @@ export function validatePattern(value: unknown): string {
   validateStorable(pattern)
   validatePatternSyntax(pattern)
   return pattern
+}
+
+/** Returns the compiled condition; undefined for an empty text, which is true. */
+export function validateCondition(value: unknown): Condition | undefined {
+  const text = asText(value)
+  // Before it is compiled, since that would take long for a long text.
+  if (text.length > MAX_CONDITION_LENGTH) throw new Error(`must be at most ${MAX_CONDITION_LENGTH} characters long`)
+  return parseCondition(validateStorable(text))
 }
 
 /** @throws Error for an algorithm that does not exist */

@@ -8,8 +8,11 @@ import { isInForce, isInRange, steadyRangeAround } from './validity.js'
 /** How many short paths keep their result, for each method. */
 const REMEMBERED = 4_096
 
-/** The result of `match` for one method. */
-type Search = (path: string, nowMs: number) => Rule | null | undefined
+/** The same for lists of rules with conditions: at most some megabytes where a thousand rules are for one path. */
+const REMEMBERED_CANDIDATES = 512
+
+/** Finds something among the rules in force, for one method. */
+type Search<Found> = (path: string, nowMs: number) => Found
 
 /** The active rules at one moment. Immutable: an edit creates a new set. */
 export class RuleSet {
@@ -19,7 +22,8 @@ export class RuleSet {
   readonly #bothSlashForms: boolean
   /** The rules that begin or end: mostly none. */
   readonly #timed: readonly Rule[]
-  readonly #searches = new Map<string, Search>()
+  readonly #searches = new Map<string, Search<Rule | null | undefined>>()
+  readonly #candidateSearches = new Map<string, Search<readonly Rule[] | null>>()
 
   /** @param patterns the compiled patterns of these rules, which must be in order then; compiled here by default */
   constructor(rules: readonly Rule[], { caseSensitive, ignoreTrailingSlash }: PathOptions, patterns?: PatternIndex) {
@@ -52,48 +56,83 @@ export class RuleSet {
   }
 
   /**
-   * Returns the first rule in force for a path, as the router sees it, and a method, in upper case; null where the path
-   * is too long to be searched for all patterns that may be the first.
+   * Returns the first rule in force for a path, as the router sees it, and a method, in upper case, whatever its
+   * condition; null where the path is too long to be searched for all patterns that may be the first.
    */
   match(path: string, method: string, nowMs: number): Rule | null | undefined {
     let search = this.#searches.get(method)
     if (search === undefined) {
-      search = this.#timed.length === 0 ? this.#searchAt(method, nowMs) : this.#timedSearch(method)
+      search = this.#remembering(REMEMBERED, (each, atMs) => this.#search(each, method, atMs))
       this.#searches.set(method, search)
     }
     return search(path, nowMs)
   }
 
-  /** Creates a search among the rules in force at a moment. */
-  #searchAt(method: string, nowMs: number): Search {
-    return remember(REMEMBERED, (path) => this.#search(path, method, nowMs), SHORT_PATH_LENGTH)
+  /**
+   * Returns the rules in force that may decide, in their order: those with a condition, to the first without one. For
+   * paths whose first rule has a condition; null as for `match`.
+   */
+  candidates(path: string, method: string, nowMs: number): readonly Rule[] | null {
+    let search = this.#candidateSearches.get(method)
+    if (search === undefined) {
+      search = this.#remembering(REMEMBERED_CANDIDATES, (each, atMs) => this.#searchAll(each, method, atMs))
+      this.#candidateSearches.set(method, search)
+    }
+    return search(path, nowMs)
   }
 
-  /** Creates a search that starts afresh where a rule begins or ends, so that other sets do not look at the time. */
-  #timedSearch(method: string): Search {
+  /**
+   * Creates a search that remembers what it found. It starts afresh where a rule begins or ends; sets without such rules
+   * do not look at the time.
+   */
+  #remembering<Found>(capacity: number, find: Search<Found>): Search<Found> {
+    const searchAt = (atMs: number) => remember(capacity, (path) => find(path, atMs), SHORT_PATH_LENGTH)
+    let search = searchAt(Number.NEGATIVE_INFINITY)
+    if (this.#timed.length === 0) return search
     let range = steadyRangeAround(this.#timed, Number.NEGATIVE_INFINITY)
-    let search = this.#searchAt(method, Number.NEGATIVE_INFINITY)
     return (path, nowMs) => {
       if (!isInRange(range, nowMs)) {
         range = steadyRangeAround(this.#timed, nowMs)
-        search = this.#searchAt(method, nowMs)
+        search = searchAt(nowMs)
       }
-      return search(path, nowMs)
+      return search(path)
     }
   }
 
   #search(path: string, method: string, nowMs: number): Rule | null | undefined {
     let first = Number.POSITIVE_INFINITY
     const precedes = (place: number) => place < first && applies(this.rules[place], method, nowMs)
+    const isSearched = this.#visit(path, precedes, (place) => {
+      first = place
+    })
+    return isSearched ? this.rules[first] : null
+  }
+
+  #searchAll(path: string, method: string, nowMs: number): readonly Rule[] | null {
+    let last = Number.POSITIVE_INFINITY
+    const places = new Set<number>()
+    const precedes = (place: number) => place < last && applies(this.rules[place], method, nowMs)
+    const isSearched = this.#visit(path, precedes, (place) => {
+      if (this.rules[place]?.condition === undefined) last = place
+      places.add(place)
+    })
+    if (!isSearched) return null
+    const inPlace = [...places].filter((place) => place <= last).sort((a, b) => a - b)
+    return inPlace.flatMap((place) => this.rules[place] ?? [])
+  }
+
+  /**
+   * Visits the rules whose pattern matches a path.
+   *
+   * @returns false where the path is too long to be searched for all that matter
+   */
+  #visit(path: string, matters: (place: number) => boolean, found: (place: number) => void): boolean {
     const consider = (place: number) => {
-      if (precedes(place)) first = place
+      if (matters(place)) found(place)
     }
-    if (!this.#patterns.match(path, consider, precedes)) return null
-    if (this.#bothSlashForms && path.length > 1) {
-      const otherForm = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
-      if (!this.#patterns.match(otherForm, consider, precedes)) return null
-    }
-    return this.rules[first]
+    if (!this.#patterns.match(path, consider, matters)) return false
+    if (!this.#bothSlashForms || path.length < 2) return true
+    return this.#patterns.match(path.endsWith('/') ? path.slice(0, -1) : `${path}/`, consider, matters)
   }
 }
 

@@ -1,3 +1,4 @@
+import { type Condition, MAX_CONDITION_LENGTH } from '../conditions/condition.js'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
@@ -22,6 +23,7 @@ import {
   RESERVED_NAMES,
   upTo,
   validateBoolean,
+  validateCondition,
   validateLimitName,
   validatePattern,
   validateStorable,
@@ -51,6 +53,7 @@ export interface RuleEntry {
   readonly description: string
   readonly pathPattern: string
   readonly method: string
+  readonly condition: string
   readonly rate: string
   readonly key: string
   readonly algorithm: Algorithm
@@ -91,6 +94,8 @@ export interface Rule extends Validity {
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]
+  /** Absent where the rule is for every request of its path and methods. */
+  readonly condition: Condition | undefined
 }
 
 /** The fields of a rule, in the order of documents. A new field is added here, in the schemas and in a migration. */
@@ -136,6 +141,15 @@ const RULE_FIELDS = {
     about: 'ALL, or a list such as GET,POST.',
     help: 'GET also covers HEAD.',
     panel: { title: 'Methods', group: 'Target', input: 'methods', column: 'shown' },
+  },
+  condition: {
+    kind: 'text',
+    default: '',
+    parse: validateCondition,
+    schema: { maxLength: MAX_CONDITION_LENGTH },
+    about: "A boolean expression in CEL, such as user.plan == 'free'; empty is true.",
+    help: "Empty: every request. Else an expression in CEL: user.plan == 'free', or request.headers['x-plan'] == 'gold' && request.method == 'POST', or !inNetwork(client.ip, '10.0.0.0/8'), or has(user.id) && request.path.startsWith('/api/').",
+    panel: { title: 'Condition', group: 'Target', input: 'code', example: "user.plan == 'free'", searched: true },
   },
   rate: {
     kind: 'text',
@@ -240,7 +254,7 @@ export function parseGivenRule(values: Values): Rule {
 function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   const errors = contradictionsIn(parsed)
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  const { name, pathPattern, method, rate, key, algorithm, cost, block, priority } = parsed
+  const { name, pathPattern, method, condition, rate, key, algorithm, cost, block, priority } = parsed
   return {
     name,
     pathPattern,
@@ -251,6 +265,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
     priority,
     methods: method,
+    condition,
     startsAtMs: parsed.startsAt,
     endsAtMs: parsed.endsAt,
   }

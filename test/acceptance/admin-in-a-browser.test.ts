@@ -66,7 +66,7 @@ async function notified(page: Page, text: string | RegExp): Promise<void> {
 }
 
 inChromium(() => {
-  test('a rule with a bad rate is refused beside the field; corrected and previewed, it is saved, and the API obeys it', async (t) => {
+  test('a rule with a bad rate and a bad condition is refused beside the fields; corrected and previewed, it is saved, and the API obeys it', async (t) => {
     const { page, url, app, statuses, complaints, outside } = await signInToPanel(t)
     await logEvents(app.smartRateLimit.client, {
       key: OFFENDER,
@@ -83,6 +83,8 @@ inChromium(() => {
     await page.getByLabel('Name', { exact: true }).fill('orders')
     await page.getByLabel('Path pattern').fill('^/api/')
     await page.getByLabel('Rate', { exact: true }).fill('2/fortnight')
+    await page.getByText("request.headers['x-plan'] == 'gold'").waitFor()
+    await page.getByLabel('Condition', { exact: true }).fill("request.method = 'GET'")
     await page.getByLabel('Counted by').selectOption('Header')
     await page.getByLabel('Header name').fill('X-Api-Key')
     await page.getByLabel('GET', { exact: true }).check()
@@ -91,20 +93,28 @@ inChromium(() => {
       .getByRole('alert')
       .getByText(/2\/fortnight/)
       .waitFor()
+    await page
+      .getByRole('alert')
+      .getByText(/At column 16 .*write == to compare/)
+      .waitFor()
     assert.equal(await app.smartRateLimit.client.rateLimitRule.count(), 0)
 
     await page.getByLabel('Counted by').selectOption('IP address')
     await page.getByLabel('Rate', { exact: true }).fill('2/m')
+    await page.getByLabel('Condition', { exact: true }).fill("user.plan == 'free'")
     await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
-    await page.getByText('In the last 24 hours it would have refused').waitFor()
+    await page.getByText('depend on a condition that reads what the log does not have').waitFor()
+    await page.getByLabel('Condition', { exact: true }).fill("request.method == 'GET'")
+    await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
+    await page.getByText('In the last 24 hours it would have refused 3').waitFor()
     assert.match(await page.getByRole('status').innerText(), /would have refused \d+ of \d+ requests/)
     await page.getByRole('button', { name: 'Save' }).click()
     await notified(page, 'Saved.')
 
     const [rule] = await app.smartRateLimit.client.rateLimitRule.findMany()
     assert.deepEqual(
-      [rule?.name, rule?.rate, rule?.method, rule?.key, rule?.isActive],
-      ['orders', '2/m', 'GET', 'ip', true],
+      [rule?.name, rule?.rate, rule?.method, rule?.condition, rule?.key, rule?.isActive],
+      ['orders', '2/m', 'GET', "request.method == 'GET'", 'ip', true],
     )
     assert.deepEqual(await statuses(3, '/api/orders'), [200, 200, 429])
     assert.deepEqual(outside, [])

@@ -78,7 +78,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   })
   const exposed = (await registry.getMetricsAsJSON()).map(({ name }) => name)
   assert.deepEqual(renamed.sort(), exposed.sort())
-  assert.equal(exposed.length, 11)
+  assert.equal(exposed.length, 12)
 })
 
 test('a meter will do too, and apps that share one are added up; of those that closed the counts stay', async (t) => {

@@ -1,11 +1,43 @@
 /** An app loads what it uses. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runApps } from '../support/optional-peers.js'
+import { moduleUrl } from '../support/modules.js'
+import { runApps, runProgram } from '../support/optional-peers.js'
 
 test('with its counters in memory an app loads no template engine, no mailer and no client of Redis', async (t) => {
-  const unused = ['handlebars', '@fastify/view', 'nodemailer', 'ioredis', 'typebox', 'typebox/value']
+  const unused = [
+    'handlebars',
+    '@fastify/view',
+    'nodemailer',
+    'ioredis',
+    'typebox',
+    'typebox/value',
+    '@marcbachmann/cel-js',
+  ]
   const { stdout } = await runApps(t, [{ middleware: { backend: 'memory' } }], ...unused)
 
   assert.match(stdout, /remaining 99/)
+})
+
+test('the language of conditions is loaded by the first rule that has one', async (t) => {
+  const program = `
+    import { createRequire } from 'node:module'
+    import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
+    import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
+    const { cache } = createRequire(${JSON.stringify(import.meta.url)})
+    const isLoaded = () => Object.keys(cache).some((file) => file.includes('cel-js'))
+    const app = Fastify()
+    await app.register(rateLimitPlugin, { useDynamicRules: true, database: 'file:./rules.db' })
+    await app.ready()
+    const { rateLimitRule } = app.smartRateLimit.client
+    const data = { name: 'all', pathPattern: '^/', rate: '7/m' }
+    await rateLimitRule.create({ data })
+    console.log('without', isLoaded(), (await app.inject('/')).headers['x-ratelimit-limit'])
+    await rateLimitRule.update({ where: { name: 'all' }, data: { condition: "request.path == '/'" } })
+    console.log('with', isLoaded(), (await app.inject('/')).headers['x-ratelimit-limit'])
+    await app.close()
+  `
+  const { stdout } = await runProgram(t, program)
+
+  assert.match(stdout, /without false 7\nwith true 7/)
 })

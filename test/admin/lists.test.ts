@@ -299,10 +299,13 @@ forEachDatabase((provider) => {
       pathPattern: '[unclosed',
       rate: 'often',
       method: 'FETCH',
+      condition: "user.plan = 'free'",
       key: 'cookie',
       priority: '1.5',
     })
-    assert.deepEqual(Object.keys(record.errors).sort(), ['key', 'method', 'name', 'pathPattern', 'priority', 'rate'])
+    const wrong = ['condition', 'key', 'method', 'name', 'pathPattern', 'priority', 'rate']
+    assert.deepEqual(Object.keys(record.errors).sort(), wrong)
+    assert.match(record.errors.condition.message, /^At column 11 \(= 'free'\)/)
     assert.equal(notice.type, 'error')
     assert.equal(await database.client.rateLimitRule.count(), 0)
 

@@ -40,6 +40,7 @@ forEachDatabase((provider, open) => {
           description: '',
           pathPattern: '^/api/',
           method: 'ALL',
+          condition: '',
           rate: '5/m',
           key: 'ip',
           algorithm: 'fixed_window',

@@ -82,6 +82,7 @@ forEachDatabase((provider, open) => {
           ...RULE,
           description: '',
           method: 'GET,POST',
+          condition: '',
           key: 'ip',
           algorithm: 'fixed_window',
           cost: 1,

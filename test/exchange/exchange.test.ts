@@ -101,6 +101,7 @@ forEachDatabase((provider, open) => {
         description: '',
         pathPattern: '^/login$',
         method: 'ALL',
+        condition: '',
         rate: '1/m',
         key: 'ip',
         algorithm: 'fixed_window',

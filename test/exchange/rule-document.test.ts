@@ -39,6 +39,7 @@ describe('the document of an export', () => {
         description: '',
         pathPattern: '^/api/',
         method: 'GET,POST',
+        condition: '',
         rate: '5/m',
         key: 'ip',
         algorithm: 'fixed_window',

@@ -341,6 +341,68 @@ describe('a preview counts as matched', () => {
     assert.equal(await matched({ name: 'a' }), 4)
   })
 
+  test('requests whose condition the log can decide; the others are uncovered', async (t) => {
+    const app = await start(t, 'sqlite')
+    await record(app.database, [
+      { ...elevenAgo, method: 'POST', clientIp: '10.0.0.1' },
+      { ...elevenAgo, method: 'POST' },
+      { ...elevenAgo, method: 'GET', clientIp: '10.0.0.1' },
+      { ...elevenAgo, method: 'GET', client: 'user:7', userId: 7 },
+      { ...elevenAgo, path: '/other' },
+    ])
+    const counted = async (condition: string, candidate: Partial<RuleCandidate> = {}) => {
+      const { matched, uncovered } = await app.preview({ ...RULE, rate: '100/m', condition, ...candidate })
+      return [matched, uncovered.count, uncovered.reasons.condition_not_logged ?? 0]
+    }
+    assert.deepEqual(await counted("request.method == 'POST' && request.path.startsWith('/api/')"), [2, 0, 0])
+    assert.deepEqual(await counted("inNetwork(client.ip, '10.0.0.0/8')"), [2, 1, 1])
+    for (const condition of [
+      "request.headers['x-plan'] == 'gold'",
+      "request.query.page == '1'",
+      "request.host == 'x'",
+      "request.route == 'x'",
+      "user.plan == 'free'",
+      'user == null',
+      "'x-plan' in request.headers",
+      'size(request.query) == 0',
+    ]) {
+      assert.deepEqual(await counted(condition), [0, 4, 4], condition)
+      // Where the rest decides, nothing is unknown.
+      assert.deepEqual(await counted(`request.method == 'POST' && (${condition})`), [0, 2, 2], condition)
+      assert.deepEqual(await counted(`(${condition}) || request.method == 'POST'`), [2, 2, 2], condition)
+      assert.deepEqual(
+        await counted(`(${condition}) && 1 / int(request.path) == 1`, { name: 'x' }),
+        [0, 4, 4],
+        condition,
+      )
+    }
+    const { notes, uncovered } = await app.preview({ ...RULE, condition: "user.plan == 'free'" })
+    assert.equal(uncovered.share, 1)
+    assert.match(notes.join(), /4 request\(s\) depend on a condition that reads what the log does not have/)
+  })
+
+  test('requests that no rule of a higher priority takes, as far as its condition is known', async (t) => {
+    const app = await start(t, 'sqlite')
+    const { rateLimitRule } = app.database.client
+    await record(app.database, [
+      { ...elevenAgo, method: 'POST' },
+      { ...elevenAgo, method: 'GET' },
+    ])
+    const high = { name: 'high', pathPattern: '^/api/', rate: '1/m', priority: 5 }
+    await rateLimitRule.create({ data: { ...high, condition: "request.method == 'POST'" } })
+    const counted = async () => {
+      const { matched, uncovered } = await app.preview(RULE)
+      return [matched, uncovered.count]
+    }
+    assert.deepEqual(await counted(), [1, 0])
+    await rateLimitRule.updateMany({ data: { condition: "request.method == 'POST' && user.plan == 'free'" } })
+    assert.deepEqual(await counted(), [1, 1])
+    await rateLimitRule.create({ data: { ...high, name: 'next', priority: 4, condition: 'true' } })
+    assert.deepEqual(await counted(), [0, 0])
+    await rateLimitRule.updateMany({ data: { condition: 'int(request.path) == 1' } })
+    assert.deepEqual(await counted(), [2, 0])
+  })
+
   test('what the router sees, under its options', async (t) => {
     const spellings = ['/API/x', '//api/x', 'http://host/api/x', '/%61pi/x', '/x;/api/']
     const events = spellings.map((path) => ({ ...elevenAgo, path }))

@@ -105,6 +105,28 @@ describe('a rule set', () => {
     )
   })
 
+  test('lists the rules that may decide: those with a condition, up to the first without one', () => {
+    const condition = 'true'
+    const rules = [
+      rule('first', '^/x', { condition, priority: 5 }),
+      rule('other-path', '^/y', { condition, priority: 4 }),
+      rule('other-method', '^/x', { condition, method: 'POST', priority: 3 }),
+      rule('second', '/x', { condition, priority: 2 }),
+      rule('last', '^/', { priority: 1 }),
+      rule('never', '^/x', { condition }),
+    ]
+    const set = new RuleSet(rules, { caseSensitive: true, ignoreTrailingSlash: true })
+    const names = (path: string, method = 'GET') => set.candidates(path, method, 0)?.map(({ name }) => name)
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(names('/x'), ['first', 'second', 'last'])
+      assert.deepEqual(names('/x', 'POST'), ['first', 'other-method', 'second', 'last'])
+      assert.deepEqual(names('/y/x/'), ['other-path', 'second', 'last'])
+      assert.deepEqual(names('/z'), ['last'])
+    }
+    assert.equal(set.match('/x', 'GET', 0)?.name, 'first')
+    assert.deepEqual(names(`/x${'/long'.repeat(100)}`), ['first', 'second', 'last'])
+  })
+
   test('covers HEAD with a rule for GET, not GET with one for HEAD', () => {
     const set = new RuleSet(
       [rule('get', '^/g', { method: 'GET' }), rule('head', '^/h', { method: 'HEAD' })],

@@ -9,6 +9,7 @@ const VALID = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
 const ROW = {
   ...VALID,
   method: 'GET',
+  condition: '',
   key: 'header:X-Api-Key',
   algorithm: 'fixed_window',
   cost: 2,
@@ -175,6 +176,7 @@ describe('a rule', () => {
       methods: ['GET'],
       startsAtMs: null,
       endsAtMs: Date.UTC(2030, 0),
+      condition: undefined,
     })
   })
 })

@@ -43,7 +43,7 @@ describe('ratelimit rules', () => {
   })
 
   test('import prints the difference as a diff, and what was done', async () => {
-    const old = { ...API, name: 'old rule' }
+    const old = { ...API, name: 'old rule', condition: "user.plan == 'free'" }
     await database.client.rateLimitRule.createMany({ data: [{ ...LOGIN, rate: '10/m', description: '' }, old] })
     await database.client.rateLimitOverride.create({ data: { client: 'user:7', effect: '5/m' } })
     const document = fileOf({
@@ -55,7 +55,7 @@ describe('ratelimit rules', () => {
     const lines = [
       '+ rule api  20/m  ^/api/',
       '~ rule login: description "" → "a \\"secret\\"", rate 10/m → 5/m',
-      '- rule "old rule"  20/m  ^/api/',
+      '- rule "old rule"  20/m  ^/api/  if "user.plan == \'free\'"',
       '+ override ip:203.0.113.7  deny  until 2099-01-01T00:00:00.000Z',
       '~ override user:7: effect 5/m → allow',
     ]

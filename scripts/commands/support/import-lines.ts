@@ -35,13 +35,24 @@ function differenceLines<Entry, Identity extends keyof Entry>(
   ]
 }
 
-function ruleLine({ name, rate, cost, pathPattern, method, isActive, startsAt, endsAt }: RuleEntry): string {
+function ruleLine({ name, rate, cost, pathPattern, method, condition, isActive, startsAt, endsAt }: RuleEntry): string {
   const costs = cost === 1 ? [] : [`cost ${cost}`]
   const methods = method === 'ALL' ? [] : [method]
+  const conditions = condition === '' ? [] : [`if ${shown(condition)}`]
   const from = startsAt === null ? [] : [`from ${startsAt}`]
   const until = endsAt === null ? [] : [`until ${endsAt}`]
   const notActive = isActive ? [] : ['(not active)']
-  return [`rule ${shown(name)}`, rate, ...costs, ...methods, pathPattern, ...from, ...until, ...notActive].join('  ')
+  return [
+    `rule ${shown(name)}`,
+    rate,
+    ...costs,
+    ...methods,
+    pathPattern,
+    ...conditions,
+    ...from,
+    ...until,
+    ...notActive,
+  ].join('  ')
 }
 
 function overrideLine({ client, effect, pathPattern, expiresAt }: OverrideEntry): string {

@@ -1,5 +1,6 @@
 -- AlterTable
 ALTER TABLE "rate_limit_rule" ADD COLUMN     "changed_by" VARCHAR(255) NOT NULL DEFAULT '',
+ADD COLUMN     "condition" VARCHAR(1000) NOT NULL DEFAULT '',
 ADD COLUMN     "cost" INTEGER NOT NULL DEFAULT 1,
 ADD COLUMN     "ends_at" TIMESTAMPTZ(3),
 ADD COLUMN     "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
@@ -90,6 +91,7 @@ CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql ST
         'description', entry -> 'description',
         'pathPattern', entry -> 'path_pattern',
         'method', entry -> 'method',
+        'condition', entry -> 'condition',
         'rate', entry -> 'rate',
         'key', entry -> 'key',
         'algorithm', entry -> 'algorithm',

@@ -5,6 +5,7 @@ ALTER TABLE "rate_limit_rule" ADD COLUMN "ends_at" DATETIME;
 ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_message" TEXT NOT NULL DEFAULT '';
 ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_status" INTEGER NOT NULL DEFAULT 429;
 ALTER TABLE "rate_limit_rule" ADD COLUMN "starts_at" DATETIME;
+ALTER TABLE "rate_limit_rule" ADD COLUMN "condition" TEXT NOT NULL DEFAULT '';
 
 -- CreateTable
 CREATE TABLE "rate_limit_override" (
@@ -81,6 +82,7 @@ BEGIN
             'description', NEW."description",
             'pathPattern', NEW."path_pattern",
             'method', NEW."method",
+            'condition', NEW."condition",
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
@@ -101,6 +103,7 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."description" IS NOT NEW."description"
     OR OLD."path_pattern" IS NOT NEW."path_pattern"
     OR OLD."method" IS NOT NEW."method"
+    OR OLD."condition" IS NOT NEW."condition"
     OR OLD."rate" IS NOT NEW."rate"
     OR OLD."key" IS NOT NEW."key"
     OR OLD."algorithm" IS NOT NEW."algorithm"
@@ -123,6 +126,7 @@ BEGIN
             'description', OLD."description",
             'pathPattern', OLD."path_pattern",
             'method', OLD."method",
+            'condition', OLD."condition",
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",
@@ -140,6 +144,7 @@ BEGIN
             'description', NEW."description",
             'pathPattern', NEW."path_pattern",
             'method', NEW."method",
+            'condition', NEW."condition",
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
@@ -167,6 +172,7 @@ BEGIN
             'description', OLD."description",
             'pathPattern', OLD."path_pattern",
             'method', OLD."method",
+            'condition', OLD."condition",
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",

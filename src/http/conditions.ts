@@ -1,0 +1,132 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { ConditionFacts } from '../conditions/condition-facts.js'
+import { errorMessage } from '../errors.js'
+import type { Rule } from '../rules/rule.js'
+import type { CheckedRequest } from './decide.js'
+
+/** The route of requests that none matches, as keys spell it. */
+const NO_ROUTE = '404'
+const JOINED = ', '
+/** The most lines of a process: beyond it, failures are only counted. */
+const MAX_LOGGED = 1_000
+
+/** Counts the conditions that could not be decided, and logs the first of each rule. */
+export class ConditionReports {
+  failures = 0
+  #logged = 0
+  readonly #log: Pick<FastifyBaseLogger, 'warn'>
+  /** An edited rule is another one, and is logged again. */
+  readonly #reported = new WeakSet<Rule>()
+
+  constructor(log: Pick<FastifyBaseLogger, 'warn'>) {
+    this.#log = log
+  }
+
+  failed(rule: Rule, error: unknown): void {
+    this.failures++
+    if (this.#logged >= MAX_LOGGED || this.#reported.has(rule)) return
+    this.#reported.add(rule)
+    this.#logged++
+    this.#log.warn(
+      { rule: rule.name, reason: errorMessage(error) },
+      'Rate limit rule did not match: its condition could not be decided for a request',
+    )
+  }
+}
+
+/**
+ * Creates the function that returns the first of the rules for a request's path and method whose condition holds; null
+ * where the path is too long to be searched for all of them.
+ *
+ * @param warnOfUsers called where a condition reads the user
+ */
+export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => void) {
+  return function chooseRule(checked: CheckedRequest): Rule | null | undefined {
+    const candidates = checked.inForce.rules.candidates(checked.path, checked.request.method, checked.nowMs)
+    if (candidates === null) return null
+    const facts = new RequestFacts(checked)
+    for (const rule of candidates) {
+      const { condition } = rule
+      if (condition === undefined) return rule
+      if (condition.readsUser) warnOfUsers()
+      try {
+        if (condition.holds(facts)) return rule
+      } catch (error) {
+        reports.failed(rule, error)
+      }
+    }
+    return undefined
+  }
+}
+
+/** What conditions see of a request, read when they ask for it. */
+class RequestFacts extends ConditionFacts {
+  readonly #checked: CheckedRequest
+
+  constructor(checked: CheckedRequest) {
+    super()
+    this.#checked = checked
+  }
+
+  get method(): string {
+    return this.#checked.request.method
+  }
+
+  get path(): string {
+    return this.#checked.path
+  }
+
+  get route(): string {
+    const { request } = this.#checked
+    return request.is404 ? NO_ROUTE : (request.routeOptions.url ?? NO_ROUTE)
+  }
+
+  get host(): string {
+    return String(this.#checked.request.hostname ?? '').toLowerCase()
+  }
+
+  get ip(): string {
+    return this.#checked.address.plain ?? ''
+  }
+
+  get user(): object | null {
+    return this.#checked.userFields
+  }
+
+  header(name: string): string | undefined {
+    const { headers, raw } = this.#checked.request
+    const value = Object.hasOwn(headers, name) ? headers[name] : undefined
+    if (typeof value === 'string') return value.includes(JOINED) ? firstSent(raw.rawHeaders, name, value) : value
+    return Array.isArray(value) ? value[0] : undefined
+  }
+
+  headerNames(): readonly string[] {
+    return Object.keys(this.#checked.request.headers)
+  }
+
+  parameter(name: string): string | undefined {
+    const { query } = this.#checked.request
+    if (typeof query !== 'object' || query === null || !Object.hasOwn(query, name)) return undefined
+    const value: unknown = Reflect.get(query, name)
+    const first: unknown = Array.isArray(value) ? value[0] : value
+    if (typeof first === 'string') return first
+    // A host's parser, or its schema, may have made numbers of them.
+    return typeof first === 'number' || typeof first === 'boolean' ? String(first) : undefined
+  }
+
+  parameterNames(): readonly string[] {
+    const { query } = this.#checked.request
+    return typeof query === 'object' && query !== null ? Object.keys(query) : []
+  }
+}
+
+/** Returns the first of the headers of a name, whose values Node.js joins. */
+function firstSent(rawHeaders: readonly string[], name: string, joined: string): string {
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const value = rawHeaders[index + 1]
+    if (value === undefined || rawHeaders[index]?.toLowerCase() !== name) continue
+    // The host may have set the header to something else.
+    return joined.startsWith(value + JOINED) ? value : joined
+  }
+  return joined
+}

@@ -1,0 +1,104 @@
+import { ConditionFacts } from '../conditions/condition-facts.js'
+import { UnknownFact } from '../conditions/failure.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import type { Rule } from '../rules/rule.js'
+import { RuleSet } from '../rules/rule-set.js'
+import { loggedAddress } from './clients.js'
+import type { LoggedRequest } from './events.js'
+import type { ReplayDependencies } from './replay.js'
+
+export type Decides = ReplayDependencies['decides']
+
+const UNKNOWN = new UnknownFact('is not in the log')
+
+/** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
+export async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Decides> {
+  // Rules after the candidate cannot take a request from it, and need not be compiled.
+  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
+  const before = await RuleSet.compile(others, router)
+  const own = new RuleSet([rule], router)
+  return function decides(event, path, method) {
+    // Where one of them is null a server refuses the request: no rule decides it.
+    const nowMs = event.timestampMs
+    if (own.match(path, method, nowMs)?.name !== rule.name) return false
+    const first = before.match(path, method, nowMs)
+    if (first === null || (first !== undefined && first.condition === undefined)) return false
+    if (first === undefined && rule.condition === undefined) return true
+    const facts = new LoggedFacts(event, path, method)
+    const holds = holdsFor(rule, facts)
+    const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs)
+    return rivals === null ? false : withRivals(holds, rivals, facts)
+  }
+}
+
+/** Returns whether the rule decides where rules of a higher priority may. */
+function withRivals(holds: boolean | 'unclear', rivals: readonly Rule[], facts: LoggedFacts): boolean | 'unclear' {
+  let decides = holds
+  for (const rival of rivals) {
+    const takes = holdsFor(rival, facts)
+    if (takes === true) return false
+    if (takes === 'unclear') decides = takes
+  }
+  return decides
+}
+
+function holdsFor({ condition }: Rule, facts: LoggedFacts): boolean | 'unclear' {
+  if (condition === undefined) return true
+  try {
+    return condition.holds(facts)
+  } catch (error) {
+    // Any other failure does not match, as on a server.
+    return error instanceof UnknownFact ? 'unclear' : false
+  }
+}
+
+/** Returns whether `a` comes before `b` in a rule set. */
+function precedes(a: Rule, b: Rule): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
+}
+
+/** What conditions see of a recorded request. What the log does not have is an unknown fact, and never guessed. */
+class LoggedFacts extends ConditionFacts {
+  constructor(
+    readonly event: LoggedRequest,
+    readonly path: string,
+    readonly method: string,
+  ) {
+    super()
+  }
+
+  /** Of IPv6 the log has the network that was counted, which is no address. */
+  get ip(): string {
+    const address = loggedAddress(this.event)
+    if (address === null || address.includes('/') || address === 'unknown') throw UNKNOWN
+    return address
+  }
+
+  get route(): never {
+    throw UNKNOWN
+  }
+
+  get host(): never {
+    throw UNKNOWN
+  }
+
+  get user(): never {
+    throw UNKNOWN
+  }
+
+  header(): never {
+    throw UNKNOWN
+  }
+
+  parameter(): never {
+    throw UNKNOWN
+  }
+
+  headerNames(): never {
+    throw UNKNOWN
+  }
+
+  parameterNames(): never {
+    throw UNKNOWN
+  }
+}
