@@ -3,7 +3,7 @@ import { ConditionFailure } from './failure.js'
 /**
  * The most work that the conditions of one request may take together. A unit is a character that is read or copied, an
  * element of a list, or one instruction of a pattern for one character, of which RE2 takes some 15 ns: a request that
- * a client made as long as it could takes some 15 ms at worst, whatever the number of rules.
+ * a client made as long as it could takes some 20 ms at worst, whatever the number of rules.
  */
 export const MAX_CONDITION_WORK = 1_000_000
 
