@@ -3,7 +3,7 @@ import type { ASTNode, Environment } from '@marcbachmann/cel-js'
 import { loadModule } from '../package-root.js'
 import { errorAt } from './place.js'
 
-export type Node = ASTNode
+export type Expression = ASTNode
 
 /** Brackets, calls and fields within each other. */
 const MAX_DEPTH = 32
@@ -59,7 +59,7 @@ function isNotEvaluated(): never {
 
 /** A parsed condition. */
 export interface ParsedExpression {
-  readonly root: Node
+  readonly root: Expression
   /**
    * Checks the types.
    *
@@ -79,7 +79,7 @@ export function parseExpression(text: string): ParsedExpression {
   }
 }
 
-function checkTypes(root: Node, { valid, type = '', error }: ReturnType<Environment['check']>): void {
+function checkTypes(root: Expression, { valid, type = '', error }: ReturnType<Environment['check']>): void {
   if (!valid) throw explained(root.input, error)
   if (type !== 'bool' && type !== 'dyn') {
     throw errorAt({ input: root.input, pos: root.start }, `is a ${type}, not true or false: compare it, such as == 'x'`)

@@ -1,5 +1,5 @@
 /** Compiles parsed conditions into functions: the parts that have a value of their own. */
-import { type Node, parseExpression } from './cel.js'
+import { type Expression, parseExpression } from './cel.js'
 import type { ConditionFacts } from './condition-facts.js'
 import { ConditionFailure, weightier } from './failure.js'
 import { compileFunction, compileMethod, FUNCTION_NAMES } from './functions.js'
@@ -36,12 +36,12 @@ export interface CompiledExpression extends Findings {
 export function compileExpression(text: string): CompiledExpression {
   const { root, check } = parseExpression(text)
   const found: Findings = { readsUser: false }
-  const evaluate = compile(root, { element: undefined, depth: 0, found })
+  const evaluate = compilePart(root, { element: undefined, depth: 0, found })
   check()
   return { evaluate, ...found }
 }
 
-export function compile(node: Node, outer: Scope): Evaluate {
+export function compilePart(node: Expression, outer: Scope): Evaluate {
   if (outer.depth >= MAX_DEPTH) throw errorAt(node, 'is nested too deeply: write it shorter, or two rules')
   const scope: Scope = { ...outer, depth: outer.depth + 1 }
   switch (node.op) {
@@ -57,9 +57,9 @@ export function compile(node: Node, outer: Scope): Evaluate {
     case 'rcall':
       return compileMethod(node, scope)
     case 'list':
-      return compileList(node.args.map((element) => compile(element, scope)))
+      return compileList(node.args.map((element) => compilePart(element, scope)))
     case 'map':
-      return compileMap(node.args.map(([key, value]) => [compile(key, scope), compile(value, scope)]))
+      return compileMap(node.args.map(([key, value]) => [compilePart(key, scope), compilePart(value, scope)]))
     case '?:':
       return compileChoice(node.args, scope)
     case '&&':
@@ -70,7 +70,7 @@ export function compile(node: Node, outer: Scope): Evaluate {
       return (facts) => !operand(facts)
     }
     case '-_':
-      return compileNegation(node, compile(node.args, scope))
+      return compileNegation(node, compilePart(node.args, scope))
     case '.?':
     case '[?]':
       throw errorAt(node, 'is not part of conditions: what is missing makes a comparison false')
@@ -80,8 +80,8 @@ export function compile(node: Node, outer: Scope): Evaluate {
 }
 
 /** Compiles a part that is true or false; what is missing is false. */
-export function compileTruth(node: Node, scope: Scope): (facts: ConditionFacts) => boolean {
-  const evaluate = compile(node, scope)
+export function compileTruth(node: Expression, scope: Scope): (facts: ConditionFacts) => boolean {
+  const evaluate = compilePart(node, scope)
   const failure = failureAt(node, 'is neither true nor false')
   return (facts) => {
     const value = evaluate(facts)
@@ -92,11 +92,11 @@ export function compileTruth(node: Node, scope: Scope): (facts: ConditionFacts) 
 }
 
 /** Creates the failure of a part, once: it may be thrown for every request. */
-export function failureAt(node: Node, problem: string): ConditionFailure {
+export function failureAt(node: Expression, problem: string): ConditionFailure {
   return new ConditionFailure(errorAt({ input: node.input, pos: node.start }, problem).message)
 }
 
-function compileLiteral(node: Extract<Node, { op: 'value' }>): Evaluate {
+function compileLiteral(node: Extract<Expression, { op: 'value' }>): Evaluate {
   const { args: value } = node
   if (typeof value === 'object' && value !== null) {
     throw errorAt(node, 'is not part of conditions: write a text in quotes, or a number without a suffix')
@@ -104,7 +104,7 @@ function compileLiteral(node: Extract<Node, { op: 'value' }>): Evaluate {
   return () => value
 }
 
-function compileName(node: Extract<Node, { op: 'id' }>, { element, found }: Scope): Evaluate {
+function compileName(node: Extract<Expression, { op: 'id' }>, { element, found }: Scope): Evaluate {
   if (node.args === element) return (facts) => toValue(facts.element)
   if (node.args === 'user') {
     found.readsUser = true
@@ -119,12 +119,12 @@ function compileName(node: Extract<Node, { op: 'id' }>, { element, found }: Scop
   )
 }
 
-function compileMember(node: Extract<Node, { op: '.' | '[]' }>, scope: Scope): Evaluate {
-  const ofRequest = requestMember(node, (key) => compile(key, scope)) ?? requestValue(node)
+function compileMember(node: Extract<Expression, { op: '.' | '[]' }>, scope: Scope): Evaluate {
+  const ofRequest = requestMember(node, (key) => compilePart(key, scope)) ?? requestValue(node)
   if (ofRequest !== undefined) return ofRequest
   const [of, key] = node.args
-  const whole = compile(of, scope)
-  const name = typeof key === 'string' ? () => key : compile(key, scope)
+  const whole = compilePart(of, scope)
+  const name = typeof key === 'string' ? () => key : compilePart(key, scope)
   const failure = failureAt(node, 'has no fields of this kind')
   return (facts) => {
     const value = whole(facts)
@@ -160,16 +160,16 @@ function compileMap(entries: readonly (readonly [Evaluate, Evaluate])[]): Evalua
   }
 }
 
-function compileChoice([condition, yes, no]: readonly [Node, Node, Node], scope: Scope): Evaluate {
+function compileChoice([condition, yes, no]: readonly [Expression, Expression, Expression], scope: Scope): Evaluate {
   const isTrue = compileTruth(condition, scope)
-  const whenTrue = compile(yes, scope)
-  const whenFalse = compile(no, scope)
+  const whenTrue = compilePart(yes, scope)
+  const whenFalse = compilePart(no, scope)
   return (facts) => (isTrue(facts) ? whenTrue(facts) : whenFalse(facts))
 }
 
 /** Returns the operands of operators in a row, which are parsed as pairs within each other. */
-function operandsOf(op: '&&' | '||', node: Node): Node[] {
-  const operands: Node[] = []
+function operandsOf(op: '&&' | '||', node: Expression): Expression[] {
+  const operands: Expression[] = []
   let rest = node
   while (rest.op === op) {
     operands.unshift(rest.args[1])
@@ -179,7 +179,7 @@ function operandsOf(op: '&&' | '||', node: Node): Node[] {
 }
 
 /** The operand that decides wins over one that fails, wherever they stand. */
-function compileLogic(op: '&&' | '||', nodes: readonly Node[], scope: Scope): Evaluate {
+function compileLogic(op: '&&' | '||', nodes: readonly Expression[], scope: Scope): Evaluate {
   const operands = nodes.map((node) => compileTruth(node, scope))
   const deciding = op === '||'
   return (facts) => {

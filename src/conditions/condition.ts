@@ -29,10 +29,10 @@ export interface Condition {
  * @throws Error whose message shows the place and the remedy
  */
 export function parseCondition(text: string): Condition | undefined {
-  return text.trim() === '' ? undefined : compileOnce(text)
+  return text.trim() === '' ? undefined : compileConditionOnce(text)
 }
 
-const compileOnce = remember(REMEMBERED, (text): Condition => {
+const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
   const { evaluate, readsUser } = compileExpression(text)
   return {
     text,

@@ -1,3 +1,4 @@
+import { SECOND_MS } from '../time/clock.js'
 import { isInt, isTimestamp, type Value } from './values.js'
 
 const INT = /^[+-]?\d{1,19}$/
@@ -5,7 +6,6 @@ const DOUBLE = /^[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:e[+-]?\d{1,4})
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 const TRUE = ['1', 't', 'true', 'TRUE', 'True']
 const FALSE = ['0', 'f', 'false', 'FALSE', 'False']
-const SECOND_MS = 1_000
 
 /** Functions that convert a value; undefined where they cannot. */
 export const CONVERSIONS: Readonly<Record<string, (value: Value) => Value | undefined>> = {

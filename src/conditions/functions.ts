@@ -1,7 +1,7 @@
 import { errorMessage } from '../errors.js'
 import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
-import type { Node } from './cel.js'
-import { compile, type Evaluate, failureAt, type Scope } from './compile.js'
+import type { Expression } from './cel.js'
+import { compilePart, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
 import { CONVERSIONS } from './conversions.js'
 import type { ConditionFailure } from './failure.js'
@@ -33,7 +33,7 @@ const METHOD_NAMES =
   'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
 
 /** Compiles a function, such as `size(request.path)`. */
-export function compileFunction(node: Extract<Node, { op: 'call' }>, scope: Scope): Evaluate {
+export function compileFunction(node: Extract<Expression, { op: 'call' }>, scope: Scope): Evaluate {
   const [name, args] = node.args
   const [first, second] = args
   if (name === 'has') return compileHas(node, scope)
@@ -44,7 +44,7 @@ export function compileFunction(node: Extract<Node, { op: 'call' }>, scope: Scop
   if (convert === undefined || first === undefined) {
     throw errorAt(node, `${name}() is no function of conditions: known are ${FUNCTION_NAMES}`)
   }
-  const value = compile(first, scope)
+  const value = compilePart(first, scope)
   const failure = failureAt(node, `${name}() cannot convert the value of this request`)
   return (facts) => {
     const given = value(facts)
@@ -56,20 +56,20 @@ export function compileFunction(node: Extract<Node, { op: 'call' }>, scope: Scop
 }
 
 /** Compiles a method, such as `request.path.startsWith('/api/')`. */
-export function compileMethod(node: Extract<Node, { op: 'rcall' }>, scope: Scope): Evaluate {
+export function compileMethod(node: Extract<Expression, { op: 'rcall' }>, scope: Scope): Evaluate {
   const [name, receiver, args] = node.args
   if (MACROS.has(name)) return compileMacro(node, scope)
   if (name === 'matches') return compileMatches(node, receiver, args[0], scope)
   if (name === 'size') return compileSize(node, receiver, scope)
   const failure = failureAt(node, `${name}() needs a text`)
-  const text = compile(receiver, scope)
+  const text = compilePart(receiver, scope)
   const change = Object.hasOwn(TEXTS, name) ? TEXTS[name] : undefined
   if (change !== undefined) return onTexts(text, failure, MISSING, change)
   const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
   if (test === undefined || args[0] === undefined) {
     throw errorAt(node, `${name}() is no method of conditions: known are ${METHOD_NAMES}`)
   }
-  const other = compile(args[0], scope)
+  const other = compilePart(args[0], scope)
   return (facts) => {
     const value = text(facts)
     const given = other(facts)
@@ -81,7 +81,12 @@ export function compileMethod(node: Extract<Node, { op: 'rcall' }>, scope: Scope
 }
 
 /** The pattern is compiled now, so that a wrong one is refused, and by RE2, so that it takes linear time. */
-function compileMatches(node: Node, subject: Node, argument: Node | undefined, scope: Scope): Evaluate {
+function compileMatches(
+  node: Expression,
+  subject: Expression,
+  argument: Expression | undefined,
+  scope: Scope,
+): Evaluate {
   const pattern = argument === undefined ? undefined : literalText(argument)
   if (pattern === undefined) {
     throw errorAt(
@@ -97,28 +102,33 @@ function compileMatches(node: Node, subject: Node, argument: Node | undefined, s
   const size = patternSize(pattern)
   // Kept here, since more patterns than are remembered would be compiled again for every request.
   let compiled: ReturnType<typeof compiledPattern> | undefined
-  return onTexts(compile(subject, scope), failureAt(node, 'matches() needs a text'), false, (text, facts) => {
+  return onTexts(compilePart(subject, scope), failureAt(node, 'matches() needs a text'), false, (text, facts) => {
     facts.spend(size * text.length)
     compiled ??= compiledPattern(pattern)
     return compiled.test(text)
   })
 }
 
-function compileInNetwork(node: Node, address: Node, argument: Node | undefined, scope: Scope): Evaluate {
+function compileInNetwork(
+  node: Expression,
+  address: Expression,
+  argument: Expression | undefined,
+  scope: Scope,
+): Evaluate {
   const network = argument === undefined ? undefined : literalText(argument)
   if (network === undefined) {
     throw errorAt(argument ?? node, "the network of inNetwork() is a text in quotes, such as '10.0.0.0/8'")
   }
   try {
     const isInside = createNetworkTest(network)
-    return onTexts(compile(address, scope), failureAt(node, 'inNetwork() needs a text'), false, isInside)
+    return onTexts(compilePart(address, scope), failureAt(node, 'inNetwork() needs a text'), false, isInside)
   } catch (error) {
     throw errorAt(argument ?? node, errorMessage(error))
   }
 }
 
-function compileSize(node: Node, of: Node, scope: Scope): Evaluate {
-  const value = compile(of, scope)
+function compileSize(node: Expression, of: Expression, scope: Scope): Evaluate {
+  const value = compilePart(of, scope)
   const failure = failureAt(node, 'size() needs a text, a list or a map')
   return (facts) => {
     const given = value(facts)

@@ -1,5 +1,5 @@
-import type { Node } from './cel.js'
-import { compile, compileTruth, type Evaluate, failureAt, type Scope } from './compile.js'
+import type { Expression } from './cel.js'
+import { compilePart, compileTruth, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
 import { weightier } from './failure.js'
 import { errorAt } from './place.js'
@@ -9,10 +9,10 @@ import { elementsOf, MISSING, type Value } from './values.js'
 export const MACROS: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter'])
 
 /** Compiles `has(user.plan)`, which asks whether a field is there. */
-export function compileHas(node: Extract<Node, { op: 'call' }>, scope: Scope): Evaluate {
+export function compileHas(node: Extract<Expression, { op: 'call' }>, scope: Scope): Evaluate {
   const [field] = node.args[1]
   if (field?.op !== '.') throw errorAt(node, "has() takes a field such as user.plan; write 'x-plan' in request.headers")
-  const value = compile(field, scope)
+  const value = compilePart(field, scope)
   return (facts) => value(facts) !== MISSING
 }
 
@@ -25,7 +25,7 @@ type Elements = readonly unknown[]
  * Compiles a macro. Macros do not stand within each other, so that a condition takes linear time: a list is gone through
  * once for each macro that is written.
  */
-export function compileMacro(node: Extract<Node, { op: 'rcall' }>, scope: Scope): Evaluate {
+export function compileMacro(node: Extract<Expression, { op: 'rcall' }>, scope: Scope): Evaluate {
   const [name, receiver, args] = node.args
   if (scope.element !== undefined) {
     throw errorAt(
@@ -40,7 +40,7 @@ export function compileMacro(node: Extract<Node, { op: 'rcall' }>, scope: Scope)
   if (TAKEN.includes(variable.args)) {
     throw errorAt(variable, `${variable.args} is what it always is: give the element another name`)
   }
-  const list = compile(receiver, scope)
+  const list = compilePart(receiver, scope)
   const inner: Scope = { ...scope, element: variable.args }
   const run = compileLoop(name, body, transform, inner)
   const missing = name === 'map' || name === 'filter' ? MISSING : false
@@ -59,13 +59,13 @@ export function compileMacro(node: Extract<Node, { op: 'rcall' }>, scope: Scope)
 
 function compileLoop(
   name: string,
-  body: Node,
-  transform: Node | undefined,
+  body: Expression,
+  transform: Expression | undefined,
   scope: Scope,
 ): (elements: Elements, facts: ConditionFacts) => Value | typeof MISSING {
   if (name === 'map') {
     const filter = transform === undefined ? undefined : compileTruth(body, scope)
-    const change = compile(transform ?? body, scope)
+    const change = compilePart(transform ?? body, scope)
     return (elements, facts) => mapElements(elements, facts, filter, change)
   }
   const test = compileTruth(body, scope)

@@ -1,5 +1,5 @@
-import type { Node } from './cel.js'
-import { compile, type Evaluate, failureAt, type Scope } from './compile.js'
+import type { Expression } from './cel.js'
+import { compilePart, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
 import type { ConditionFailure } from './failure.js'
 import { errorAt } from './place.js'
@@ -41,10 +41,10 @@ const ARITHMETIC: Readonly<Record<string, Operator>> = {
 }
 
 /** Compiles an operator between two operands. */
-export function compileBinary(node: Node, scope: Scope): Evaluate {
+export function compileBinary(node: Expression, scope: Scope): Evaluate {
   if (!Array.isArray(node.args) || node.args.length !== 2) throw errorAt(node, 'is not part of conditions')
   const [left, right] = pairOf(node)
-  const a = compile(left, scope)
+  const a = compilePart(left, scope)
   const comparison = COMPARISONS[node.op]
   const hasName = node.op === 'in' ? requestNames(right) : undefined
   if (hasName !== undefined) {
@@ -53,7 +53,7 @@ export function compileBinary(node: Node, scope: Scope): Evaluate {
       return typeof name === 'string' && hasName(facts, name)
     }
   }
-  const b = compile(right, scope)
+  const b = compilePart(right, scope)
   const failure = failureAt(node, `${node.op} has no meaning for the values of this request`)
   const operator = comparison ?? ARITHMETIC[node.op]
   if (operator === undefined) throw errorAt(node, 'is not part of conditions')
@@ -65,7 +65,7 @@ export function compileBinary(node: Node, scope: Scope): Evaluate {
   }
 }
 
-function pairOf(node: Node): readonly [Node, Node] {
+function pairOf(node: Expression): readonly [Expression, Expression] {
   switch (node.op) {
     case '==':
     case '!=':
@@ -85,7 +85,7 @@ function pairOf(node: Node): readonly [Node, Node] {
   }
 }
 
-export function compileNegation(node: Node, operand: Evaluate): Evaluate {
+export function compileNegation(node: Expression, operand: Evaluate): Evaluate {
   const failure = failureAt(node, '- needs a number')
   return (facts) => {
     const value = operand(facts)

@@ -1,5 +1,5 @@
 /** Compiles what conditions read of `request` and `client`. Headers and parameters are read by name, without a map. */
-import type { Node } from './cel.js'
+import type { Expression } from './cel.js'
 import type { Evaluate } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
 import { errorAt } from './place.js'
@@ -23,7 +23,7 @@ const TEXTS: Readonly<Record<string, Evaluate>> = {
 }
 
 /** Compiles `request.headers['x-plan']`, `request.query.page` and the like; undefined for other parts. */
-export function requestMember(node: Node, compileKey: (key: Node) => Evaluate): Evaluate | undefined {
+export function requestMember(node: Expression, compileKey: (key: Expression) => Evaluate): Evaluate | undefined {
   if (node.op !== '.' && node.op !== '[]') return undefined
   const [of, key] = node.args
   const map = textMapFor(of)
@@ -43,7 +43,7 @@ export function requestMember(node: Node, compileKey: (key: Node) => Evaluate): 
 }
 
 /** Compiles `request.method`, and the maps as a whole; undefined for other parts. */
-export function requestValue(node: Node): Evaluate | undefined {
+export function requestValue(node: Expression): Evaluate | undefined {
   const map = textMapFor(node)
   if (map !== undefined) return (facts) => toMap(map, facts)
   const [of, field] = namedField(node)
@@ -59,27 +59,27 @@ export function requestValue(node: Node): Evaluate | undefined {
 }
 
 /** Returns how to ask whether `request.headers` or `request.query` has a name; undefined for other parts. */
-export function requestNames(node: Node): ((facts: ConditionFacts, name: string) => boolean) | undefined {
+export function requestNames(node: Expression): ((facts: ConditionFacts, name: string) => boolean) | undefined {
   const map = textMapFor(node)
   return map === undefined ? undefined : (facts, name) => map.read(facts, name) !== undefined
 }
 
-export function literalText(node: Node): string | undefined {
+export function literalText(node: Expression): string | undefined {
   return node.op === 'value' && typeof node.args === 'string' ? node.args : undefined
 }
 
-function validateHeaderName(node: Node, name: string): void {
+function validateHeaderName(node: Expression, name: string): void {
   if (name === name.toLowerCase()) return
   throw errorAt(node, `names of headers are in lower case: write ${JSON.stringify(name.toLowerCase())}`)
 }
 
-function textMapFor(node: Node): TextMap | undefined {
+function textMapFor(node: Expression): TextMap | undefined {
   const [of, field] = namedField(node)
   return of === 'request' && Object.hasOwn(MAPS, field) ? MAPS[field] : undefined
 }
 
 /** Returns `['request', 'path']` for `request.path` and `request['path']`. */
-function namedField(node: Node): readonly [of: string, field: string] {
+function namedField(node: Expression): readonly [of: string, field: string] {
   if (node.op !== '.' && node.op !== '[]') return ['', '']
   const [of, key] = node.args
   const field = typeof key === 'string' ? key : literalText(key)

@@ -25,7 +25,7 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
     if (first === null || (first !== undefined && first.condition === undefined)) return false
     if (first === undefined && rule.condition === undefined) return true
     const facts = new LoggedFacts(event, path, method)
-    const holds = holdsFor(rule, facts)
+    const holds = conditionHolds(rule, facts)
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs)
     return rivals === null ? false : withRivals(holds, rivals, facts)
   }
@@ -35,14 +35,14 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
 function withRivals(holds: boolean | 'unclear', rivals: readonly Rule[], facts: LoggedFacts): boolean | 'unclear' {
   let decides = holds
   for (const rival of rivals) {
-    const takes = holdsFor(rival, facts)
+    const takes = conditionHolds(rival, facts)
     if (takes === true) return false
     if (takes === 'unclear') decides = takes
   }
   return decides
 }
 
-function holdsFor({ condition }: Rule, facts: LoggedFacts): boolean | 'unclear' {
+function conditionHolds({ condition }: Rule, facts: LoggedFacts): boolean | 'unclear' {
   if (condition === undefined) return true
   try {
     return condition.holds(facts)
