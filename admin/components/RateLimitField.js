@@ -1,4 +1,9 @@
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const MAX_KINDS = 3
+const NAMED_KINDS = {
+  'header:': { label: 'Header name', example: 'X-Api-Key' },
+  'cookie:': { label: 'Cookie name', example: 'session' },
+}
 const INPUT_TYPES = { number: 'number', moment: 'datetime-local' }
 
 /** Shows one field of a form or of a filter, with its help and its error. */
@@ -78,19 +83,47 @@ function methodBoxes(h, value, change) {
   ])
 }
 
+/** Shows the kinds of a key, one below the other, and a choice for a further one. */
 function keyControl(h, common, options, value, change) {
-  const isHeader = value.startsWith('header:')
+  const kinds = value.split('+')
+  const isFull = kinds.length === MAX_KINDS || value === 'all'
+  function set(place, kind) {
+    const chosen = [...kinds]
+    chosen[place] = kind
+    change(kind === 'all' ? 'all' : chosen.filter((other) => other !== '').join('+'))
+  }
   return h(
     'div',
-    { className: 'rate-limit-row' },
-    choice(h, common, options, isHeader ? 'header:' : value, change),
-    isHeader
+    { className: 'rate-limit-rows' },
+    (isFull ? kinds : [...kinds, '']).map((kind, place) => {
+      const attributes = place === 0 ? common : { 'aria-label': `And by (${place + 1})` }
+      const others = options.filter((option) => option.value !== 'all' && isFree(kinds, place, option.value))
+      const offered = place === 0 ? options : [{ value: '', label: 'Nothing else' }, ...others]
+      return kindControl(h, attributes, offered, kind, place, (changed) => set(place, changed))
+    }),
+  )
+}
+
+function isFree(kinds, place, kind) {
+  return kind.endsWith(':') || !kinds.some((other, otherPlace) => otherPlace !== place && other === kind)
+}
+
+/** Shows one kind of a key: the choice, and the name of a header or cookie. */
+function kindControl(h, attributes, options, kind, place, change) {
+  const [chosen, name] = kind.includes(':') ? [`${kind.split(':', 1)}:`, kind.slice(kind.indexOf(':') + 1)] : [kind]
+  const named = NAMED_KINDS[chosen]
+  const number = place === 0 ? '' : ` (${place + 1})`
+  return h(
+    'div',
+    { key: place, className: 'rate-limit-row' },
+    choice(h, attributes, options, chosen, change),
+    named
       ? h('input', {
-          'aria-label': 'Header name',
+          'aria-label': named.label + number,
           className: 'rate-limit-input rate-limit-code',
-          placeholder: 'X-Api-Key',
-          value: value.slice('header:'.length),
-          onChange: typed((name) => change(`header:${name}`)),
+          placeholder: named.example,
+          value: name,
+          onChange: typed((text) => change(chosen + text.replace(/[+|]/g, ''))),
         })
       : null,
   )

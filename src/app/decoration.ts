@@ -5,7 +5,7 @@ import type { EventLog } from '../events/event-log.js'
 import { exportRules, importRules } from '../exchange/exchange.js'
 import { listChanges, revertChange } from '../history/history.js'
 import { validateCost } from '../http/cost.js'
-import { type CounterScopes, countersForOverrides } from '../http/counter-scopes.js'
+import { type CounterScopes, countersForOverrides, countersForRules } from '../http/counter-scopes.js'
 import { keptDecision } from '../http/on-request.js'
 import type { RequestAddresses } from '../http/request-address.js'
 import type { RouterOptions } from '../http/request-path.js'
@@ -46,8 +46,14 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     decisionOf: keptDecision,
     check: async (request, { cost = 1 } = {}) => hook.ask(request, validateCost('check.cost', cost)),
     peek: (request) => hook.ask(request, 0),
-    reset: (key) =>
-      limiter.reset([...scopes.countersFor(key), ...countersForOverrides(current.lastGood().overrides, key)]),
+    reset(key) {
+      const { rules, overrides } = current.lastGood()
+      return limiter.reset([
+        ...scopes.countersFor(key),
+        ...countersForRules(rules.rules, key),
+        ...countersForOverrides(overrides, key),
+      ])
+    },
   }
 }
 

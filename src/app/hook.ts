@@ -12,14 +12,11 @@ import { createDecide, createRefusalNotice } from '../http/host-hooks.js'
 import {
   createFunctionKey,
   createKindKey,
-  createStaticLimits,
   type DeriveClientKey,
   type KeyFunction,
   type KeyOptions,
-  limitForOverride,
-  limitForRule,
-  TOO_LONG_LIMIT,
-} from '../http/limits.js'
+} from '../http/kind-key.js'
+import { createStaticLimits, limitForOverride, limitForRule, TOO_LONG_LIMIT } from '../http/limits.js'
 import { memoize } from '../http/memoize.js'
 import { createOnRequest, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
@@ -32,7 +29,8 @@ import type { Limiter } from '../limiter/limiter.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
-import type { ClientKind, Rule } from '../rules/rule.js'
+import { type ClientKind, countsBy } from '../rules/client-kind.js'
+import type { Rule } from '../rules/rule.js'
 import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
@@ -100,8 +98,9 @@ export function createHook(components: HookComponents) {
 
   function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
     const { key, ...resolved } = resolveRouteLimit(options)
-    const isByUser = typeof key === 'object' && key.kind === 'user'
+    const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (isByUser) warnOfUsers()
+    if (typeof key === 'object') scopes.addKind(key)
     const hook = createRouteLimit(resolved, {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
@@ -141,7 +140,7 @@ function hasRoutes(app: FastifyInstance): boolean {
 }
 
 function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {
-  return logEvents !== false || useDynamicRules || (typeof key === 'object' && key.kind === 'user')
+  return logEvents !== false || useDynamicRules || (typeof key === 'object' && countsBy(key, 'user'))
 }
 
 function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookComponents): KeyOptions {
@@ -164,7 +163,10 @@ function createLimitFinder(
 ): HookDependencies['limit'] {
   const { app, settings, router, scopes } = components
   const { key, ...middleware } = settings.middleware
-  if (typeof key === 'object' && key.kind === 'user') app.addHook('onReady', async () => warnOfUsers())
+  if (typeof key === 'object') {
+    scopes.addKind(key)
+    if (countsBy(key, 'user')) app.addHook('onReady', async () => warnOfUsers())
+  }
 
   const staticLimit = createStaticLimits({
     ...middleware,
@@ -178,7 +180,7 @@ function createLimitFinder(
   if (!settings.useDynamicRules) return staticLimit
 
   const ruleLimit = memoize((rule: Rule) => {
-    if (rule.client.kind === 'user') warnOfUsers()
+    if (countsBy(rule.client, 'user')) warnOfUsers()
     return limitForRule(rule, options)
   })
   const chooseRule = createRuleChooser(components.conditions, createConditionUserWarning(app, settings))

@@ -1,58 +1,89 @@
 import { createHmac } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
 import { boundedText, HASH_LENGTH } from '../db/storable.js'
-import type { ClientKind } from '../rules/rule.js'
+import type { KeyPart } from '../rules/client-kind.js'
+import { compositeFromKey, compositeInKey, splitComposite } from '../rules/composite.js'
 
 /** Longer than any genuine key; short enough for the counter's column, with the rule's name before it. */
 const MAX_COUNTED_LENGTH = 128
+
+/** Matches the key of a rule's client; names of rules have no colon. */
+const RULE_KEY = /^rule:([^:]+):(.*)$/s
 
 /** The spellings of a counted client. */
 export interface ClientKey {
   /** The client's name in the event log. */
   readonly name: string
+  /** The client's name in the event log behind the name of a rule: without its kind, unless it is a user. */
+  readonly shown: string
   /**
    * The client's name in its counter. It begins with the kind that was really used, so that a header whose value spells
    * an address or `user:7` has a counter of its own.
    */
   readonly counter: string
-  /** The same client whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `key:<answer>`. */
+  /**
+   * The same client whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, `cookie:<name>:<value>`,
+   * `route:/items/:id`, `all`, `key:<answer>`, or several of them with bars between.
+   */
   readonly client: string
-  /** Whether the client is counted by address. */
+  /** Whether the client is counted by address, alone or together with others. */
   readonly byAddress: boolean
 }
+
+/** The key of all clients together. */
+export const EVERYBODY: ClientKey = { name: 'all', shown: 'all', counter: 'all', client: 'all', byAddress: false }
 
 /** Returns the key of an address without a rule, such as `ip:203.0.113.7`. */
 export function addressKey(address: string): ClientKey {
   const name = `ip:${address}`
-  return { name, counter: name, client: name, byAddress: true }
+  return { name, shown: address, counter: name, client: name, byAddress: true }
 }
 
 export function userKey(id: string): ClientKey {
   const name = `user:${id}`
-  return { name, counter: `user:${bounded(id)}`, client: name, byAddress: false }
+  return { name, shown: name, counter: `user:${bounded(id)}`, client: name, byAddress: false }
 }
 
 export function headerKey(header: string, value: string): ClientKey {
-  const counter = `header:${bounded(value)}`
-  return { name: `header:${value}`, counter, client: `header:${header}:${value}`, byAddress: false }
+  return namedKey('header', header, value)
+}
+
+export function cookieKey(cookie: string, value: string): ClientKey {
+  return namedKey('cookie', cookie, value)
+}
+
+function namedKey(kind: 'header' | 'cookie', named: string, value: string): ClientKey {
+  const counter = `${kind}:${bounded(value)}`
+  return { name: `${kind}:${value}`, shown: value, counter, client: `${kind}:${named}:${value}`, byAddress: false }
+}
+
+/** Returns the key of a route by its pattern. Its counter is called otherwise, since scopes may begin with `route:`. */
+export function routeKey(pattern: string): ClientKey {
+  const name = `route:${pattern}`
+  return { name, shown: pattern, counter: `pattern:${bounded(pattern)}`, client: name, byAddress: false }
+}
+
+/** Returns the key of a client that several kinds identify, from its spelling with kinds. */
+export function compositeKey(client: string, parts: readonly KeyPart[]): ClientKey {
+  const shown = compositeInKey(client, parts)
+  const byAddress = splitComposite(client).some((text) => text.startsWith('ip:'))
+  return { name: shown, shown, counter: compositeCounter(client), client, byAddress }
+}
+
+function compositeCounter(client: string): string {
+  return `parts:${bounded(client)}`
 }
 
 /** Returns the key of a client that the host's function named. */
 export function customKey(key: string): ClientKey {
-  return { name: key, counter: `key:${bounded(key)}`, client: `key:${key}`, byAddress: false }
+  return { name: key, shown: key, counter: `key:${bounded(key)}`, client: `key:${key}`, byAddress: false }
 }
 
-/** Returns a client's key under a rule: the rule's name, then the bare address or header value, or the other key. */
-export function ruleKey(ruleName: string, kind: ClientKind['kind'], key: ClientKey): ClientKey {
-  const { name, counter, client, byAddress } = key
-  const isHeader = kind === 'header' && !byAddress
-  const shown = byAddress ? name.slice('ip:'.length) : isHeader ? name.slice('header:'.length) : name
-  return {
-    name: `rule:${ruleName}:${shown}`,
-    counter: `rule:${ruleName}:${byAddress ? shown : counter}`,
-    client,
-    byAddress,
-  }
+/** Returns a client's key under a rule: the rule's name, then the client as the log shows it there. */
+export function ruleKey(ruleName: string, { shown, counter, client, byAddress }: ClientKey): ClientKey {
+  const name = `rule:${ruleName}:${shown}`
+  // No other counter than an address's begins like an address.
+  const isAddress = counter === `ip:${shown}`
+  return { name, shown: name, counter: isAddress ? name : `rule:${ruleName}:${counter}`, client, byAddress }
 }
 
 /** Returns the scope of a counter from names that the host gave, with their bars escaped. */
@@ -64,36 +95,39 @@ export function scopeFor(...names: readonly string[]): string {
  * Returns the same client with a separate counter. A scope has unescaped bars only between its names, and no name
  * begins like a client: whatever a client spells, its counter is in no other scope.
  */
-export function inScope(scope: string, { name, counter, client, byAddress }: ClientKey): ClientKey {
-  return { name, counter: `${scope}|${counter}`, client, byAddress }
+export function inScope(scope: string, { name, shown, counter, client, byAddress }: ClientKey): ClientKey {
+  return { name, shown, counter: `${scope}|${counter}`, client, byAddress }
 }
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */
 export function countersForKey(name: string): string[] {
   const functionCounter = `key:${bounded(name)}`
-  const [, ruleName, client = ''] = /^rule:([^:]+):(.*)$/s.exec(name) ?? []
-  if (ruleName === undefined) return [clientCounter(name), functionCounter]
-  // A header's value may equal an address or a user.
-  const counters = new Set([client, clientCounter(client), `header:${bounded(client)}`])
+  const [, ruleName, client = ''] = RULE_KEY.exec(name) ?? []
+  if (ruleName === undefined) return [clientCounter(name), compositeCounter(name), functionCounter]
+  // The value of a header or cookie may equal an address or a user.
+  const values = ['header', 'cookie', 'pattern', 'parts'].map((kind) => `${kind}:${bounded(client)}`)
+  const counters = new Set([client, clientCounter(client), ...values])
   return [...[...counters].map((counter) => `rule:${ruleName}:${counter}`), functionCounter]
 }
 
+/** Returns the counter of a client that several kinds identify, by its key in the log; none for a key of other kinds. */
+export function countersForComposite(name: string, parts: readonly KeyPart[]): string[] {
+  const [, ruleName, shown = name] = RULE_KEY.exec(name) ?? []
+  const client = compositeFromKey(shown, parts)
+  if (client === undefined) return []
+  const counter = compositeCounter(client)
+  return [ruleName === undefined ? counter : `rule:${ruleName}:${counter}`]
+}
+
 function clientCounter(name: string): string {
-  const [, kind, client = ''] = /^(user|header):(.*)$/s.exec(name) ?? []
-  return kind === undefined ? name : `${kind}:${bounded(client)}`
+  const [, kind, client = ''] = /^(user|header|cookie|route):(.*)$/s.exec(name) ?? []
+  if (kind === undefined) return name
+  return `${kind === 'route' ? 'pattern' : kind}:${bounded(client)}`
 }
 
 /** Bounds a text that clients choose, since it is kept as long as its counter: a long text becomes its hash. */
 function bounded(text: string): string {
   return text.length < HASH_LENGTH ? text : boundedText(text, MAX_COUNTED_LENGTH)
-}
-
-/** Returns a header's value without surrounding blanks; empty where it is missing. */
-export function headerValue(request: FastifyRequest, name: string): string {
-  const value = request.headers[name]
-  if (typeof value === 'string') return value.trim()
-  // For a name such as `constructor` that the client did not send, the headers inherit a value from Object.
-  return Array.isArray(value) ? value.join(', ').trim() : ''
 }
 
 /** Creates the function that replaces a secret by its HMAC, after a few characters for its owner to recognise it. */

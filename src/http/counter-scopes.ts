@@ -1,6 +1,8 @@
 import { parseOverrideClient } from '../overrides/override.js'
 import type { OverrideSet } from '../overrides/override-set.js'
-import { countersForKey, scopeFor } from './client-key.js'
+import type { ClientKind, KeyPart } from '../rules/client-kind.js'
+import type { Rule } from '../rules/rule.js'
+import { countersForComposite, countersForKey, scopeFor } from './client-key.js'
 
 /** More periods exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
@@ -17,6 +19,12 @@ export class CounterScopes {
   readonly #routes = new Set<string>()
   /** The names of limits for single routes. */
   readonly #limitNames = new Set<string>()
+  /** The kinds that identify clients together: a client's key in the log does not name them. */
+  readonly #composites: (readonly KeyPart[])[] = []
+
+  addKind(client: ClientKind): void {
+    if (client.kind === 'composite') this.#composites.push(client.parts)
+  }
 
   addPrefix(prefix: string): string {
     const scope = scopeFor(prefix)
@@ -44,7 +52,8 @@ export class CounterScopes {
       [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
     const scopes = [...this.#prefixes, ...this.#periods, ...routeScopes]
-    const counters = countersForKey(key).flatMap((counter) => [
+    const composites = this.#composites.flatMap((parts) => countersForComposite(key, parts))
+    const counters = [...countersForKey(key), ...composites].flatMap((counter) => [
       counter,
       ...scopes.map((scope) => `${scope}|${counter}`),
     ])
@@ -79,6 +88,13 @@ export function countersForOverrides(overrides: OverrideSet, key: string): strin
   return overrides
     .ratesFor(client)
     .flatMap(({ id }) => countersForKey(key).map((counter) => `${overrideScope(id)}|${counter}`))
+}
+
+/** Returns the counters of rules for a client that several kinds identify, by its key in the log. */
+export function countersForRules(rules: readonly Rule[], key: string): string[] {
+  return rules.flatMap(({ name, client }) =>
+    client.kind === 'composite' && key.startsWith(`rule:${name}:`) ? countersForComposite(key, client.parts) : [],
+  )
 }
 
 function toClient(key: string): ReturnType<typeof parseOverrideClient> | undefined {

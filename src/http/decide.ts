@@ -39,7 +39,7 @@ export const NOTHING_IN_FORCE: InForce = {
 }
 
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-const NO_CLIENT: ClientKey = { name: '', counter: '', client: '', byAddress: false }
+const NO_CLIENT: ClientKey = { name: '', shown: '', counter: '', client: '', byAddress: false }
 
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {

@@ -4,17 +4,17 @@ import { parseRate, type Rate } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
-import type { ClientKind, Rule } from '../rules/rule.js'
+import type { Rule } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
 import { after } from './after.js'
-import { type ClientKey, customKey, headerKey, headerValue, inScope, ruleKey, userKey } from './client-key.js'
+import { type ClientKey, inScope, ruleKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { policyField, quotedName } from './headers.js'
 import { type RequestFunction, tolerate } from './host-function.js'
+import { createKindKey, type DeriveClientKey, type KeyOptions, toAddressKey } from './kind-key.js'
 import { memoize } from './memoize.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
-import { type LateUserWarning, userText } from './request-user.js'
 
 /** The limit of one request. */
 export interface Limit {
@@ -34,11 +34,8 @@ export interface Limit {
   readonly policyField: string
   /** Whether it refuses every request, without a counter. */
   readonly isDenial: boolean
-  clientKey(checked: Countable): ClientKey | Promise<ClientKey>
+  readonly clientKey: DeriveClientKey
 }
-
-/** The part of a request that identifies its client. */
-export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
 
 function createLimit(
   policyName: string,
@@ -70,71 +67,14 @@ export const DENIED_LIMIT: Limit = createDenial('deny-list')
 /** The limit of requests whose path is too long to be matched against patterns. */
 export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
-export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
 export type RateFunction = RequestFunction<string | null | undefined>
-
-export type DeriveClientKey = Limit['clientKey']
 
 export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
-/** How many clients of a kind keep their keys, and how long their names are at most. */
-const REMEMBERED_CLIENTS = 10_000
-const REMEMBERED_LENGTH = 256
-
-export interface KeyOptions {
-  readonly log: FastifyBaseLogger
-  /** Replaces header values that are secrets. */
-  readonly hashHeader: ((value: string) => string) | undefined
-  /** Receives requests with and without users, where users are counted. */
-  readonly users: LateUserWarning
-}
-
-function toAddressKey({ address }: Countable): ClientKey {
-  return address.clientKey
-}
-
-/** Derives the keys of clients once each. */
-function rememberKeys(derive: (client: string) => ClientKey): (client: string) => ClientKey {
-  return remember(REMEMBERED_CLIENTS, derive, REMEMBERED_LENGTH)
-}
-
-/** Creates the key function of a kind of rules or `middleware.key`. Without a user or header it uses the address. */
-export function createKindKey(client: ClientKind, { hashHeader, users }: KeyOptions): DeriveClientKey {
-  if (client.kind === 'ip') return toAddressKey
-  if (client.kind === 'user') {
-    const keyOnce = rememberKeys(userKey)
-    return ({ request, address, user }) => {
-      const id = userText(user)
-      if (id === null) {
-        users.noteNoUser(request)
-        return address.clientKey
-      }
-      users.noteUser()
-      return keyOnce(id)
-    }
-  }
-  const { name } = client
-  const keyOnce = rememberKeys((value) => headerKey(name, hashHeader === undefined ? value : hashHeader(value)))
-  return ({ request, address }) => {
-    const value = headerValue(request, name)
-    return value === '' ? address.clientKey : keyOnce(value)
-  }
-}
-
-/** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
-export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
-  const guarded = tolerate(keyFunction, setting, log)
-  const keyOnce = rememberKeys(customKey)
-  return ({ request, address }) =>
-    after(guarded(request), (key) => {
-      const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
-      return text.trim() === '' ? address.clientKey : keyOnce(text)
-    })
-}
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule({ name, policy, block, client, cost, refusal }: Rule, options: KeyOptions): Limit {
-  const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, client.kind, key))
+  const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, key))
   return createLimit(name, { policy, block, ruleName: name, clientKey }, { cost, refusal })
 }
 

@@ -7,14 +7,8 @@ import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
-import {
-  type Countable,
-  createStaticLimits,
-  DENIED_LIMIT,
-  type DeriveClientKey,
-  type KeyFunction,
-  type RateFunction,
-} from './limits.js'
+import type { Countable, DeriveClientKey, KeyFunction } from './kind-key.js'
+import { createStaticLimits, DENIED_LIMIT, type RateFunction } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 
@@ -22,7 +16,7 @@ import type { RouterOptions } from './request-path.js'
 export interface RouteLimitOptions {
   /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
   readonly rate: string | RateFunction
-  /** The identity of clients: `ip` (the default), `user`, `header:<Name>`, or a function of the request. */
+  /** What clients are counted by, as `middleware.key`: `ip` unless given. */
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined

@@ -1,5 +1,6 @@
 import { MAX_KEY_LENGTH } from '../db/storable.js'
-import type { ClientKind } from '../rules/rule.js'
+import { type ClientKind, type KeyPart, partName, partsFor } from '../rules/client-kind.js'
+import { compositeInKey, readComposite, spellPart } from '../rules/composite.js'
 import type { LoggedRequest } from './events.js'
 
 /** The reasons why a request cannot be replayed, as operators read them. */
@@ -7,6 +8,8 @@ export const UNCOVERED = {
   address_not_logged: 'were not counted by their address, and the log has no address then',
   user_not_logged: 'have no user in the log',
   header_not_logged: 'were not counted by this header, and the log keeps no other headers',
+  cookie_not_logged: 'were not counted by this cookie, and the log keeps no other cookies',
+  route_not_logged: 'were not counted by their route, and the log has no route then',
   key_cut: 'have a key that was too long for the log',
   condition_not_logged:
     'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
@@ -33,13 +36,15 @@ export interface LogFindings {
   hasTextualUsers: boolean
 }
 
-const ADDRESS = 'ip:'
-const USER = 'user:'
-const HEADER = 'header:'
+const ADDRESS: KeyPart = { kind: 'ip' }
+const USER: KeyPart = { kind: 'user' }
+
+/** What the log says about a kind: the value, null where the request had none, or why it says nothing. */
+type Logged = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
 
 /**
- * Creates a function that returns the client that a candidate would have counted a request for, spelled as in
- * counters: the bare address, `user:7`, `header:<value>`. Where the log does not contain it, the function returns why.
+ * Creates a function that returns the client that a candidate would have counted a request for, spelled with its kinds:
+ * `ip:203.0.113.7`, `header:x-a:1|user:7`. Where the log does not contain it, the function returns why.
  *
  * @param noIdIsAnonymous whether a request without an integer id is taken for one without a user
  */
@@ -48,45 +53,83 @@ export function createClientReader(
   noIdIsAnonymous: boolean,
   findings: LogFindings,
 ): (event: LoggedRequest) => Recovered {
-  if (kind.kind === 'ip') {
-    return function byAddress(event) {
-      const address = loggedAddress(event)
-      return address === null ? { reason: 'address_not_logged' } : { client: address }
-    }
+  if (kind.kind === 'all') return () => ({ client: 'all' })
+  const parts = partsFor(kind)
+  const isComposite = parts.length > 1
+  const hasAddress = parts.some((part) => part.kind === 'ip')
+
+  function read(event: LoggedRequest, part: KeyPart): Logged {
+    if (part.kind === 'ip') return readAddress(event)
+    if (part.kind === 'user') return readUser(event)
+    const value = loggedPart(event, part)
+    if (value === undefined) return { reason: `${part.kind}_not_logged` }
+    return isCut(event) ? { reason: 'key_cut' } : { value }
   }
-  if (kind.kind === 'header') {
-    const prefix = `${HEADER}${kind.name}:`
-    return function byHeader(event) {
-      if (!event.client.startsWith(prefix)) return { reason: 'header_not_logged' }
-      return isCut(event) ? { reason: 'key_cut' } : { client: HEADER + event.client.slice(prefix.length) }
-    }
-  }
-  return function byUser(event) {
+
+  function readUser(event: LoggedRequest): Logged {
     const user = loggedUser(event)
-    if (user !== null) {
-      if (event.userId !== null) return { client: USER + user }
-      if (!/^\d+$/.test(user)) findings.hasTextualUsers = true
-      return isCut(event) ? { reason: 'key_cut' } : { client: USER + user }
+    if (user === null) {
+      if (loggedPart(event, USER) === null) return { value: null }
+      return noIdIsAnonymous ? { value: null, assumed: true } : { reason: 'user_not_logged' }
     }
-    const address = loggedAddress(event)
-    return address === null || !noIdIsAnonymous ? { reason: 'user_not_logged' } : { client: address, assumed: true }
+    if (event.userId === null && !/^\d+$/.test(user)) findings.hasTextualUsers = true
+    return event.userId === null && isCut(event) ? { reason: 'key_cut' } : { value: user }
   }
+
+  return function clientFor(event) {
+    const texts: string[] = []
+    let isWhole = true
+    let assumed = false
+    for (const part of parts) {
+      const logged = read(event, part)
+      if ('reason' in logged) return logged
+      if (logged.value === null) isWhole = false
+      if (logged.assumed) assumed = true
+      if (isComposite) texts.push(spellPart(part, logged.value))
+      else if (logged.value !== null) texts.push(`${partName(part)}:${logged.value}`)
+    }
+    if (!isWhole && !hasAddress) {
+      const address = readAddress(event)
+      // Without the address it stays unknown which client a request without a user is.
+      if ('reason' in address) return assumed ? { reason: 'user_not_logged' } : address
+      texts.push(spellPart(ADDRESS, address.value))
+    }
+    const client = texts.join('|')
+    return assumed ? { client, assumed } : { client }
+  }
+}
+
+function readAddress(event: LoggedRequest): Logged {
+  const value = loggedAddress(event)
+  return value === null ? { reason: isCut(event) ? 'key_cut' : 'address_not_logged' } : { value }
 }
 
 /** Returns the user's id; null where the log names none. */
-export function loggedUser({ userId, client }: LoggedRequest): string | null {
-  if (userId !== null) return String(userId)
-  return client.startsWith(USER) ? client.slice(USER.length) : null
+export function loggedUser(event: LoggedRequest): string | null {
+  return event.userId === null ? (loggedPart(event, USER) ?? null) : String(event.userId)
 }
 
 /** Returns the address as it was counted, for IPv6 the network by the setting of then; null where it is not known. */
-export function loggedAddress({ client }: LoggedRequest): string | null {
-  return client.startsWith(ADDRESS) ? client.slice(ADDRESS.length) : null
+export function loggedAddress(event: LoggedRequest): string | null {
+  // An address alone is never cut: what begins like one has further parts.
+  return isCut(event) ? null : (loggedPart(event, ADDRESS) ?? null)
+}
+
+/** Returns what a request was counted by, of one kind: null where it lacked that, undefined where the log says nothing. */
+function loggedPart(event: LoggedRequest, part: KeyPart): string | null | undefined {
+  const { client } = event
+  const name = partName(part)
+  const composite = isCut(event) ? null : readComposite(client)
+  if (composite !== null) return composite.get(name)
+  return client.startsWith(`${name}:`) ? client.slice(name.length + 1) : undefined
 }
 
 /** Returns a client as a rule's key shows it. */
-export function shownInKey(client: string): string {
-  return client.startsWith(HEADER) ? client.slice(HEADER.length) : client
+export function shownInKey(kind: ClientKind, client: string): string {
+  if (kind.kind === 'composite') return compositeInKey(client, kind.parts)
+  if (client.startsWith('ip:')) return client.slice('ip:'.length)
+  const [part] = partsFor(kind)
+  return part === undefined || part.kind === 'user' ? client : client.slice(partName(part).length + 1)
 }
 
 function isCut({ client }: LoggedRequest): boolean {

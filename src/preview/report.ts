@@ -131,7 +131,7 @@ function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
   let top: PreviewKey[] = []
   for (const [client, tally] of clients) {
     if (tally.matched === 0) continue
-    top.push({ key: `rule:${rule.name}:${shownInKey(client)}`, ...counts(tally, rule) })
+    top.push({ key: `rule:${rule.name}:${shownInKey(rule.client, client)}`, ...counts(tally, rule) })
     // Sorted now and then, so that no copy of all clients is made.
     if (top.length >= 50 * MAX_KEYS) top = top.sort(byHits).slice(0, MAX_KEYS)
   }

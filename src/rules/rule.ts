@@ -2,6 +2,7 @@ import { type Condition, MAX_CONDITION_LENGTH } from '../conditions/condition.js
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
+import { type ClientKind, MAX_CLIENT_KIND_LENGTH, parseClientKind } from './client-kind.js'
 import { contradictionsIn } from './contradictions.js'
 import { COST } from './cost.js'
 import {
@@ -32,19 +33,16 @@ import { MAX_METHOD_LENGTH, parseMethods } from './methods.js'
 import { REFUSAL_MESSAGE, REFUSAL_STATUS, type RefusalAnswer } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
-/** How a rule identifies the client. */
-export type ClientKind = { readonly kind: 'ip' } | { readonly kind: 'user' } | { readonly kind: 'header'; name: string }
-
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
-const HEADER_KEY = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100})$/
-/** The header that Node.js loses: setting `__proto__` to a text has no effect on the object of headers. */
-const UNREAD_HEADER = '__proto__'
 const MAX_RATE_LENGTH = 50
 const PRIORITY_LIMIT = 2_147_483_647
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
   { value: 'user', label: 'User' },
   { value: 'header:', label: 'Header' },
+  { value: 'cookie:', label: 'Cookie' },
+  { value: 'route', label: 'Route' },
+  { value: 'all', label: 'Nothing: all share one counter' },
 ]
 
 /** A complete rule of a document. */
@@ -163,8 +161,9 @@ const RULE_FIELDS = {
     kind: 'text',
     default: 'ip',
     parse: parseClientKind,
-    about: 'ip, user or header:<Header-Name>.',
-    help: 'The client that requests are counted by. Requests without the user or the header are counted by IP address.',
+    schema: { maxLength: MAX_CLIENT_KIND_LENGTH },
+    about: 'ip, user, route, header:<Header-Name> or cookie:<name>, up to three with + between, or all.',
+    help: 'What requests are counted by, up to three together. Requests without the user, the header or the cookie are counted by IP address.',
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
@@ -269,20 +268,6 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     startsAtMs: parsed.startsAt,
     endsAtMs: parsed.endsAt,
   }
-}
-
-/** Parses a key kind: `ip`, `user` or `header:<Header-Name>`. */
-export function parseClientKind(value: unknown): ClientKind {
-  const text = asText(value)
-  if (text === 'ip' || text === 'user') return { kind: text }
-  const name = HEADER_KEY.exec(text)?.[1]
-  if (name === undefined) {
-    throw new Error(`${JSON.stringify(text)} is no key: give ip, user or header:<Header-Name>`)
-  }
-  if (name.toLowerCase() === UNREAD_HEADER) {
-    throw new Error(`${JSON.stringify(text)} names a header whose value Node.js does not keep: give another header`)
-  }
-  return { kind: 'header', name: name.toLowerCase() }
 }
 
 function validateName(value: unknown): string {

@@ -3,11 +3,12 @@
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { parseAddressList } from '../http/client-address.js'
-import { DEFAULT_RATE, type KeyFunction, type RateFunction } from '../http/limits.js'
+import type { KeyFunction } from '../http/kind-key.js'
+import { DEFAULT_RATE, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
+import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
 import { validateAlgorithm } from '../rules/field-values.js'
-import { type ClientKind, parseClientKind } from '../rules/rule.js'
 import type { Store } from '../stores/store.js'
 import { SECOND_MS } from '../time/clock.js'
 import type { MiddlewareOptions } from './options.js'
@@ -63,7 +64,8 @@ export const MIDDLEWARE = {
   },
   key: {
     schema: Type.Union([Type.String(), Callback]),
-    allowed: 'ip, user, header:<Name>, or a function of the request',
+    allowed:
+      'ip, user, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
     default: 'ip',
     parse: parseKey,
   },

@@ -3,7 +3,8 @@ import type { RateLimitClient } from '../client.js'
 import type { RedisClient } from '../db/redis.js'
 import type { HeaderVariant } from '../http/headers.js'
 import type { RefusalFunction, SkipFunction } from '../http/host-hooks.js'
-import type { KeyFunction, RateFunction } from '../http/limits.js'
+import type { KeyFunction } from '../http/kind-key.js'
+import type { RateFunction } from '../http/limits.js'
 import type { UserFunction } from '../http/request-user.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { StoreErrorAction } from '../limiter/fallback.js'
@@ -21,7 +22,10 @@ export interface MiddlewareOptions {
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
   rateLimits?: Record<string, string> | undefined
   algorithm?: Algorithm | undefined
-  /** How clients are identified: `ip` (the default), `user`, `header:<Name>`, or a function; the IP as a fallback. */
+  /**
+   * What clients are counted by: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up to three of
+   * them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
+   */
   key?: string | KeyFunction | undefined
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined

@@ -5,13 +5,13 @@ import { addressKey, createHeaderHash, customKey, headerKey, ruleKey, userKey } 
 describe('the key of a client', () => {
   test('says by the counter which kind it is, so that no header meets the counter of an address or a user', () => {
     const counters = [
-      ruleKey('api', 'header', headerKey('x-key', '203.0.113.7')),
-      ruleKey('api', 'header', headerKey('x-key', 'user:7')),
-      ruleKey('api', 'ip', addressKey('203.0.113.7')),
-      ruleKey('api', 'user', userKey('7')),
+      ruleKey('api', headerKey('x-key', '203.0.113.7')),
+      ruleKey('api', headerKey('x-key', 'user:7')),
+      ruleKey('api', addressKey('203.0.113.7')),
+      ruleKey('api', userKey('7')),
     ].map(({ counter }) => counter)
     assert.equal(new Set(counters).size, 4)
-    assert.deepEqual(ruleKey('api', 'header', headerKey('x-key', 'user:7')).name, 'rule:api:user:7')
+    assert.deepEqual(ruleKey('api', headerKey('x-key', 'user:7')).name, 'rule:api:user:7')
   })
 
   test('of any length is counted by at most 255 characters, and two long ones apart', () => {
@@ -19,7 +19,7 @@ describe('the key of a client', () => {
     for (const keyOf of [(value: string) => headerKey('x-key', value), userKey, customKey]) {
       const [first, second] = [keyOf(a ?? ''), keyOf(b ?? '')]
       assert.notEqual(first.counter, second.counter)
-      assert.ok(ruleKey('r'.repeat(100), 'header', first).counter.length <= 255)
+      assert.ok(ruleKey('r'.repeat(100), first).counter.length <= 255)
     }
   })
 

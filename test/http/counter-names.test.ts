@@ -7,13 +7,18 @@ import { counterKey } from '../../src/db/storable.js'
 import {
   addressKey,
   type ClientKey,
+  compositeKey,
+  cookieKey,
   customKey,
   headerKey,
   inScope,
+  routeKey,
   ruleKey,
   userKey,
 } from '../../src/http/client-key.js'
 import { CounterScopes, overrideScope, routeScope } from '../../src/http/counter-scopes.js'
+import type { KeyPart } from '../../src/rules/client-kind.js'
+import { spellPart } from '../../src/rules/composite.js'
 
 const RUNS = 5_000
 const LONG = 'x'.repeat(200)
@@ -21,11 +26,28 @@ const HASH = createHash('sha256').update(LONG, 'utf16le').digest('hex')
 /** What names are made of, and what they look like. */
 const PIECES = [
   ...'| : \\ # / a 7 ~ { } \0 \u{1f600} \ud800 \udfff \ufffd'.split(' '),
-  ...'ip: user: header: key: rule: rule:a: per:60000 per:60000| route: route:| override:1 override:1|'.split(' '),
+  ...'ip: user: header: cookie: pattern: parts: key: rule: rule:a: per:60000 per:60000| route: route:| override:1 override:1|'.split(
+    ' ',
+  ),
   ...['GET /a', 'GET /a|', '/a', '/a|', '203.0.113.7', '2001:db8::/64', 'shop|', 'app.one|'],
   ...[LONG, `${LONG}y`, HASH, `#${HASH}`, ...[60, 63, 190].map((length) => `${LONG.slice(0, length)}#${HASH}`)],
 ]
-const KINDS = { user: userKey, header: (value: string) => headerKey('x-key', value), key: customKey } as const
+const KINDS = {
+  user: userKey,
+  header: (value: string) => headerKey('x-key', value),
+  cookie: (value: string) => cookieKey('sid', value),
+  route: routeKey,
+  headerAndUser: (value: string) => composed(HEADER, value, USER, null),
+  userAndHeader: (value: string) => composed(USER, value, HEADER, 'a'),
+  key: customKey,
+} as const
+const KIND_NAMES = ['user', 'header', 'cookie', 'route', 'headerAndUser', 'userAndHeader', 'key'] as const
+const HEADER: KeyPart = { kind: 'header', name: 'x-key' }
+const USER: KeyPart = { kind: 'user' }
+
+function composed(one: KeyPart, value: string, other: KeyPart, otherValue: string | null): ClientKey {
+  return compositeKey(`${spellPart(one, value)}|${spellPart(other, otherValue)}|ip:203.0.113.7`, [one, other])
+}
 
 /** What a counter is for, in a form that is one counter's alone, and the names that the package gives it. */
 interface Counted {
@@ -61,15 +83,13 @@ function ofRoute(periodMs: number, name: string, url: string, client: Counted): 
   return scoped(scope, ['route', periodMs, name, url.replace(/(?<=.)\/$/, '')], client)
 }
 
-function ofRule(name: string, kind: 'ip' | 'user' | 'header', { of, key }: Counted): Counted {
-  return { of: `${JSON.stringify(['rule', name])} ${of}`, key: ruleKey(name, kind, key) }
+function ofRule(name: string, { of, key }: Counted): Counted {
+  return { of: `${JSON.stringify(['rule', name])} ${of}`, key: ruleKey(name, key) }
 }
 
 const spellings = fc.array(fc.constantFrom(...PIECES), { minLength: 1, maxLength: 4 }).map((pieces) => pieces.join(''))
 const addresses = fc.constantFrom('203.0.113.7', '2001:db8::/64', 'unknown').map(ofAddress)
-const values = fc
-  .tuple(fc.constantFrom('user', 'header', 'key'), spellings)
-  .map(([kind, value]) => spelled(kind, value))
+const values = fc.tuple(fc.constantFrom(...KIND_NAMES), spellings).map(([kind, value]) => spelled(kind, value))
 const clients = fc.oneof({ weight: 1, arbitrary: addresses }, { weight: 4, arbitrary: values })
 const periods = fc.constantFrom(60_000, 3_600_000)
 const limitNames = fc.oneof(fc.constant(''), spellings)
@@ -80,10 +100,10 @@ const counters = fc.oneof(
   fc.tuple(periods, clients).map(([periodMs, client]) => ofPeriod(periodMs, client)),
   fc.tuple(periods, limitNames, spellings, clients).map((given) => ofRoute(...given)),
   fc.tuple(fc.nat(12), clients).map(([id, client]) => scoped(overrideScope(id), ['override', id], client)),
-  fc.tuple(ruleNames, addresses).map(([name, client]) => ofRule(name, 'ip', client)),
+  fc.tuple(ruleNames, addresses).map(([name, client]) => ofRule(name, client)),
   fc
-    .tuple(ruleNames, fc.constantFrom('user', 'header'), spellings)
-    .map(([name, kind, value]) => ofRule(name, kind, spelled(kind, value))),
+    .tuple(ruleNames, fc.constantFrom(...KIND_NAMES), spellings)
+    .map(([name, kind, value]) => ofRule(name, spelled(kind, value))),
 )
 
 const ROUTE_READINGS = [/^per:(\d+)\|route:(.*?)[:|]GET (.*)$/s, /^per:(\d+)\|route:(.*)[:|]GET (.*)$/s]
@@ -91,7 +111,7 @@ const ROUTE_READINGS = [/^per:(\d+)\|route:(.*?)[:|]GET (.*)$/s, /^per:(\d+)\|ro
 /** Clients, prefixes and routes that spell a name, from each place on where a part of it may begin or end. */
 function* lookAlikesOf(name: string): Iterable<Counted> {
   for (const { index } of name.matchAll(/(?<=^|[|:])(?=.)/gs)) {
-    for (const kind of ['user', 'header', 'key'] as const) yield spelled(kind, name.slice(index))
+    for (const kind of KIND_NAMES) yield spelled(kind, name.slice(index))
   }
   for (const { index } of name.matchAll(/\|header:(?=.)/g)) {
     const scope = name.slice(0, index)

@@ -38,7 +38,7 @@ CREATE TABLE "rate_limit_rule" (
     "path_pattern" VARCHAR(255) NOT NULL,
     "method" VARCHAR(255) NOT NULL DEFAULT 'ALL',
     "rate" VARCHAR(50) NOT NULL,
-    "key" VARCHAR(150) NOT NULL DEFAULT 'ip',
+    "key" VARCHAR(255) NOT NULL DEFAULT 'ip',
     "algorithm" VARCHAR(20) NOT NULL DEFAULT 'fixed_window',
     "block" BOOLEAN NOT NULL DEFAULT true,
     "is_active" BOOLEAN NOT NULL DEFAULT true,

@@ -1,0 +1,157 @@
+/** Creates the functions that find the clients of requests. */
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { remember } from '../remember.js'
+import type { ClientKind, KeyPart } from '../rules/client-kind.js'
+import { spellPart } from '../rules/composite.js'
+import { after } from './after.js'
+import {
+  type ClientKey,
+  compositeKey,
+  cookieKey,
+  customKey,
+  EVERYBODY,
+  headerKey,
+  routeKey,
+  userKey,
+} from './client-key.js'
+import type { CheckedRequest } from './decide.js'
+import { type RequestFunction, tolerate } from './host-function.js'
+import { type LateUserWarning, userText } from './request-user.js'
+import { cookieValue, headerValue, routePattern } from './request-values.js'
+
+/** The part of a request that identifies its client. */
+export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
+
+export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
+
+export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
+
+/** How many clients of a kind keep their keys, and how long their names are at most. */
+const REMEMBERED_CLIENTS = 10_000
+const REMEMBERED_LENGTH = 256
+
+export interface KeyOptions {
+  readonly log: FastifyBaseLogger
+  /** Replaces values of headers and cookies that are secrets. */
+  readonly hashHeader: ((value: string) => string) | undefined
+  /** Receives requests with and without users, where users are counted. */
+  readonly users: LateUserWarning
+}
+
+export function toAddressKey({ address }: Countable): ClientKey {
+  return address.clientKey
+}
+
+/** Computes a value for clients once each. */
+function rememberClients<Value>(derive: (client: string) => Value): (client: string) => Value {
+  return remember(REMEMBERED_CLIENTS, derive, REMEMBERED_LENGTH)
+}
+
+/** Creates the key function of a kind. Without a user, header or cookie it uses the address. */
+export function createKindKey(client: ClientKind, options: KeyOptions): DeriveClientKey {
+  switch (client.kind) {
+    case 'ip':
+      return toAddressKey
+    case 'user':
+      return createUserKey(options)
+    case 'header':
+      return createHeaderKey(client.name, options)
+    case 'cookie':
+      return createCookieKey(client.name, options)
+    case 'route': {
+      const keyOnce = rememberClients(routeKey)
+      return ({ request }) => keyOnce(routePattern(request))
+    }
+    case 'all':
+      return () => EVERYBODY
+    case 'composite':
+      return createCompositeKey(client.parts, options)
+  }
+}
+
+function createUserKey({ users }: KeyOptions): DeriveClientKey {
+  const keyOnce = rememberClients(userKey)
+  return ({ request, address, user }) => {
+    const id = userText(user)
+    if (id === null) {
+      users.noteNoUser(request)
+      return address.clientKey
+    }
+    users.noteUser()
+    return keyOnce(id)
+  }
+}
+
+function createHeaderKey(name: string, { hashHeader }: KeyOptions): DeriveClientKey {
+  const keyOnce = rememberClients((value) => headerKey(name, hashHeader === undefined ? value : hashHeader(value)))
+  return ({ request, address }) => {
+    const value = headerValue(request, name)
+    return value === '' ? address.clientKey : keyOnce(value)
+  }
+}
+
+function createCookieKey(name: string, { hashHeader }: KeyOptions): DeriveClientKey {
+  const keyOnce = rememberClients((value) => cookieKey(name, hashHeader === undefined ? value : hashHeader(value)))
+  return ({ request, address }) => {
+    const value = cookieValue(request, name)
+    return value === '' ? address.clientKey : keyOnce(value)
+  }
+}
+
+/** Creates the key function of several kinds. Where one is missing the address is a further part. */
+function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): DeriveClientKey {
+  const hasAddress = parts.some(({ kind }) => kind === 'ip')
+  const readers = parts.map((part) => createPartReader(part, options))
+  const missing = parts.map((part) => spellPart(part, null))
+  const keyOnce = rememberClients((client) => compositeKey(client, parts))
+  return function compositeKeyFor(checked) {
+    let client = ''
+    let isWhole = true
+    for (const [place, read] of readers.entries()) {
+      const text = read(checked)
+      if (text === undefined) isWhole = false
+      client += `${place === 0 ? '' : '|'}${text ?? missing[place]}`
+    }
+    return keyOnce(isWhole || hasAddress ? client : `${client}|${checked.address.clientKey.client}`)
+  }
+}
+
+/** Creates a function that spells a part of a request's client; undefined where the request lacks it. */
+function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countable) => string | undefined {
+  if (part.kind === 'ip') return ({ address }) => address.clientKey.client
+  const { hashHeader, users } = options
+  if (part.kind === 'user') {
+    const spellOnce = rememberClients((id) => spellPart(part, id))
+    return ({ request, user }) => {
+      const id = userText(user)
+      if (id === null) {
+        users.noteNoUser(request)
+        return undefined
+      }
+      users.noteUser()
+      return spellOnce(id)
+    }
+  }
+  if (part.kind === 'route') {
+    const spellOnce = rememberClients((pattern) => spellPart(part, pattern))
+    return ({ request }) => spellOnce(routePattern(request))
+  }
+  const { kind, name } = part
+  const read: (request: FastifyRequest, name: string) => string = kind === 'header' ? headerValue : cookieValue
+  const spellOnce = rememberClients((value) => spellPart(part, hashHeader === undefined ? value : hashHeader(value)))
+  return ({ request }) => {
+    const value = read(request, name)
+    return value === '' ? undefined : spellOnce(value)
+  }
+}
+
+/** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
+export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
+  const guarded = tolerate(keyFunction, setting, log)
+  const keyOnce = rememberClients(customKey)
+  return ({ request, address }) =>
+    after(guarded(request), (key) => {
+      const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
+      return text.trim() === '' ? address.clientKey : keyOnce(text)
+    })
+}
