@@ -194,6 +194,43 @@ inChromium(() => {
     )
   })
 
+  test('a rule is counted by several kinds, which are added, named and taken away, or by all together', async (t) => {
+    const { page, url, app, complaints } = await signInToPanel(t)
+    const { rateLimitRule } = app.smartRateLimit.client
+    const key = async () => (await rateLimitRule.findFirst())?.key
+    await page.goto(url('/resources/rules/actions/new'))
+    await page.getByLabel('Name', { exact: true }).fill('orders')
+    await page.getByLabel('Path pattern').fill('^/api/')
+    await page.getByLabel('Rate', { exact: true }).fill('2/m')
+    await page.getByLabel('And by (2)').selectOption('Header')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('"header:" is no key').waitFor()
+    await page.getByLabel('Header name (2)').fill('X-Tenant')
+    await page.getByLabel('And by (3)').selectOption('Cookie')
+    await page.getByLabel('Cookie name (3)').fill('session')
+    await page.getByLabel('Counted by').selectOption('User')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await notified(page, 'Saved.')
+    assert.equal(await key(), 'user+header:X-Tenant+cookie:session')
+
+    const { id } = (await rateLimitRule.findFirst()) ?? {}
+    for (const [field, chosen, written] of [
+      ['And by (2)', 'Nothing else', 'user+cookie:session'],
+      ['Counted by', 'Nothing: all share one counter', 'all'],
+      ['Counted by', 'Route', 'route'],
+    ] as const) {
+      await page.goto(url(`/resources/rules/records/${id}/edit`))
+      await page.getByLabel(field).selectOption(chosen)
+      await page.getByRole('button', { name: 'Save' }).click()
+      await notified(page, 'Saved.')
+      assert.equal(await key(), written)
+    }
+    assert.deepEqual(
+      complaints.filter((text) => !/status of 403/.test(text)),
+      [],
+    )
+  })
+
   test('a priority that is none stays as it was, and is reported', async (t) => {
     const { page, url, database } = await openPanel(t)
     await createRules(database.client, 'low')
