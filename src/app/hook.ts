@@ -2,6 +2,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { EventLog } from '../events/event-log.js'
 import { after } from '../http/after.js'
 import { createAsk } from '../http/ask.js'
+import { type Ceiling, createCeiling } from '../http/ceiling.js'
 import { createHeaderHash } from '../http/client-key.js'
 import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
 import { createRouteCost } from '../http/cost.js'
@@ -35,6 +36,7 @@ import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
 import { createRecord, createRouteRecord } from './record.js'
 
 export interface HookComponents {
@@ -63,7 +65,7 @@ export function createHook(components: HookComponents) {
   )
   const routeCost = createRouteCost(log, hasRoutes(app))
   const errorHandlers = createErrorHandlerCheck()
-  const warnOfUsers = createUserWarning(app, settings)
+  const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
   const isSkipped = (checked: CheckedRequest): boolean =>
     !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
@@ -83,9 +85,10 @@ export function createHook(components: HookComponents) {
     path: createRequestPath(router),
     cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => undefined,
-    inForce: createSnapshotReader(components, warnOfUsers),
+    inForce: createSnapshotReader(components, warnings.warnOfUsers),
     overrideLimit: createOverrideLimit(keys),
-    limit: createLimitFinder(components, keys, warnOfUsers),
+    limit: createLimitFinder(components, keys, warnings),
+    ceiling: createAppCeiling(components),
     headers: createHeaders(settings.headers),
     record: createRecord(components),
   }
@@ -99,8 +102,10 @@ export function createHook(components: HookComponents) {
   function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
     const { key, ...resolved } = resolveRouteLimit(options)
     const isByUser = typeof key === 'object' && countsBy(key, 'user')
-    if (isByUser) warnOfUsers()
-    if (typeof key === 'object') scopes.addKind(key)
+    if (typeof key === 'object') {
+      scopes.addKind(key)
+      warnings.noteKind(key)
+    }
     const hook = createRouteLimit(resolved, {
       ...common,
       user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
@@ -159,13 +164,13 @@ function createKeyFunction(key: ClientKind | KeyFunction, setting: string, optio
 function createLimitFinder(
   components: HookComponents,
   options: KeyOptions,
-  warnOfUsers: () => void,
+  warnings: KeyWarnings,
 ): HookDependencies['limit'] {
   const { app, settings, router, scopes } = components
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object') {
     scopes.addKind(key)
-    if (countsBy(key, 'user')) app.addHook('onReady', async () => warnOfUsers())
+    if (settings.enabled) app.addHook('onReady', async () => warnings.noteKind(key))
   }
 
   const staticLimit = createStaticLimits({
@@ -180,10 +185,10 @@ function createLimitFinder(
   if (!settings.useDynamicRules) return staticLimit
 
   const ruleLimit = memoize((rule: Rule) => {
-    if (countsBy(rule.client, 'user')) warnOfUsers()
+    warnings.noteKind(rule.client)
     return limitForRule(rule, options)
   })
-  const chooseRule = createRuleChooser(components.conditions, createConditionUserWarning(app, settings))
+  const chooseRule = createRuleChooser(components.conditions, warnings.warnOfConditions)
   return (checked) => {
     const { rules } = checked.inForce
     let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
@@ -206,31 +211,16 @@ function createSnapshotReader(
   return (nowMs) => after(current.at(nowMs), checkUsers)
 }
 
+/** Creates the limit of what an address may request in all, where the settings have one. */
+function createAppCeiling({ settings, scopes, limiter }: HookComponents): Ceiling | undefined {
+  const { ceiling } = settings.middleware
+  if (ceiling === undefined) return undefined
+  return createCeiling(ceiling, scopes.addCeiling(), (asked, nowMs) => limiter.check(asked, nowMs, true))
+}
+
 /** Creates the function that returns the limit of an override. */
 function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
   return memoize((override: ActiveOverride) => limitForOverride(override, options))
-}
-
-/** Creates a function that warns once when limits by user have no way to find the user. */
-function createUserWarning(app: FastifyInstance, settings: Settings): () => void {
-  return warnWithoutUsers(app, settings, 'Rate limits by user count by IP address')
-}
-
-/** Creates a function that warns once when conditions on the user have no way to find the user. */
-function createConditionUserWarning(app: FastifyInstance, settings: Settings): () => void {
-  return warnWithoutUsers(app, settings, 'Conditions of rate limit rules on user see no user')
-}
-
-function warnWithoutUsers(app: FastifyInstance, { user }: Settings, consequence: string): () => void {
-  let isKnown = user !== undefined
-  return function warnOfUsers() {
-    if (isKnown) return
-    isKnown = true
-    if (app.hasRequestDecorator('user')) return
-    app.log.warn(
-      `${consequence}: no request has a user. Give the option "user", or decorate requests with "user" before this plugin's hook runs`,
-    )
-  }
 }
 
 /** Creates the function that asks the limiter; with metrics it also measures the duration. */

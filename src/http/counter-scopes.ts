@@ -4,6 +4,7 @@ import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import type { Rule } from '../rules/rule.js'
 import { countersForComposite, countersForKey, scopeFor } from './client-key.js'
 
+const CEILING = 'ceiling'
 /** More periods exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
 
@@ -12,9 +13,10 @@ export interface Route {
   readonly url?: string | undefined
 }
 
-/** The scopes that separate the counters of one client: prefixes, periods and routes. */
+/** The scopes that separate the counters of one client: prefixes, periods, routes and the ceiling. */
 export class CounterScopes {
   readonly #prefixes = new Set<string>()
+  readonly #others = new Set<string>()
   readonly #periods = new Set<string>()
   readonly #routes = new Set<string>()
   /** The names of limits for single routes. */
@@ -30,6 +32,11 @@ export class CounterScopes {
     const scope = scopeFor(prefix)
     this.#prefixes.add(scope)
     return scope
+  }
+
+  addCeiling(): string {
+    this.#others.add(CEILING)
+    return CEILING
   }
 
   addPeriod(periodMs: number): string {
@@ -51,7 +58,7 @@ export class CounterScopes {
     const routeScopes = [...this.#limitNames].flatMap((name) =>
       [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
     )
-    const scopes = [...this.#prefixes, ...this.#periods, ...routeScopes]
+    const scopes = [...this.#prefixes, ...this.#others, ...this.#periods, ...routeScopes]
     const composites = this.#composites.flatMap((parts) => countersForComposite(key, parts))
     const counters = [...countersForKey(key), ...composites].flatMap((counter) => [
       counter,

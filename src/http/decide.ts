@@ -3,6 +3,7 @@ import type { Check, Decision } from '../limiter/algorithm.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import type { RuleSet } from '../rules/rule-set.js'
+import { type Ceiling, checkCeiling } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
 import { totalCost } from './cost.js'
@@ -24,6 +25,8 @@ export interface DecideDependencies {
   limit(checked: CheckedRequest): Limit | Promise<Limit>
   /** @param refuses whether the request is refused where it is not allowed; otherwise the store counts it in any case */
   check(check: Check, nowMs: number, refuses: boolean): Decision | Promise<Decision>
+  /** The limit that requests count against besides; a denial counts against none. */
+  readonly ceiling: Ceiling | undefined
 }
 
 /** The rules and overrides that decide about a request. */
@@ -173,6 +176,7 @@ function check(checked: CheckedRequest): Step {
   if (limit.isDenial) return
   const asked = { key: client.counter, policy: limit.policy, cost: totalCost(cost, limit.cost) }
   const decision = dependencies.check(asked, nowMs, limit.block)
+  if (dependencies.ceiling !== undefined) return checkCeiling(checked, dependencies.ceiling, decision)
   if (decision instanceof Promise) {
     return decision.then((decided) => {
       checked.decision = decided

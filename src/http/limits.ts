@@ -88,6 +88,12 @@ export function limitForOverride({ id, effect, client }: ActiveOverride, options
   return createLimit('override', limit, { isDenial: effect === 'deny' })
 }
 
+/** Creates the limit of what an address may request in all. It refuses also where others only count. */
+export function limitForCeiling({ limit, periodMs }: Rate): Limit {
+  const policy: Policy = { algorithm: 'fixed_window', limit, periodMs }
+  return createLimit('ceiling', { policy, block: true, ruleName: '', clientKey: toAddressKey })
+}
+
 export interface StaticLimitOptions {
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction

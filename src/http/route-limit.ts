@@ -81,6 +81,7 @@ export function createRouteLimit(
     cost: ({ request }) => costFor(request),
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => DENIED_LIMIT,
+    ceiling: undefined,
     limit,
     headers: createHeaders(variant),
   })

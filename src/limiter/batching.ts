@@ -52,20 +52,21 @@ export function createBatchingCheck(store: WrappedStore) {
     }
   }
 
-  function openBatch(nowMs: number): Batch {
+  function openBatch(nowMs: number, joins: boolean): Batch {
     const last = queue.at(-1)
-    if (last !== undefined && last.waiting.length < MAX_BATCH_SIZE) return last
+    // A full batch takes one check more where that belongs to its last one.
+    if (last !== undefined && last.waiting.length < (joins ? MAX_BATCH_SIZE + 1 : MAX_BATCH_SIZE)) return last
     const batch = { waiting: [], nowMs }
     queue.push(batch)
     schedule()
     return batch
   }
 
-  return function checkInBatch(check: Check, nowMs: number): Decision | Promise<Decision> {
+  return function checkInBatch(check: Check, nowMs: number, joins = false): Decision | Promise<Decision> {
     const known = store.known(check, nowMs)
     if (known !== undefined) return known
     return new Promise((answer) => {
-      const batch = openBatch(nowMs)
+      const batch = openBatch(nowMs, joins)
       batch.nowMs = Math.max(batch.nowMs, nowMs)
       batch.waiting.push({ check, answer })
     })

@@ -31,8 +31,12 @@ export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'
 }
 
 export interface Limiter {
-  /** Advances a counter. Never fails: where the store fails, the fallback decides. */
-  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /**
+   * Advances a counter. Never fails: where the store fails, the fallback decides.
+   *
+   * @param joins whether the check goes to the store together with the check just before it
+   */
+  check(check: Check, nowMs: number, joins?: boolean): Decision | Promise<Decision>
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
   checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
   /**

@@ -70,6 +70,11 @@ export const MIDDLEWARE = {
     parse: parseKey,
   },
   block: { ...FLAG, default: true },
+  ceiling: {
+    schema: Type.String(),
+    allowed: 'a rate such as 600/m',
+    parse: (rate, called) => explain(called, rate, () => parseRate(rate)),
+  },
   lease: { schema: Type.String(), allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
   skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: validatedBy(validatePrefixes) },
   allowList: ADDRESSES,

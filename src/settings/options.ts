@@ -30,6 +30,11 @@ export interface MiddlewareOptions {
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
   /**
+   * A rate such as `600/m`, off by default: what an address may request in all, whatever else its requests are counted
+   * by. It refuses also where `block` is `false`.
+   */
+  ceiling?: string | undefined
+  /**
    * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
    * default.
    */

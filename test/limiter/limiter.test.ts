@@ -49,6 +49,22 @@ function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
 }
 
 describe('the limiter', () => {
+  test('sends a check that joins the one before it in the same batch, also where that is full', async () => {
+    const store = controlledStore(1)
+    const { limiter } = limiterOf(store)
+    const answers = Array.from({ length: 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
+    answers.push(limiter.check(checkOf('header'), NOW_MS), limiter.check(checkOf('address'), NOW_MS, true))
+    answers.push(limiter.check(checkOf('next'), NOW_MS), limiter.check(checkOf('next address'), NOW_MS, true))
+    await Promise.all(answers)
+    assert.deepEqual(
+      store.batches.map((batch) => [batch.length, ...batch.slice(-2)]),
+      [
+        [513, 'header', 'address'],
+        [2, 'next', 'next address'],
+      ],
+    )
+  })
+
   test('sends the checks of one turn as one batch, and those that arrive meanwhile as the next', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)

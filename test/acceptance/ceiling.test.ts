@@ -1,0 +1,184 @@
+/** `middleware.ceiling`: what an address may request in all, whatever else its requests are counted by. */
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import type { Check, MiddlewareOptions, RateLimitOptions, Store } from '../../src/index.js'
+import { MemoryStore } from '../../src/stores/memory-store.js'
+import { openDatabase, startApp, WARN } from '../support/build-app.js'
+import { forEachDatabase } from '../support/databases.js'
+import { REDIS_URL } from '../support/redis.js'
+
+const ALICE = '203.0.113.7'
+const BOB = '203.0.113.8'
+const byHeader = (value: string | number, from = ALICE) => ({ headers: { 'x-a': String(value) }, from })
+
+/** A store that keeps the checks of each call. */
+function recordingStore() {
+  const memory = new MemoryStore()
+  const calls: (readonly Check[])[] = []
+  const store: Store = {
+    concurrency: 1,
+    check(checks, nowMs) {
+      calls.push(checks)
+      return memory.check(checks, nowMs)
+    },
+    reset: (keys) => memory.reset(keys),
+    close: () => undefined,
+  }
+  return { store, calls }
+}
+
+async function start(t: TestContext, middleware: MiddlewareOptions, plugin: RateLimitOptions = {}) {
+  return startApp(t, { database: null, plugin: { ...plugin, middleware } })
+}
+
+for (const [name, backend] of [
+  ['memory', { middleware: {} }],
+  ['Redis', { redis: REDIS_URL, namespace: `ceiling-${randomUUID()}`, middleware: { backend: 'redis' } }],
+] as const satisfies readonly (readonly [string, RateLimitOptions])[]) {
+  describe(`a ceiling counted in ${name}`, () => {
+    const limits = (middleware: MiddlewareOptions) => ({ ...backend.middleware, ...middleware })
+    const fresh = () => ('namespace' in backend ? { ...backend, namespace: `ceiling-${randomUUID()}` } : {})
+
+    test('puts an end to made-up values of a header, per address', async (t) => {
+      const app = await start(t, limits({ defaultRate: '2/m', key: 'header:x-a', ceiling: '4/m' }), fresh())
+      for (const value of [1, 2, 3]) assert.deepEqual(await app.statuses(1, '/', byHeader(value)), [200])
+      const admitted = await app.request('/', byHeader(4))
+      assert.deepEqual([admitted.status, admitted.headers['x-ratelimit-limit']], [200, '2'])
+      const refused = await app.request('/', byHeader(5))
+      assert.deepEqual([refused.status, refused.headers['x-ratelimit-limit']], [429, '4'])
+      assert.deepEqual(await app.statuses(2, '/', byHeader(6)), [429, 429])
+      assert.deepEqual(await app.statuses(3, '/', byHeader(1, BOB)), [200, 429, 429])
+      await app.app.smartRateLimit.reset(`ip:${ALICE}`)
+      assert.deepEqual(await app.statuses(1, '/', byHeader(7)), [200])
+      app.clock.advance(60_000)
+      assert.deepEqual(await app.statuses(4, '/', byHeader(1)), [200, 200, 429, 429])
+    })
+
+    test('refuses where the other limit only counts', async (t) => {
+      const app = await start(t, limits({ defaultRate: '1/m', block: false, ceiling: '2/m' }), fresh())
+      assert.deepEqual(await app.statuses(4, '/', { from: ALICE }), [200, 200, 429, 429])
+    })
+
+    test('shows the longer wait where both refuse', async (t) => {
+      for (const [defaultRate, ceiling, limit] of [
+        ['1/m', '2/h', 2],
+        ['2/h', '1/m', 2],
+        ['0/m', '1/h', 0],
+      ] as const) {
+        const app = await start(t, limits({ defaultRate, ceiling }), fresh())
+        await app.statuses(2, '/', { from: ALICE })
+        const { status, headers } = await app.request('/', { from: ALICE })
+        assert.deepEqual([status, Number(headers['x-ratelimit-limit'])], [429, limit])
+        if (limit === 0) assert.equal(headers['retry-after'], undefined)
+        else assert.ok(Number(headers['retry-after']) > 60)
+      }
+    })
+
+    test('counts every request as one, whatever it costs', async (t) => {
+      const app = await startApp(t, {
+        database: null,
+        plugin: { ...fresh(), middleware: limits({ defaultRate: '100/m', ceiling: '3/m' }) },
+        routes: (scope) => {
+          scope.get('/dear', { config: { smartRateLimit: { cost: 10 } } }, async () => 'ok')
+          scope.get('/free', { config: { smartRateLimit: false } }, async () => 'ok')
+          scope.get('/asks', { config: { smartRateLimit: false } }, async (request) => [
+            await app.app.smartRateLimit.peek(request),
+            await app.app.smartRateLimit.check(request, { cost: 5 }),
+            await app.app.smartRateLimit.peek(request),
+          ])
+        },
+      })
+      assert.deepEqual(await app.statuses(2, '/dear'), [200, 200])
+      assert.deepEqual(await app.statuses(5, '/free'), [200, 200, 200, 200, 200])
+      const [before, , after] = JSON.parse((await app.request('/asks')).text)
+      assert.deepEqual([before.allowed, before.limit], [true, 100])
+      assert.deepEqual([after.allowed, after.limit, after.count], [false, 3, 3])
+    })
+  })
+}
+
+forEachDatabase((provider) => {
+  test('a refusal by the ceiling is logged as such; overrides with a rate count, passes and denials do not', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, statuses } = await startApp(t, {
+      database,
+      plugin: { logEvents: true, useDynamicRules: true, middleware: { defaultRate: '100/m', ceiling: '2/m' } },
+    })
+    const { client, events } = app.smartRateLimit
+    await client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '50/m', key: 'header:x-a' } })
+    await client.rateLimitOverride.create({ data: { client: `ip:${BOB}`, effect: '90/m' } })
+    assert.deepEqual(await statuses(1, '/api/x', byHeader(1)), [200])
+    assert.deepEqual(await statuses(1, '/', byHeader(1)), [200])
+    assert.deepEqual(await statuses(1, '/api/x', byHeader(2)), [429])
+    assert.deepEqual(await statuses(3, '/', { from: BOB }), [200, 200, 429])
+    await client.rateLimitOverride.updateMany({ data: { effect: 'allow' } })
+    assert.deepEqual(await statuses(3, '/', { from: BOB }), [200, 200, 200])
+    await events.flush()
+    const rows = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual(
+      rows.map(({ key, ruleName, policy, outcome, count, limit }) => [key, ruleName, policy, outcome, count, limit]),
+      [
+        ['rule:api:1', 'api', 'api', 'allowed', 1, 50],
+        [`ip:${ALICE}`, '', 'default', 'allowed', 1, 100],
+        [`ip:${ALICE}`, '', 'ceiling', 'over_limit', 3, 2],
+        [`ip:${BOB}`, '', 'override', 'allowed', 1, 90],
+        [`ip:${BOB}`, '', 'override', 'allowed', 2, 90],
+        [`ip:${BOB}`, '', 'ceiling', 'over_limit', 3, 2],
+      ],
+    )
+  })
+})
+
+test('both checks of a request go to the store in one call, and without a ceiling there is one', async (t) => {
+  for (const [ceiling, checks] of [
+    ['10/m', 2],
+    [undefined, 1],
+  ] as const) {
+    const { store, calls } = recordingStore()
+    const app = await start(t, { backend: store, defaultRate: '5/m', key: 'header:x-a', ceiling })
+    await app.statuses(2, '/', byHeader(1))
+    assert.deepEqual(
+      calls.map(({ length }) => length),
+      [checks, checks],
+    )
+  }
+})
+
+test('every request counts against the ceiling, also one that a remembered refusal of the other limit answers', async (t) => {
+  const { store, calls } = recordingStore()
+  const app = await start(t, { backend: store, defaultRate: '1/m', key: 'header:x-a', ceiling: '3/m' })
+  assert.deepEqual(await app.statuses(4, '/', byHeader(1)), [200, 429, 429, 429])
+  assert.equal((await app.request('/', byHeader(2))).headers['x-ratelimit-limit'], '3')
+  // The store is asked about the new value, and no more about the ceiling.
+  assert.deepEqual(
+    calls.map((checks) => checks.map(({ key }) => key.slice(0, 7))),
+    [['header:', 'ceiling'], ['header:', 'ceiling'], ['ceiling'], ['ceiling'], ['header:']],
+  )
+})
+
+test('a limit by header or cookie without a ceiling is warned about once, with one it is not', async (t) => {
+  for (const [ceiling, times] of [
+    [undefined, 1],
+    ['600/m', 0],
+  ] as const) {
+    const app = await startApp(t, {
+      database: null,
+      plugin: { middleware: { key: 'header:x-a', ceiling } },
+      routes: (scope) => {
+        const onRequest = scope.smartRateLimit.limit({ rate: '5/m', key: 'ip+cookie:sid' })
+        scope.get('/', { onRequest }, async () => 'ok')
+      },
+    })
+    assert.deepEqual(await app.statuses(2, '/', byHeader(1)), [200, 200])
+    const warnings = app.log.filter(({ level, msg }) => level === WARN && msg.includes('middleware.ceiling'))
+    assert.equal(warnings.length, times)
+  }
+})
+
+test('a ceiling that is no rate is refused at start', async (t) => {
+  await assert.rejects(
+    startApp(t, { database: null, plugin: { middleware: { ceiling: 'many' } } }),
+    /Setting "middleware\.ceiling" is "many": .*accepted is/,
+  )
+})
