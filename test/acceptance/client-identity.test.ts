@@ -251,7 +251,8 @@ forEachDatabase((provider) => {
 
   test('a header called like what every object has is counted per value; without it, by address', async (t) => {
     const database = await openDatabase(t, provider)
-    const { statuses, app, log } = await startApp(t, { database, plugin: { useDynamicRules: true } })
+    const plugin = { useDynamicRules: true, middleware: { ceiling: '1000/h' } }
+    const { statuses, app, log } = await startApp(t, { database, plugin })
     const names = ['constructor', 'hasOwnProperty', 'toString', 'valueOf', '__defineGetter__', '0', 'Set-Cookie']
     await app.smartRateLimit.client.rateLimitRule.createMany({
       data: names.map((name, place) => ({
