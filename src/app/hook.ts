@@ -5,6 +5,7 @@ import { createAsk } from '../http/ask.js'
 import { type Ceiling, createCeiling } from '../http/ceiling.js'
 import { createHeaderHash } from '../http/client-key.js'
 import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
+import { createConfigLimits, isConfigLimit } from '../http/config-limits.js'
 import { createRouteCost } from '../http/cost.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
@@ -52,6 +53,8 @@ export interface HookComponents {
   readonly conditions: ConditionReports
 }
 
+type OnRequest = ReturnType<typeof createOnRequest>
+
 export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
@@ -63,7 +66,14 @@ export function createHook(components: HookComponents) {
     skipPaths.map((prefix) => [prefix, true] as const),
     router,
   )
-  const routeCost = createRouteCost(log, hasRoutes(app))
+  const hadRoutes = hasRoutes(app)
+  const routeCost = createRouteCost(log, hadRoutes)
+  const configLimits = createConfigLimits(
+    settings.hook,
+    // A limit without a name is that of its route.
+    (options) => createLimit(options, 'config.smartRateLimit', Boolean(options.name)),
+    log,
+  )
   const errorHandlers = createErrorHandlerCheck()
   const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
@@ -91,6 +101,7 @@ export function createHook(components: HookComponents) {
     ceiling: createAppCeiling(components),
     headers: createHeaders(settings.headers),
     record: createRecord(components),
+    proceed: hadRoutes ? configLimits.limitLate : undefined,
   }
   const preflights = createPreflights(
     createOnRequest({
@@ -99,23 +110,26 @@ export function createHook(components: HookComponents) {
     }),
   )
 
-  function routeLimit(options: RouteLimitOptions): ReturnType<typeof createOnRequest> {
-    const { key, ...resolved } = resolveRouteLimit(options)
+  function createLimit(options: RouteLimitOptions, setting: string, isShared: boolean): OnRequest {
+    const { key, ...resolved } = resolveRouteLimit(options, setting)
     const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
       scopes.addKind(key)
       warnings.noteKind(key)
     }
-    const hook = createRouteLimit(resolved, {
-      ...common,
-      user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
-      variant: settings.headers,
-      deriveClientKey: createKeyFunction(key, 'limit.key', keys),
-      scopes,
-      router,
-      log,
-      record: createRouteRecord(components),
-    })
+    const hook = createRouteLimit(
+      { ...resolved, setting, isShared },
+      {
+        ...common,
+        user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
+        variant: settings.headers,
+        deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
+        scopes,
+        router,
+        log,
+        record: createRouteRecord(components),
+      },
+    )
     return settings.enabled ? hook : (_request, _reply, done) => done()
   }
 
@@ -123,17 +137,18 @@ export function createHook(components: HookComponents) {
   /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
+    configLimits.noteRoute(route)
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
     routeCost.validateConfig(config?.smartRateLimit)
-    if (typeof config?.smartRateLimit === 'object') pricedRoutes++
+    if (typeof config?.smartRateLimit === 'object' && !isConfigLimit(config.smartRateLimit)) pricedRoutes++
     scopes.addRoute({ method, url })
   }
 
   return {
     onRequest: createOnRequest(dependencies),
     ask: createAsk(dependencies, isSkipped),
-    routeLimit,
+    routeLimit: (options: RouteLimitOptions) => createLimit(options, 'limit', false),
     noteRoute,
     /** Returns the number of routes that have a cost of their own. */
     pricedRoutes: () => pricedRoutes,

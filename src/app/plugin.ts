@@ -42,7 +42,10 @@ declare module 'fastify' {
     smartRateLimit: SmartRateLimit
   }
   interface FastifyContextConfig {
-    /** `false` exempts the route from the limit, the event log and the headers; `{ cost: 5 }` makes requests cost 5. */
+    /**
+     * `false` exempts the route from the limit, the event log and the headers; `{ cost: 5 }` makes requests cost 5;
+     * `{ rate: '5/m' }` is a limit of its own, as `limit()` makes it.
+     */
     smartRateLimit?: RouteConfig
   }
 }

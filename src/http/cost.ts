@@ -1,7 +1,9 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../errors.js'
+import { isConfigLimit } from './config-limits.js'
 import { isThenable, tolerate } from './host-function.js'
+import type { RouteLimitOptions } from './route-limit.js'
 
 /** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
 export type Cost = number | ((request: FastifyRequest) => number)
@@ -39,8 +41,16 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
   }
 }
 
-/** The config of a route: `false` exempts its requests, `cost` sets their cost. */
-export type RouteConfig = false | { readonly cost: Cost }
+/** What a route's requests use of the plugin's own limit. */
+export interface RouteCost {
+  readonly cost: Cost
+}
+
+/**
+ * The config of a route: `false` exempts its requests, `cost` alone sets their cost, and with `rate` it is a limit of
+ * its own, whose counter routes with the same `name` share.
+ */
+export type RouteConfig = false | RouteCost | RouteLimitOptions
 
 /**
  * Creates the functions for a route's `config.smartRateLimit`; `of` returns a request's cost, 0 on exempt routes.
@@ -52,22 +62,20 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   // A flag, since Fastify creates the options of a route anew each time they are read.
   let someSay = hadRoutes
 
-  function resolve(config: Exclude<RouteConfig, false>) {
-    validateRouteConfig(config)
-    const cost = createCost('config.smartRateLimit.cost', config.cost, log)
+  function resolve(config: RouteCost | RouteLimitOptions) {
+    const cost = isConfigLimit(config) ? costOne : createRouteOwnCost(config, log)
     costs.set(config, cost)
     return cost
   }
 
   /** Resolves the config of a route declared before the plugin, at its first request: too late to refuse it. */
-  function resolveLate(config: Exclude<RouteConfig, false>) {
+  function resolveLate(config: RouteCost | RouteLimitOptions) {
     try {
       return resolve(config)
     } catch (error) {
       log.error({ err: error }, `Rate limit: ${errorMessage(error)}. Requests of the route cost 1`)
-      const one = () => 1
-      if (typeof config === 'object' && config !== null) costs.set(config, one)
-      return one
+      if (typeof config === 'object' && config !== null) costs.set(config, costOne)
+      return costOne
     }
   }
 
@@ -87,7 +95,18 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
   }
 }
 
+function costOne(): number {
+  return 1
+}
+
+function createRouteOwnCost(config: RouteCost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
+  validateRouteConfig(config)
+  return createCost('config.smartRateLimit.cost', config.cost, log)
+}
+
 function validateRouteConfig(config: unknown): void {
   if (typeof config === 'object' && config !== null && Object.keys(config).join() === 'cost') return
-  throw new InvalidSettingError(`Setting "config.smartRateLimit" is ${inspect(config)}: give false, or { cost }`)
+  throw new InvalidSettingError(
+    `Setting "config.smartRateLimit" is ${inspect(config)}: give false, or { cost }, or a limit such as { rate: '5/m' }`,
+  )
 }

@@ -21,6 +21,7 @@ export class CounterScopes {
   readonly #routes = new Set<string>()
   /** The names of limits for single routes. */
   readonly #limitNames = new Set<string>()
+  readonly #sharedLimits = new Set<string>()
   /** The kinds that identify clients together: a client's key in the log does not name them. */
   readonly #composites: (readonly KeyPart[])[] = []
 
@@ -53,10 +54,18 @@ export class CounterScopes {
     this.#limitNames.add(name)
   }
 
+  /** Adds a limit that several routes share. */
+  addShared(name: string): string {
+    const scope = scopeFor(`shared:${name}`)
+    this.#sharedLimits.add(scope)
+    return scope
+  }
+
   /** Returns all counters of a client, by its key in the log; also the counter with that name. */
   countersFor(key: string): readonly string[] {
-    const routeScopes = [...this.#limitNames].flatMap((name) =>
-      [...this.#routes].flatMap((route) => [...this.#periods].map((period) => `${period}|${limitScope(name, route)}`)),
+    const limits = [...this.#limitNames].flatMap((name) => [...this.#routes].map((route) => limitScope(name, route)))
+    const routeScopes = [...limits, ...this.#sharedLimits].flatMap((limit) =>
+      [...this.#periods].map((period) => `${period}|${limit}`),
     )
     const scopes = [...this.#prefixes, ...this.#others, ...this.#periods, ...routeScopes]
     const composites = this.#composites.flatMap((parts) => countersForComposite(key, parts))

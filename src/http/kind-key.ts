@@ -101,16 +101,16 @@ function createCookieKey(name: string, { hashHeader }: KeyOptions): DeriveClient
 /** Creates the key function of several kinds. Where one is missing the address is a further part. */
 function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): DeriveClientKey {
   const hasAddress = parts.some(({ kind }) => kind === 'ip')
-  const readers = parts.map((part) => createPartReader(part, options))
-  const missing = parts.map((part) => spellPart(part, null))
+  const readers = parts.map((part) => ({ read: createPartReader(part, options), missing: spellPart(part, null) }))
   const keyOnce = rememberClients((client) => compositeKey(client, parts))
   return function compositeKeyFor(checked) {
     let client = ''
     let isWhole = true
-    for (const [place, read] of readers.entries()) {
+    for (const { read, missing } of readers) {
       const text = read(checked)
       if (text === undefined) isWhole = false
-      client += `${place === 0 ? '' : '|'}${text ?? missing[place]}`
+      if (client !== '') client += '|'
+      client += text ?? missing
     }
     return keyOnce(isWhole || hasAddress ? client : `${client}|${checked.address.clientKey.client}`)
   }

@@ -19,6 +19,8 @@ export interface HookDependencies extends DecideDependencies {
   noteRefusal(checked: CheckedRequest): void
   /** Reports an unexpected error; the request continues without a limit. */
   failed(error: unknown): void
+  /** Continues with a request that was not refused, where it does not just continue. */
+  readonly proceed?: ReturnType<typeof createOnRequest> | undefined
 }
 
 /** The property of a request that holds its decision. */
@@ -56,10 +58,10 @@ export function createOnRequest(dependencies: HookDependencies) {
         (checked) => finish(dependencies, checked, reply, done),
         (error: unknown) => {
           dependencies.failed(error)
-          done()
+          proceed(dependencies, request, reply, done)
         },
       )
-    } else if (decided === undefined) done()
+    } else if (decided === undefined) proceed(dependencies, request, reply, done)
     else finish(dependencies, decided, reply, done)
   }
 }
@@ -71,7 +73,7 @@ function finish(
   done: HookHandlerDoneFunction,
 ): void {
   if (checked.isExempt) {
-    done()
+    proceed(dependencies, checked.request, reply, done)
     return
   }
   try {
@@ -82,9 +84,19 @@ function finish(
   }
   // Outside of `try`: a refusal holds if recording fails, and errors of the rest of the request are not this hook's.
   if (!checked.isRefused) {
-    done()
+    proceed(dependencies, checked.request, reply, done)
     return
   }
   dependencies.noteRefusal(checked)
   refuse(checked, reply, dependencies.hasErrorHandler, done)
+}
+
+function proceed(
+  dependencies: HookDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+): void {
+  if (dependencies.proceed === undefined) done()
+  else dependencies.proceed(request, reply, done)
 }

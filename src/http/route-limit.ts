@@ -35,6 +35,10 @@ interface RouteLimit {
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
+  /** Whether all routes with the name share a counter; otherwise each route has one. */
+  readonly isShared: boolean
+  /** The beginning of the names of its settings in messages. */
+  readonly setting: string
 }
 
 export interface RouteLimitDependencies
@@ -51,20 +55,20 @@ export interface RouteLimitDependencies
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, block, cost, name }: RouteLimit,
+  { rate, algorithm, block, cost, name, isShared, setting }: RouteLimit,
   { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitDependencies,
 ) {
-  const routeScopeFor = createRouteScope(name)
+  const routeScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
   function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {
     return after(deriveClientKey(checked), (client) => inScope(routeScopeFor(checked.request), client))
   }
-  scopes.addLimit(name)
+  if (!isShared) scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
   const limit = createStaticLimits({
     rateLimits: {},
     // A function even for a fixed rate, so that the scope includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
-    setting: 'limit.rate',
+    setting: `${setting}.rate`,
     policyName: name || 'route',
     algorithm,
     block,
@@ -73,7 +77,7 @@ export function createRouteLimit(
     router,
     log,
   })
-  const costFor = createCost('limit.cost', cost, log)
+  const costFor = createCost(`${setting}.cost`, cost, log)
   return createOnRequest({
     ...dependencies,
     decide,
@@ -85,6 +89,10 @@ export function createRouteLimit(
     limit,
     headers: createHeaders(variant),
   })
+}
+
+function createSharedScope(scope: string) {
+  return () => scope
 }
 
 /** Creates the function that returns the scope of a request's route, computed once per route. */

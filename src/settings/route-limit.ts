@@ -32,16 +32,17 @@ const ROUTE_LIMIT = {
 /**
  * Resolves the options of a limit for single routes.
  *
+ * @param setting the beginning of the options' names in messages
  * @throws InvalidSettingError for the first invalid or unknown option
  */
-export function resolveRouteLimit(options: RouteLimitOptions) {
+export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit') {
   if (typeof options !== 'object' || options === null) {
     throw new InvalidSettingError(`limit() was given ${shown(options)}: give options such as { rate: '5/m' }`)
   }
-  const called = (name: string) => `limit.${name}`
+  const called = (name: string) => `${setting}.${name}`
   validateSettings(ROUTE_LIMIT, options, called)
   if (options.rate === undefined) {
-    throw new InvalidSettingError('Setting "limit.rate" is missing: give a rate such as 5/m')
+    throw new InvalidSettingError(`Setting "${called('rate')}" is missing: give a rate such as 5/m`)
   }
   return parseSettings(ROUTE_LIMIT, options, called)
 }

@@ -264,7 +264,7 @@ test('a wrong cost of a route that was declared before the plugin is logged once
   assert.match(log[0]?.msg ?? '', /"config.smartRateLimit.cost" is 0: give an integer/)
 })
 
-for (const config of [{ rate: '5/m' }, { cost: 2, rate: '5/m' }, true, null]) {
+for (const config of [{ algorithm: 'token_bucket' }, { cost: 2, name: 'a' }, true, null]) {
   test(`a route's config.smartRateLimit of ${JSON.stringify(config)} is refused when the route is declared`, async (t) => {
     await startApp(t, {
       database: null,

@@ -1,0 +1,120 @@
+/** `config: { smartRateLimit: { rate } }`: a limit of a route, as `limit()` makes it, and one that routes share. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FastifyInstance } from 'fastify'
+import type { RouteConfig } from '../../src/index.js'
+import { ERROR, startApp } from '../support/build-app.js'
+
+const ALICE = { from: '203.0.113.7' }
+const BOB = { from: '203.0.113.8' }
+const ok = async () => 'ok'
+
+function declare(app: FastifyInstance, url: string, smartRateLimit: RouteConfig): void {
+  app.get(url, { config: { smartRateLimit } }, ok)
+}
+
+test('each route has its own counter, beside the one of the app, for GET and HEAD together', async (t) => {
+  const limited = { rate: '2/m', key: 'ip', cost: ({ url }: { url: string }) => (url.includes('dear') ? 2 : 1) }
+  const { app, request, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '100/m' } },
+    routes: (scope) => {
+      declare(scope, '/a', limited)
+      declare(scope, '/b', limited)
+      declare(scope, '/counted', { rate: '1/m', block: false })
+      declare(scope, '/plain', { cost: 5 })
+      scope.register(async (child) => declare(child, '/', { rate: '2/m' }), { prefix: '/p' })
+    },
+  })
+  assert.deepEqual(await statuses(1, '/a', ALICE), [200])
+  assert.deepEqual(await statuses(1, '/a', { ...ALICE, method: 'HEAD' }), [200])
+  const refused = await request('/a', ALICE)
+  assert.deepEqual([refused.status, refused.headers['x-ratelimit-limit']], [429, '2'])
+  assert.deepEqual(await statuses(2, '/b?dear', ALICE), [200, 429])
+  assert.deepEqual(await statuses(1, '/a', BOB), [200])
+  assert.deepEqual(await statuses(2, '/counted', ALICE), [200, 200])
+  assert.deepEqual(await statuses(1, '/p', ALICE), [200])
+  assert.deepEqual(await statuses(2, '/p/', ALICE), [200, 429])
+  // Of the app's own limit every request used 1, the last one 5.
+  assert.equal((await request('/plain', ALICE)).headers['x-ratelimit-remaining'], `${100 - 10 - 5}`)
+  await app.smartRateLimit.reset(`ip:${ALICE.from}`)
+  assert.deepEqual(await statuses(2, '/a', ALICE), [200, 200])
+})
+
+test('routes with the same name share a counter, and limit() with that name does not', async (t) => {
+  const { app, statuses, request } = await startApp(t, {
+    database: null,
+    routes: (scope) => {
+      declare(scope, '/a', { rate: '2/m', name: 'shared' })
+      declare(scope, '/b', { rate: '2/m', name: 'shared' })
+      declare(scope, '/c', { rate: '2/m', name: 'other' })
+      scope.get('/d', { onRequest: scope.smartRateLimit.limit({ rate: '2/m', name: 'shared' }) }, ok)
+    },
+    plugin: { headers: 'draft' },
+  })
+  assert.deepEqual(await statuses(1, '/a', ALICE), [200])
+  const { headers } = await request('/b', ALICE)
+  assert.match(String(headers['ratelimit-policy']), /^"shared";q=2;w=60/)
+  assert.deepEqual(await statuses(1, '/b', ALICE), [429])
+  assert.deepEqual(await statuses(1, '/a', ALICE), [429])
+  assert.deepEqual(await statuses(3, '/c', ALICE), [200, 200, 429])
+  assert.deepEqual(await statuses(3, '/d', ALICE), [200, 200, 429])
+  await app.smartRateLimit.reset(`ip:${ALICE.from}`)
+  assert.deepEqual(await statuses(1, '/b', ALICE), [200])
+})
+
+test('a route that was declared before the plugin has its limit too; a wrong one is logged once', async (t) => {
+  const { statuses, log } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { skipPaths: ['/skipped'] } },
+    before(app) {
+      declare(app, '/early', { rate: '1/m' })
+      declare(app, '/skipped', { rate: '1/m' })
+      declare(app, '/wrong', { rate: 'many' })
+      app.get('/plain', ok)
+    },
+    routes: (app) => declare(app, '/late', { rate: '1/m' }),
+  })
+  for (const path of ['/early', '/skipped', '/late']) assert.deepEqual(await statuses(2, path), [200, 429], path)
+  assert.deepEqual(await statuses(2, '/plain'), [200, 200])
+  assert.deepEqual(await statuses(2, '/wrong'), [200, 200])
+  const errors = log.filter(({ level }) => level >= ERROR)
+  assert.equal(errors.length, 1)
+  assert.match(errors[0]?.msg ?? '', /"config\.smartRateLimit\.rate" is "many"/)
+})
+
+test("with hook: 'preHandler' the limit knows the user that an earlier hook found", async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    plugin: { hook: 'preHandler' },
+    before(app) {
+      app.decorateRequest('user', null)
+      app.addHook('preValidation', async (request) => {
+        Object.assign(request, { user: { id: Number(request.headers.authorization) } })
+      })
+    },
+    routes: (app) => declare(app, '/', { rate: '1/m', key: 'user+route' }),
+  })
+  const as = (authorization: string) => ({ ...ALICE, headers: { authorization } })
+  assert.deepEqual(await statuses(2, '/', as('7')), [200, 429])
+  assert.deepEqual(await statuses(2, '/', as('8')), [200, 429])
+})
+
+test('a wrong limit is refused when the route is declared', async (t) => {
+  await startApp(t, {
+    database: null,
+    routes(app) {
+      for (const [config, message] of [
+        [{ rate: '5/fortnight' }, /"config\.smartRateLimit\.rate" is "5\/fortnight"/],
+        [{ rate: undefined, cost: 2 }, /"config\.smartRateLimit\.rate" is missing/],
+        [{ rate: '5/m', key: 'ip+ip' }, /"config\.smartRateLimit\.key" is "ip\+ip": has "ip" twice/],
+        [{ rate: '5/m', cost: 0 }, /"config\.smartRateLimit\.cost" is 0/],
+        [{ rate: '5/m', burst: 2 }, /"config\.smartRateLimit\.burst" does not exist/],
+      ] as const) {
+        const route = () =>
+          app.route({ method: 'GET', url: '/', handler: ok, config: Object({ smartRateLimit: config }) })
+        assert.throws(route, message)
+      }
+    },
+  })
+})
