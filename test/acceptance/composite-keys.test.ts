@@ -119,7 +119,7 @@ forEachDatabase((provider) => {
     const { app, statuses } = await start(t, database, {})
     const { rateLimitRule } = app.smartRateLimit.client
     await rateLimitRule.create({
-      data: { name: 'route', pathPattern: '^/(items|nowhere)', rate: '2/h', key: 'route' },
+      data: { name: 'routes', pathPattern: '^/(items|nowhere)', rate: '2/h', key: 'route' },
     })
     await rateLimitRule.create({ data: { name: 'all', pathPattern: '^/others', rate: '2/h', key: 'all' } })
     assert.deepEqual(await statuses(1, '/items/1', { from: ALICE }), [200])
@@ -134,14 +134,14 @@ forEachDatabase((provider) => {
     assert.deepEqual(
       [0, 3, 4, 7].map((place) => log[place]),
       [
-        ['rule:route:/items/:id', 'route:/items/:id', null],
-        ['rule:route:/items', 'route:/items', null],
-        ['rule:route:404', 'route:404', null],
+        ['rule:routes:/items/:id', 'route:/items/:id', null],
+        ['rule:routes:/items', 'route:/items', null],
+        ['rule:routes:404', 'route:404', null],
         ['rule:all:all', 'all', null],
       ],
     )
     await app.smartRateLimit.reset('rule:all:all')
-    await app.smartRateLimit.reset('rule:route:/items/:id')
+    await app.smartRateLimit.reset('rule:routes:/items/:id')
     assert.deepEqual(await statuses(1, '/others'), [200])
     assert.deepEqual(await statuses(1, '/items/1'), [200])
   })
