@@ -28,8 +28,9 @@ export function toOverrideClient(
   { key, clientIp, userId }: CountedClient,
   countsByUser: (ruleName: string | undefined) => boolean,
 ): string | undefined {
-  if (clientIp !== null) return known(`ip:${clientIp}`)
   const [, ruleName, client = key] = RULE_KEY.exec(key) ?? []
+  // An address alone has no bar: others behind the address must not be blocked for one of several kinds.
+  if (clientIp !== null) return client.includes('|') ? undefined : known(`ip:${clientIp}`)
   if (!client.startsWith('user:')) return undefined
   const isThatUser = userId === null ? countsByUser(ruleName) : client === `user:${userId}`
   return isThatUser ? known(client) : undefined

@@ -53,5 +53,6 @@ const NO_ROUTE = '404'
 
 /** Returns the pattern of a request's route. `/a` is the same route as `/a/`, as for the limits of routes. */
 export function routePattern({ routeOptions: { url } }: FastifyRequest): string {
-  return url === undefined ? NO_ROUTE : url.replace(/(?<=.)\/$/, '')
+  if (url === undefined) return NO_ROUTE
+  return url.length > 1 && url.endsWith('/') ? url.slice(0, -1) : url
 }

@@ -22,6 +22,9 @@ test('a client is proposed for an override as overrides spell it, whatever limit
     ['rule:api:user:42', null, 42, 'user:42'],
     ['rule:partners:pk_live_7f3a', null, null, undefined],
     ['header:abc', null, null, undefined],
+    ['rule:accounts:user:42|203.0.113.7', '203.0.113.7', 42, undefined],
+    ['rule:accounts:user:42|/items', null, 42, undefined],
+    ['203.0.113.7|/items', '203.0.113.7', null, undefined],
     ['ip:unknown', null, null, undefined],
     ['', null, null, undefined],
   ]
