@@ -71,7 +71,7 @@ export function createHook(components: HookComponents) {
   const configLimits = createConfigLimits(
     settings.hook,
     // A limit without a name is that of its route.
-    (options) => createLimit(options, 'config.smartRateLimit', Boolean(options.name)),
+    (options) => createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
     log,
   )
   const errorHandlers = createErrorHandlerCheck()
@@ -110,7 +110,7 @@ export function createHook(components: HookComponents) {
     }),
   )
 
-  function createLimit(options: RouteLimitOptions, setting: string, isShared: boolean): OnRequest {
+  function createLimitHook(options: RouteLimitOptions, setting: string, isShared: boolean): OnRequest {
     const { key, ...resolved } = resolveRouteLimit(options, setting)
     const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
@@ -148,7 +148,7 @@ export function createHook(components: HookComponents) {
   return {
     onRequest: createOnRequest(dependencies),
     ask: createAsk(dependencies, isSkipped),
-    routeLimit: (options: RouteLimitOptions) => createLimit(options, 'limit', false),
+    routeLimit: (options: RouteLimitOptions) => createLimitHook(options, 'limit', false),
     noteRoute,
     /** Returns the number of routes that have a cost of their own. */
     pricedRoutes: () => pricedRoutes,

@@ -40,7 +40,7 @@ const ADDRESS: KeyPart = { kind: 'ip' }
 const USER: KeyPart = { kind: 'user' }
 
 /** What the log says about a kind: the value, null where the request had none, or why it says nothing. */
-type Logged = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
+type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
 
 /**
  * Creates a function that returns the client that a candidate would have counted a request for, spelled with its kinds:
@@ -58,7 +58,7 @@ export function createClientReader(
   const isComposite = parts.length > 1
   const hasAddress = parts.some((part) => part.kind === 'ip')
 
-  function read(event: LoggedRequest, part: KeyPart): Logged {
+  function read(event: LoggedRequest, part: KeyPart): LoggedPart {
     if (part.kind === 'ip') return readAddress(event)
     if (part.kind === 'user') return readUser(event)
     const value = loggedPart(event, part)
@@ -66,7 +66,7 @@ export function createClientReader(
     return isCut(event) ? { reason: 'key_cut' } : { value }
   }
 
-  function readUser(event: LoggedRequest): Logged {
+  function readUser(event: LoggedRequest): LoggedPart {
     const user = loggedUser(event)
     if (user === null) {
       if (loggedPart(event, USER) === null) return { value: null }
@@ -99,7 +99,7 @@ export function createClientReader(
   }
 }
 
-function readAddress(event: LoggedRequest): Logged {
+function readAddress(event: LoggedRequest): LoggedPart {
   const value = loggedAddress(event)
   return value === null ? { reason: isCut(event) ? 'key_cut' : 'address_not_logged' } : { value }
 }
