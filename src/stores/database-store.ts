@@ -47,9 +47,12 @@ export class DatabaseStore implements Store {
     const grouping = { storedKey: this.#storedKey, counters: this.#tables }
     for (let places = [...checks.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, places, grouping)
-      for (const [algorithm, groups] of byAlgorithm) {
-        await this.#tables[algorithm].advance(this.#database.query, groups, nowMs, decisions)
-      }
+      // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
+      await Promise.all(
+        [...byAlgorithm].map(([algorithm, groups]) =>
+          this.#tables[algorithm].advance(this.#database.query, groups, nowMs, decisions),
+        ),
+      )
       places = left
     }
     return decisions

@@ -128,6 +128,19 @@ forEachDatabase((provider) => {
       ],
     )
   })
+
+  for (const middleware of [{ algorithm: 'token_bucket' }, { lease: '1s' }, { block: false }] as const) {
+    test(`of many requests at once exactly the ceiling is admitted: ${JSON.stringify(middleware)}`, async (t) => {
+      const database = await openDatabase(t, provider)
+      const { request } = await startApp(t, {
+        database,
+        plugin: { middleware: { defaultRate: '8/m', key: 'header:x-a+ip', ceiling: '20/m', ...middleware } },
+      })
+      const answers = await Promise.all(Array.from({ length: 60 }, (_, place) => request('/', byHeader(place % 6))))
+      const admitted = answers.filter(({ status }) => status === 200)
+      assert.equal(admitted.length, 20)
+    })
+  }
 })
 
 test('both checks of a request go to the store in one call, and without a ceiling there is one', async (t) => {
