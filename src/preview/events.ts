@@ -8,6 +8,8 @@ type Logged = 'timestampMs' | 'path' | 'method' | 'allowed' | 'userId' | 'client
 /** A row of the event log, as far as a replay needs it. */
 export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly id: number
+  /** The client's key where the client has a bar; empty otherwise. */
+  readonly key: string
 }
 
 /** The same in the order of `COLUMNS`. SQLite has no booleans. */
@@ -20,9 +22,10 @@ type LogRow = readonly [
   userId: number | null,
   client: string,
   outcome: LoggedRequest['outcome'],
+  key: string,
 ]
 
-const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome'
+const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome, key'
 
 /**
  * Events per statement. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds; with
@@ -39,7 +42,8 @@ export async function* eventPages(
 ): AsyncGenerator<readonly LoggedRequest[]> {
   // For a comparison of pairs PostgreSQL would not use the index on the timestamp alone.
   const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
-    SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome
+    SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome,
+      CASE WHEN client LIKE '%|%' THEN key ELSE '' END AS key
     FROM ${dialect.table('rate_limit_event')}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND ("timestamp" > ${dialect.fromMs('$1')} OR id > $2)
       AND "timestamp" <= ${dialect.fromMs('$3')}
@@ -64,8 +68,8 @@ export async function* eventPages(
   }
 }
 
-function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome]: LogRow): LoggedRequest {
-  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome }
+function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome, key]: LogRow): LoggedRequest {
+  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome, key }
 }
 
 /** Returns when the oldest event was recorded; null for an empty log. */

@@ -54,6 +54,13 @@ export function compositeInKey(client: string, parts: readonly KeyPart[]): strin
     .join('|')
 }
 
+/** Returns the same for a client whose kinds are those that it spells. */
+export function compositeInAnyKey(client: string): string {
+  return splitComposite(client)
+    .map((text) => (text.startsWith(USER) && text !== `${USER}${MISSING}` ? text : text.replace(PART, '')))
+    .join('|')
+}
+
 /** Returns the client that a key shows; undefined for a key of other kinds. */
 export function compositeFromKey(shown: string, parts: readonly KeyPart[]): string | undefined {
   const texts = splitComposite(shown)

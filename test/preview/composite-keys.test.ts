@@ -72,6 +72,20 @@ forEachDatabase((provider) => {
     assert.ok(notes.some((note) => note.startsWith('2 request(s) are decided by overrides')))
   })
 
+  test('a preview takes no part of a client from the value of a single header', async (t) => {
+    const { app, statuses } = await start(t, provider)
+    const { rules, client } = app.smartRateLimit
+    await client.rateLimitRule.create({ data: { ...RULE, key: 'header:X-A' } })
+    await statuses(3, '/api/x', asking('7', '1|ip:198.51.100.1'))
+    const byAddress = await rules.preview({ ...RULE, key: 'ip' })
+    assert.deepEqual(byAddress.uncovered.reasons, { address_not_logged: 3 })
+    const byHeader = await rules.preview({ ...RULE, key: 'header:X-A' })
+    assert.deepEqual(
+      byHeader.top_keys.map(({ key, over_limit }) => [key, over_limit]),
+      [['rule:api:1|ip:198.51.100.1', 1]],
+    )
+  })
+
   test('a preview does not use what the log cut of a long client', async (t) => {
     const { app, statuses } = await start(t, provider)
     const { rules, client } = app.smartRateLimit

@@ -545,7 +545,15 @@ describe('a preview leaves uncovered', () => {
       sinceMs: atMs,
       untilMs: NOW_MS,
     })
-    const event = { path: '/', method: 'GET', allowed: true, outcome: 'allowed', client: '', userId: null } as const
+    const event = {
+      path: '/',
+      method: 'GET',
+      allowed: true,
+      outcome: 'allowed',
+      client: '',
+      key: '',
+      userId: null,
+    } as const
     const add = (id: number) => replay.add({ ...event, id, timestampMs: atMs })
     for (let id = 0; id < 250_002; id++) add(id)
     add(0)
