@@ -205,9 +205,15 @@ export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[
 }
 
 /** @param pricedRoutes the number of routes that have a cost of their own */
-export function previewNotesFor({ useDynamicRules }: Settings, pricedRoutes: number): string[] {
+export function previewNotesFor(
+  { useDynamicRules, middleware: { ceiling } }: Settings,
+  pricedRoutes: number,
+): string[] {
   const notes: string[] = []
   if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
+  if (ceiling !== undefined) {
+    notes.push('middleware.ceiling refuses requests whatever the rule says: the preview does not take it into account.')
+  }
   if (pricedRoutes > 0) {
     notes.push(
       `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,

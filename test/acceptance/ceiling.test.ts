@@ -116,6 +116,8 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(3, '/', { from: BOB }), [200, 200, 200])
     await events.flush()
     const rows = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    const { notes } = await app.smartRateLimit.rules.preview({ name: 'api', pathPattern: '^/api/', rate: '1/m' })
+    assert.ok(notes.some((note) => note.startsWith('middleware.ceiling refuses')))
     assert.deepEqual(
       rows.map(({ key, ruleName, policy, outcome, count, limit }) => [key, ruleName, policy, outcome, count, limit]),
       [
