@@ -189,7 +189,7 @@ export function createRulePreview(
     clock,
     router,
     requestPath: createRoutedPath(router),
-    newCounter: newEntry,
+    newCounter: (policy) => newEntry(policy),
     ...known,
   })
 }

@@ -98,8 +98,11 @@ export interface Dialect {
   bytewise(expression: string): string
   /** Tests whether an expression is one of the values of a JSON array parameter, with an index lookup for each. */
   isOneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
-  /** Reads the JSON array in parameter `$1`, one row per element; `jsonField` reads field `index` of an element. */
-  jsonRows(): string
+  /**
+   * Reads the JSON array in a text, in parameter `$1` unless given, one row per element; `jsonField` reads field `index`
+   * of an element.
+   */
+  jsonRows(text?: string): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
   /**
    * A condition that is true, and lets its transaction commit before it is safe on the disk: for counters and events,
@@ -111,6 +114,8 @@ export interface Dialect {
    * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
+  /** Returns what `rowsAsJson` returns of one row with these columns. */
+  rowAsJson(columns: string): string
   /** The end of a sub-select of rows to delete: it skips rows that another transaction is changing. */
   readonly skipLocked: string
   /** The end of a sub-select of rows, in an order that all writers share, that the statement updates. */

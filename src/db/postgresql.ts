@@ -65,11 +65,12 @@ export function postgresqlDialect(schema: string): Dialect {
     isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which parses an element's text again for each of its fields.
-    jsonRows: () => 'jsonb_array_elements($1::jsonb) AS element(value)',
+    jsonRows: (text = '$1') => `jsonb_array_elements(${text}::jsonb) AS element(value)`,
     jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
     // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
+    rowAsJson: (columns) => `json_build_array(json_build_array(${columns}))::text`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
     lockRows: 'FOR UPDATE OF locked',
     createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (

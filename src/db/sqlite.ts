@@ -26,11 +26,12 @@ export const sqliteDialect: Dialect = {
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
-  jsonRows: () => 'json_each($1) AS element',
+  jsonRows: (text = '$1') => `json_each(${text}) AS element`,
   jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
   // `synchronous = NORMAL` does this for every transaction.
   lazily: 'true',
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
+  rowAsJson: (columns) => `json_array(json_array(${columns}))`,
   skipLocked: '',
   lockRows: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (

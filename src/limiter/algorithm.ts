@@ -9,11 +9,56 @@ export const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'le
 
 export type Algorithm = (typeof ALGORITHMS)[number]
 
-export interface Policy {
-  readonly algorithm: Algorithm
+/** How much a client may use, and in which time. */
+export interface Window {
   /** How much a client may use per period: 0 (refuses everything) to 2147483647. */
   readonly limit: number
+  /** Milliseconds; `MONTH_MS` stands for a calendar month. */
   readonly periodMs: number
+}
+
+export interface NamedWindow extends Window {
+  /** The period as it was written: `s`, `30s` or `month`. */
+  readonly period: string
+}
+
+export interface Policy extends Window {
+  readonly algorithm: Algorithm
+  /**
+   * All windows, where there are several, or where one is a calendar month. `limit` and `periodMs` are those of the
+   * first one then. A check is allowed when every window allows it.
+   */
+  readonly windows?: readonly NamedWindow[]
+}
+
+/** A policy with one window that is no calendar month. */
+export type PlainPolicy = Policy & { readonly windows?: never }
+
+export function isPlain(policy: Policy): policy is PlainPolicy {
+  return policy.windows === undefined
+}
+
+/** Returns whether two policies decide alike. */
+export function samePolicy(a: Policy, b: Policy): boolean {
+  return a.limit === b.limit && samePeriods(a, b) && a.algorithm === b.algorithm && sameWindows(a, b)
+}
+
+/** Returns whether two policies have windows of the same periods, in the same order. */
+export function samePeriods(a: Policy, b: Policy): boolean {
+  if (a.windows === b.windows) return a.periodMs === b.periodMs
+  return (
+    a.windows?.length === b.windows?.length &&
+    a.windows?.every(({ periodMs }, index) => periodMs === b.windows?.[index]?.periodMs) === true
+  )
+}
+
+function sameWindows(a: Policy, b: Policy): boolean {
+  return a.windows === b.windows || a.windows?.every(({ limit }, index) => limit === b.windows?.[index]?.limit) === true
+}
+
+/** Returns the smallest limit of a policy: a higher cost is never allowed. */
+export function leastLimit({ limit, windows }: Policy): number {
+  return windows === undefined ? limit : Math.min(...windows.map((window) => window.limit))
 }
 
 /** One question to the limiter. */
@@ -30,6 +75,7 @@ export interface Check {
 
 /** Gives a counter back what a check used of it, and its client did not. */
 export interface Settlement extends Check {
+  readonly policy: PlainPolicy
   /**
    * When the counter forgets by itself what the check used: at the end of a fixed window, of the cell after that of a
    * sliding window, or when it has drained from a bucket that had nothing else in it.
@@ -40,6 +86,13 @@ export interface Settlement extends Check {
 /** Returns how much has to be left for a check of this cost. */
 export function neededFor(cost: number): number {
   return Math.max(1, cost)
+}
+
+/** What a decision says of one window. */
+export interface WindowState {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetMs: number
 }
 
 /** The answer to a check: all that headers, the event log and a refusal need. */
@@ -57,6 +110,11 @@ export interface Decision {
   readonly retryAfterMs: number | null
   /** No store answered, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
+  /**
+   * All windows of a policy that lists them, in its order. The decision itself then is that of the window that refuses
+   * (of several, of the one with the longest wait), else of the one with the smallest share left.
+   */
+  readonly windows?: readonly WindowState[]
 }
 
 /** What an algorithm returns for a check: the counter to store in place of the given one, and the decision. */

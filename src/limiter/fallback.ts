@@ -12,10 +12,17 @@ export interface Fallback {
 }
 
 /** Returns a decision that no store made; `count` is 0 where it allows, and above the limit where it refuses. */
-export function decideWithoutStore(allowed: boolean, { policy: { limit } }: Check): Decision {
-  return allowed
+export function decideWithoutStore(allowed: boolean, { policy: { limit, windows } }: Check): Decision {
+  const decision: Decision = allowed
     ? { allowed, count: 0, limit, remaining: limit, resetMs: 0, retryAfterMs: 0 }
     : { allowed, count: limit + 1, limit, remaining: 0, resetMs: 0, retryAfterMs: null, unavailable: true }
+  if (windows === undefined) return decision
+  const states = windows.map((window) => ({
+    limit: window.limit,
+    remaining: allowed ? window.limit : 0,
+    resetMs: 0,
+  }))
+  return { ...decision, windows: states }
 }
 
 /**

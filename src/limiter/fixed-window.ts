@@ -1,15 +1,11 @@
 import { type Checked, type Decision, neededFor, type Policy, type Settlement } from './algorithm.js'
+import { windowEndMs, windowStartMs } from './period.js'
 
-/** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch. */
+/** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch, or a month. */
 export interface FixedWindowCounter {
   count: number
   startMs: number
   endMs: number
-}
-
-/** Returns the start of the window that contains `nowMs`. */
-export function windowStartMs(periodMs: number, nowMs: number): number {
-  return Math.floor(nowMs / periodMs) * periodMs
 }
 
 /**
@@ -28,10 +24,10 @@ export function advanceFixedWindow(
   nowMs: number,
 ): FixedWindowCounter {
   const startMs = windowStartMs(periodMs, nowMs)
-  if (counter !== undefined && counter.endMs - counter.startMs === periodMs && counter.startMs >= startMs) {
+  if (counter !== undefined && counter.startMs >= startMs && counter.endMs === windowEndMs(periodMs, counter.startMs)) {
     return { count: counter.count + cost, startMs: counter.startMs, endMs: counter.endMs }
   }
-  return { count: cost, startMs, endMs: startMs + periodMs }
+  return { count: cost, startMs, endMs: windowEndMs(periodMs, startMs) }
 }
 
 /**

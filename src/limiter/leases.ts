@@ -1,4 +1,4 @@
-import type { Check, Decision, Policy, Settlement } from './algorithm.js'
+import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
@@ -55,7 +55,7 @@ export class Leases implements WrappedStore {
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
-    if (check.cost === 0 || !isWindow(check.policy)) return undefined
+    if (check.cost === 0 || !hasShares(check.policy)) return undefined
     const share = this.#shares.get(check.key)
     if (share === undefined) this.#open(check.key, nowMs)
     return share?.spend(check, nowMs)
@@ -152,7 +152,7 @@ export class Leases implements WrappedStore {
   #asksForShare(asking: Asking, nowMs: number): boolean {
     const { share, checks } = asking
     const [first] = checks
-    if (first === undefined || !isWindow(first.check.policy)) return false
+    if (first === undefined || !hasShares(first.check.policy)) return false
     if (!checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
     const { kept, taken, ended } = share.renew(first.check.policy, costOf(checks), nowMs)
     this.#ended.push(...ended)
@@ -236,9 +236,12 @@ export class Leases implements WrappedStore {
   }
 }
 
-/** Whether a limit can have shares: what drains from a bucket would be admitted by two processes. */
-function isWindow({ algorithm }: Policy): boolean {
-  return algorithm === 'fixed_window' || algorithm === 'sliding_window'
+/**
+ * Whether a limit can have shares: what drains from a bucket would be admitted by two processes. Policies that list
+ * their windows have none: the shares of each would be given back at another moment.
+ */
+function hasShares(policy: Policy): policy is PlainPolicy {
+  return isPlain(policy) && (policy.algorithm === 'fixed_window' || policy.algorithm === 'sliding_window')
 }
 
 function costOf(checks: Asking['checks']): number {

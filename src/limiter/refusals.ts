@@ -1,11 +1,10 @@
-import type { Algorithm, Check, Decision } from './algorithm.js'
+import { type Check, type Decision, leastLimit, type Policy, samePolicy, type WindowState } from './algorithm.js'
 import { Rounds } from './rounds.js'
 
 /** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */
 interface Refusal {
-  readonly algorithm: Algorithm
-  readonly limit: number
-  readonly periodMs: number
+  readonly policy: Policy
+  readonly decision: Decision
   readonly untilMs: number
   /** When the store has to confirm it, at the latest at its end. */
   readonly confirmAtMs: number
@@ -25,7 +24,8 @@ const EXPIRY_INSPECTIONS = 2
  *
  * A refusal is answered as the store would answer it. That is possible without the store's counter where the wait is
  * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1. Other checks
- * are not remembered. In a fixed window `count` continues from the store's last one, for this process alone.
+ * are not remembered. In a fixed window `count` continues from the store's last one, for this process alone. Of several
+ * fixed windows only the one that ends last can be answered for: the others have to count what it refuses.
  */
 export class Refusals {
   // Insertion order is the order of eviction. After an eviction the store decides again.
@@ -59,14 +59,16 @@ export class Refusals {
     }
     const { policy, cost } = check
     if (policy.algorithm === 'fixed_window') refusal.count += cost
-    return {
+    const decision: Decision = {
       allowed: false,
       count: refusal.count,
-      limit: policy.limit,
+      limit: refusal.decision.limit,
       remaining: 0,
       resetMs: Math.max(0, refusal.resetAtMs - nowMs),
-      retryAfterMs: cost > policy.limit ? null : refusal.untilMs - nowMs,
+      retryAfterMs: cost > leastLimit(policy) ? null : refusal.untilMs - nowMs,
     }
+    const windows = windowsAt(refusal, nowMs)
+    return windows === undefined ? decision : { ...decision, windows }
   }
 
   /**
@@ -88,9 +90,8 @@ export class Refusals {
     const isSameWindow = policy.algorithm === 'fixed_window' && known?.resetAtMs === resetAtMs
     const count = isSameWindow ? Math.max(decision.count, known.count + cost) : decision.count
     this.#remember(key, {
-      algorithm: policy.algorithm,
-      limit: policy.limit,
-      periodMs: policy.periodMs,
+      policy,
+      decision,
       untilMs: nowMs + waitMs,
       confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs),
       resetAtMs,
@@ -128,19 +129,23 @@ export class Refusals {
 }
 
 /** Returns whether a check would be refused for the same reason: an edited policy is another one. */
-function holds({ algorithm, limit, periodMs }: Refusal, { policy, cost }: Check): boolean {
-  return (
-    policy.limit === limit &&
-    policy.periodMs === periodMs &&
-    policy.algorithm === algorithm &&
-    (cost === 1 || (cost > 0 && algorithm === 'fixed_window'))
-  )
+function holds(refusal: Refusal, { policy, cost }: Check): boolean {
+  return samePolicy(refusal.policy, policy) && (cost === 1 || (cost > 0 && policy.algorithm === 'fixed_window'))
+}
+
+/** Returns what is known of the windows of a refusal: as the store told them, or unused where they have been reset. */
+function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly WindowState[] | undefined {
+  const elapsedMs = nowMs - (resetAtMs - decision.resetMs)
+  return decision.windows?.map(({ limit, remaining, resetMs }) => {
+    const leftMs = resetMs - elapsedMs
+    return leftMs > 0 ? { limit, remaining, resetMs: leftMs } : { limit, remaining: limit, resetMs: 0 }
+  })
 }
 
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
-function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs }: Decision): number | null {
+function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows }: Decision): number | null {
   if (cost === 0) return null
-  if (policy.algorithm === 'fixed_window') return resetMs
+  if (policy.algorithm === 'fixed_window') return windows?.some((window) => window.resetMs > resetMs) ? null : resetMs
   if (cost !== 1) return null
   // Nothing of a limit of 0 is ever used, so that only an edit of the limit changes the answer.
   return retryAfterMs ?? (resetMs === 0 ? policy.periodMs : null)

@@ -1,4 +1,4 @@
-import type { Check, Decision, Policy, Settlement } from './algorithm.js'
+import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
 
 /** A client with fewer requests in a lease's time has no share: it would save no call of the store. */
 const FEWEST_REQUESTS = 4
@@ -11,7 +11,7 @@ export class Share {
   isAsking = false
   #unused = 0
   /** The answer of the store that the share comes from; its count includes what is unused. */
-  #policy: Policy | undefined
+  #policy: PlainPolicy | undefined
   #decision: Decision | undefined
   #takenMs = 0
   #resetAtMs = 0
@@ -93,7 +93,7 @@ export class Share {
     const resetAtMs = nowMs + decision.resetMs
     const isCarried = resetAtMs === this.#resetAtMs
     const ended = isCarried ? [] : this.settlement(kept, nowMs)
-    this.#policy = policy
+    this.#policy = isPlain(policy) ? policy : undefined
     this.#decision = decision
     this.#takenMs = nowMs
     this.#resetAtMs = resetAtMs
@@ -144,8 +144,9 @@ export class Share {
   }
 
   /** Whether the store was asked by this policy last. */
-  isOf({ algorithm, limit, periodMs }: Policy): boolean {
+  isOf(asked: Policy): boolean {
+    const { algorithm, limit, periodMs } = asked
     const policy = this.#policy
-    return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm
+    return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm && isPlain(asked)
   }
 }

@@ -1,5 +1,5 @@
 import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
-import { windowStartMs } from './fixed-window.js'
+import { windowStartMs } from './period.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
 /** The state that a store keeps per key: the use of the aligned cell `[cellStartMs, + periodMs)` and the last one. */

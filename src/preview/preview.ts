@@ -1,8 +1,8 @@
 import type { Database } from '../db/database.js'
 import type { Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
-import type { Algorithm } from '../limiter/algorithm.js'
-import { windowStartMs } from '../limiter/fixed-window.js'
+import type { Policy } from '../limiter/algorithm.js'
+import { windowStartMs } from '../limiter/period.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import type { Rule, RuleCandidate } from '../rules/rule.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
@@ -30,7 +30,7 @@ export interface PreviewDependencies {
   readonly router: PathOptions
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
-  readonly newCounter: (algorithm: Algorithm) => ReplayCounter
+  readonly newCounter: (policy: Policy) => ReplayCounter
   /** Returns why the log may lack requests, as far as this process knows. */
   readonly gaps: () => readonly string[]
   /** Returns what else this process knows and the log does not contain. */
@@ -146,9 +146,12 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
  * an hour. They are exact for every client that was away for a period meanwhile (two with the sliding window), and
  * almost exact for the others.
  */
-function warmUpStartMs({ policy: { algorithm, periodMs } }: Rule, sinceMs: number): number {
-  const windowMs = windowStartMs(periodMs, sinceMs)
-  return algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
+function warmUpStartMs({ policy }: Rule, sinceMs: number): number {
+  const starts = (policy.windows ?? [policy]).map(({ periodMs }) => {
+    const windowMs = windowStartMs(periodMs, sinceMs)
+    return policy.algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
+  })
+  return Math.min(...starts)
 }
 
 function validateHours(hours: number): void {

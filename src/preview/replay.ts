@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import { MAX_PATH_LENGTH } from '../db/storable.js'
-import type { Algorithm, Decision, Policy } from '../limiter/algorithm.js'
+import type { Decision, Policy } from '../limiter/algorithm.js'
 import type { Rule } from '../rules/rule.js'
 import { HOUR_MS } from '../time/clock.js'
 import type { Recovered, UncoveredReason } from './clients.js'
@@ -14,7 +14,7 @@ export interface ReplayCounter {
 
 export interface ReplayDependencies {
   readonly rule: Rule
-  readonly newCounter: (algorithm: Algorithm) => ReplayCounter
+  readonly newCounter: (policy: Policy) => ReplayCounter
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
   /** Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes. */
@@ -127,7 +127,7 @@ export class Replay {
   #client(name: string): Client | undefined {
     let client = this.clients.get(name)
     if (client === undefined && this.clients.size < MAX_CLIENTS) {
-      const counter = this.#dependencies.newCounter(this.#dependencies.rule.policy.algorithm)
+      const counter = this.#dependencies.newCounter(this.#dependencies.rule.policy)
       client = { counter, matched: 0, overLimit: 0, refusedThen: 0 }
       this.clients.set(name, client)
     }

@@ -3,18 +3,26 @@
  * that the statement only decides their number, from the row that the upsert has locked. The columns `asked`, `cost`
  * and `admitted` carry that in and out of the statement.
  */
-import { type Check, type Checked, type Decision, neededFor } from '../limiter/algorithm.js'
+import {
+  type Check,
+  type Checked,
+  type Decision,
+  leastLimit,
+  neededFor,
+  samePeriods,
+  samePolicy,
+} from '../limiter/algorithm.js'
 import type { CheckGroup } from './groups.js'
 
 /** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
 export const MAX_COST = 2_147_483_648
 
 export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
-  return a.periodMs === b.periodMs
+  return samePeriods(a, b)
 }
 
 export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: nextCost }: Check): boolean {
-  return a.periodMs === b.periodMs && a.limit === b.limit && cost === nextCost
+  return cost === nextCost && samePolicy(a, b)
 }
 
 /**
@@ -24,7 +32,7 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
 export function toAdmission({ first, checks }: CheckGroup) {
   const asked = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
-  return { asked, cost, admitted: Math.min(asked, Math.floor(first.policy.limit / cost)) }
+  return { asked, cost, admitted: Math.min(asked, Math.floor(leastLimit(first.policy) / cost)) }
 }
 
 /** Returns SQL for the number of checks that are admitted when `in_use` of `limit` is in use. */

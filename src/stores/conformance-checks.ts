@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import type { Check, Decision, Policy } from '../limiter/algorithm.js'
+import type { Check, Decision, PlainPolicy, Policy } from '../limiter/algorithm.js'
 import type { Store } from './store.js'
 
 /** Returns a policy of an algorithm; its period is a minute by default. */
-export type PolicyFunction = (limit: number, periodMs?: number) => Policy
+export type PolicyFunction = (limit: number, periodMs?: number) => PlainPolicy
 
 /** A moment 15 s into a minute. */
 export const NOW_MS = 1_705_161_615_000

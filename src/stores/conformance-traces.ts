@@ -1,63 +1,89 @@
 import assert from 'node:assert/strict'
-import { ALGORITHMS, type Check, type Decision, type Policy, type Settlement } from '../limiter/algorithm.js'
-import { checkFixedWindow } from '../limiter/fixed-window.js'
-import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
-import { checkSlidingWindow } from '../limiter/sliding-window.js'
-import { checkTokenBucket } from '../limiter/token-bucket.js'
-import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
+import { ALGORITHMS, type Algorithm, type Check, type Decision, type Settlement } from '../limiter/algorithm.js'
+import { parseRate, toPolicy } from '../limiter/rate.js'
+import { WINDOW_CHECKS, type WindowsCounter } from '../limiter/windows.js'
+import { DAY_MS, MINUTE_MS } from '../time/clock.js'
 import { checkAll, freshKey, NOW_MS } from './conformance-checks.js'
 import { MemoryStore } from './memory-store.js'
 import type { Store } from './store.js'
 
-type PureCheck<Counter> = (
-  counter: Counter | undefined,
-  policy: Policy,
-  cost: number,
-  nowMs: number,
-) => { readonly counter: Counter; readonly decision: Decision }
-
 /** Creates a check by the pure functions, whose decisions every store has to return. */
 export function createReference(): (check: Check, nowMs: number) => Decision {
-  const answers = {
-    fixed_window: remembering(checkFixedWindow),
-    sliding_window: remembering(checkSlidingWindow),
-    token_bucket: remembering(checkTokenBucket),
-    leaky_bucket: remembering(checkLeakyBucket),
-  }
-  return (check, nowMs) => answers[check.policy.algorithm](check, nowMs)
-}
-
-function remembering<Counter>(pureCheck: PureCheck<Counter>) {
-  const counters = new Map<string, Counter>()
-  return ({ key, policy, cost }: Check, nowMs: number): Decision => {
-    const { counter, decision } = pureCheck(counters.get(key), policy, cost, nowMs)
-    counters.set(key, counter)
+  const counters = new Map<string, WindowsCounter>()
+  return ({ key, policy, cost }, nowMs) => {
+    const name = `${policy.algorithm} ${key}`
+    const { counter, decision } = WINDOW_CHECKS[policy.algorithm](counters.get(name), policy, cost, nowMs)
+    counters.set(name, counter)
     return decision
   }
 }
 
-/** Compares a trace of 300 batches on two keys, with rates that change and a clock that sometimes goes back. */
-export async function decidesAsThePureFunctions(store: Store): Promise<void> {
+/** What happens on a trace: the rates that it changes between, from when, and how far a step leads on or back. */
+interface Course {
+  readonly rates: readonly [string, ...string[]]
+  readonly algorithms: readonly [Algorithm, ...Algorithm[]]
+  readonly startMs: number
+  readonly onMs: number
+  readonly backMs: number
+}
+
+/** Compares a trace with rates that change and a clock that sometimes goes back. */
+export function decidesAsThePureFunctions(store: Store): Promise<void> {
+  return compareTrace(store, {
+    rates: ['10/m', '20/m', '3/m', '10/h', '0/m'],
+    algorithms: ALGORITHMS,
+    startMs: NOW_MS,
+    onMs: 8_000,
+    backMs: 1_000,
+  })
+}
+
+/** Compares a trace on which windows are added and removed. */
+export function decidesWindowsAsThePureFunctions(store: Store): Promise<void> {
+  return compareTrace(store, {
+    rates: [
+      '3/5s, 10/m',
+      '10/m, 20/h',
+      '5/m, 20/h, 40/d, 7/10s',
+      '10/m',
+      '9/h, 0/d',
+      '10/m, 1000000/366d',
+      '2/s, 20/h',
+    ],
+    algorithms: ALGORITHMS,
+    startMs: NOW_MS,
+    onMs: 8_000,
+    backMs: 1_000,
+  })
+}
+
+/** Compares a trace over two years of calendar months, from before a leap day. */
+export function countsMonthsAsThePureFunctions(store: Store): Promise<void> {
+  return compareTrace(store, {
+    rates: ['20/month', '9/d, 25/month', '40/mo, 20/31d', '6/31d', '6/d', '3/h, 30/month, 20/30d'],
+    algorithms: ['fixed_window'],
+    startMs: Date.parse('2028-02-20T11:00:00Z'),
+    onMs: 5 * DAY_MS,
+    backMs: DAY_MS,
+  })
+}
+
+/** Compares the decisions on 300 batches on two keys with those of the pure functions. */
+async function compareTrace(store: Store, { rates, algorithms, startMs, onMs, backMs }: Course): Promise<void> {
   const seed = Date.now() % 1_000_000
   const random = seededRandom(seed)
   const pick = <Value>(values: readonly [Value, ...Value[]]): Value =>
     values[Math.floor(random() * values.length)] ?? values[0]
   const keys = [freshKey(), freshKey()] as const
-  const rates = [
-    { limit: 10, periodMs: MINUTE_MS },
-    { limit: 20, periodMs: MINUTE_MS },
-    { limit: 3, periodMs: MINUTE_MS },
-    { limit: 10, periodMs: HOUR_MS },
-    { limit: 0, periodMs: MINUTE_MS },
-  ] as const
   const reference = createReference()
-  let [nowMs, rate] = [NOW_MS, pick(rates)]
+  let [nowMs, rate] = [startMs, pick(rates)]
   for (let step = 0; step < 300; step++) {
-    nowMs += Math.floor(random() * 9_000) - 1_000
+    nowMs += Math.floor(random() * (onMs + backMs)) - backMs
     if (random() < 0.05) rate = pick(rates)
     const batch = Array.from({ length: pick([1, 1, 2, 5]) }, () => ({
       key: pick(keys),
-      policy: { algorithm: pick(ALGORITHMS), ...rate },
+      // Sometimes a process has not heard of another rate yet.
+      policy: toPolicy(pick(algorithms), parseRate(random() < 0.05 ? pick(rates) : rate)),
       cost: pick([1, 1, 1, 0, 2, 5]),
     }))
     const expected = batch.map((check) => reference(check, nowMs))

@@ -7,7 +7,13 @@ import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { ALGORITHM_CASES } from './conformance-algorithms.js'
 import { FIXED_WINDOW_CASES, KEY_CASES } from './conformance-cases.js'
 import type { PolicyFunction } from './conformance-checks.js'
-import { decidesAsThePureFunctions, settlesAsThePureFunctions } from './conformance-traces.js'
+import {
+  countsMonthsAsThePureFunctions,
+  decidesAsThePureFunctions,
+  decidesWindowsAsThePureFunctions,
+  settlesAsThePureFunctions,
+} from './conformance-traces.js'
+import { WINDOW_CASES } from './conformance-windows.js'
 import type { Store } from './store.js'
 
 export interface ConformanceCase {
@@ -43,10 +49,15 @@ function casesFor(algorithm: Algorithm): ConformanceCase[] {
 }
 
 export const storeConformance: readonly ConformanceCase[] = [
-  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES }).map(([name, proveWith]) =>
+  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES, ...WINDOW_CASES }).map(([name, proveWith]) =>
     conformanceCase(name, proveWith),
   ),
   ...ALGORITHMS.flatMap(casesFor),
   conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
+  conformanceCase(
+    'decides several windows as the pure functions do on a random trace',
+    decidesWindowsAsThePureFunctions,
+  ),
+  conformanceCase('counts months as the pure functions do on a random trace', countsMonthsAsThePureFunctions),
   conformanceCase('settles as the pure functions do on a random trace', settlesAsThePureFunctions),
 ]

@@ -1,5 +1,6 @@
 import type { Dialect, Query, SqlConnection } from '../db/dialect.js'
-import type { Decision, Settlement } from '../limiter/algorithm.js'
+import { type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
+import type { WindowsCounter } from '../limiter/windows.js'
 import { MAX_COST } from './admission.js'
 import { type CheckGroup, type Joins, placeDecisions } from './groups.js'
 
@@ -7,7 +8,10 @@ import { type CheckGroup, type Joins, placeDecisions } from './groups.js'
 export interface CounterTable {
   readonly name: string
   readonly joins: Joins
-  /** Advances a batch of counters, by their keys, in one statement. */
+  /**
+   * Advances a batch of counters, by their keys: in one statement those whose policies have one window, and in one those
+   * whose policies list their windows.
+   */
   advance(query: Query, groups: ReadonlyMap<string, CheckGroup>, nowMs: number, decisions: Decision[]): Promise<void>
   /** Settles counters, by their keys, in one statement. */
   settle(
@@ -19,13 +23,17 @@ export interface CounterTable {
 
 interface TableDefinition<Row> {
   readonly name: string
-  /** A statement that takes the counters as JSON in `$1`, and the time in `$2`. */
+  /** A statement that takes the counters as JSON in `$1`, and the time in `$2`. It leaves out rows with `windows`. */
   readonly sql: string
+  /** A statement that takes any policies in the same way, and advances any rows. */
+  readonly windowsSql: string
   /** A statement that takes settlements in the same way. */
   readonly settleSql: string
   readonly joins: Joins
   /** Returns the statement's input for one counter, after its key. */
   readonly asked: (group: CheckGroup, nowMs: number) => readonly number[]
+  /** Returns the input of the statement that takes any policies: its windows as a new counter has them are the last. */
+  readonly askedWindows: (group: CheckGroup, nowMs: number) => readonly (number | WindowsCounter)[]
   /** Decides the checks of a group from the row that the statement stored. */
   readonly answer: (row: Row, group: CheckGroup, nowMs: number) => readonly Decision[]
 }
@@ -33,17 +41,32 @@ interface TableDefinition<Row> {
 export function defineCounterTable<Row extends { readonly key: string }>(
   definition: TableDefinition<Row>,
 ): CounterTable {
-  const { name, sql, settleSql, joins, asked, answer } = definition
+  const { name, sql, windowsSql, settleSql, joins, asked, askedWindows, answer } = definition
   return {
     name,
     joins,
     async advance(query, groups, nowMs, decisions) {
-      // Sorted by key, so that concurrent writers cannot deadlock.
-      const rows = [...groups].sort(byKey).map(([key, group]) => [key, ...asked(group, nowMs)])
-      for (const row of await query<Row>(sql, [JSON.stringify(rows), nowMs])) {
-        const group = groups.get(row.key)
-        if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
+      async function run(statement: string, rows: readonly unknown[]): Promise<void> {
+        for (const row of await query<Row>(statement, [JSON.stringify(rows), nowMs])) {
+          const group = groups.get(row.key)
+          if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
+        }
       }
+      // Sorted by key, so that concurrent writers cannot deadlock.
+      const sorted = [...groups].sort(byKey)
+      const plain = sorted.filter(([, { first }]) => isPlain(first.policy))
+      if (plain.length > 0)
+        await run(
+          sql,
+          plain.map(([key, group]) => [key, ...asked(group, nowMs)]),
+        )
+      // Also those with one window now, whose row has several from before.
+      const left = sorted.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+      if (left.length > 0)
+        await run(
+          windowsSql,
+          left.map(([key, group]) => [key, ...askedWindows(group, nowMs)]),
+        )
     },
     async settle(database, groups, nowMs) {
       const rows = [...groups].sort(byKey).map(([key, { first }]) => {

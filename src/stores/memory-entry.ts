@@ -1,4 +1,4 @@
-import type { Algorithm, Decision, Policy, Settlement } from '../limiter/algorithm.js'
+import { type Algorithm, type Decision, isPlain, type Policy, type Settlement } from '../limiter/algorithm.js'
 import { type BucketCounter, settleBucket } from '../limiter/bucket.js'
 import {
   advanceFixedWindow,
@@ -9,10 +9,20 @@ import {
 import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
+import {
+  WINDOW_CHECKS,
+  type WindowNumbers,
+  type WindowsCounter,
+  writeBucket,
+  writeFixedWindow,
+  writeSlidingWindow,
+} from '../limiter/windows.js'
 
 /** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
 export interface MemoryCounter {
   readonly algorithm: Algorithm
+  /** Whether it is the counter of policies that list their windows. */
+  readonly listsWindows: boolean
   /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
   resetAtMs: number
   /** Whether the client's last check was refused. */
@@ -21,32 +31,46 @@ export interface MemoryCounter {
   next: MemoryCounter | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
   settle(settlement: Settlement): void
-  /** Returns the counter as at most `COUNTER_NUMBERS` numbers. */
-  numbers(): readonly number[]
-  /** Restores the counter from the result of `numbers`. */
-  restore(numbers: Iterable<number>): void
+  /** Returns the windows, each as at most `WINDOW_NUMBERS` numbers. */
+  windows(): WindowsCounter
 }
 
-/** The most numbers in any algorithm's counter. */
-export const COUNTER_NUMBERS = 5
+/** The most numbers in any algorithm's window. */
+export const WINDOW_NUMBERS = 5
+/** The most windows in a counter. */
+export const MAX_WINDOWS = 4
 
-export function newEntry(algorithm: Algorithm): MemoryCounter {
-  if (algorithm === 'fixed_window') return new FixedWindowEntry()
-  return algorithm === 'sliding_window' ? new SlidingWindowEntry() : new BucketEntry(algorithm)
+/** Creates the counter of a policy. It goes on with windows of the same periods. */
+export function newEntry(policy: Policy, windows: WindowsCounter = []): MemoryCounter {
+  const { algorithm } = policy
+  if (!isPlain(policy)) return new WindowsEntry(algorithm, windows)
+  const numbers = windows.find(([periodMs]) => periodMs === policy.periodMs) ?? []
+  if (algorithm === 'fixed_window') return new FixedWindowEntry(numbers)
+  return algorithm === 'sliding_window' ? new SlidingWindowEntry(numbers) : new BucketEntry(algorithm, numbers)
 }
 
-// A new entry is all zeros, a counter without a period: the first check replaces it by a new counter.
+// Without numbers an entry is all zeros, a counter without a period: the first check replaces it by a new counter.
 
 class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  count = 0
-  startMs = 0
-  endMs = 0
+  count: number
+  startMs: number
+  endMs: number
+
+  constructor([, startMs = 0, count = 0, endMs = 0]: WindowNumbers) {
+    this.count = count
+    this.startMs = startMs
+    this.endMs = endMs
+  }
 
   get algorithm(): Algorithm {
     return 'fixed_window'
+  }
+
+  get listsWindows(): boolean {
+    return false
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -61,14 +85,8 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     Object.assign(this, settleFixedWindow(this, settlement))
   }
 
-  numbers(): readonly number[] {
-    return [this.count, this.startMs, this.endMs]
-  }
-
-  restore([count = 0, startMs = 0, endMs = 0]: Iterable<number>): void {
-    this.count = count
-    this.startMs = startMs
-    this.endMs = endMs
+  windows(): WindowsCounter {
+    return [writeFixedWindow(this, this.endMs - this.startMs)]
   }
 }
 
@@ -76,14 +94,26 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  periodMs = 0
-  cellStartMs = 0
-  checkedMs = 0
-  previous = 0
-  current = 0
+  periodMs: number
+  cellStartMs: number
+  checkedMs: number
+  previous: number
+  current: number
+
+  constructor([periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0]: WindowNumbers) {
+    this.periodMs = periodMs
+    this.cellStartMs = cellStartMs
+    this.checkedMs = checkedMs
+    this.previous = previous
+    this.current = current
+  }
 
   get algorithm(): Algorithm {
     return 'sliding_window'
+  }
+
+  get listsWindows(): boolean {
+    return false
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -100,16 +130,8 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     Object.assign(this, settleSlidingWindow(this, settlement))
   }
 
-  numbers(): readonly number[] {
-    return [this.periodMs, this.cellStartMs, this.checkedMs, this.previous, this.current]
-  }
-
-  restore([periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0]: Iterable<number>): void {
-    this.periodMs = periodMs
-    this.cellStartMs = cellStartMs
-    this.checkedMs = checkedMs
-    this.previous = previous
-    this.current = current
+  windows(): WindowsCounter {
+    return [writeSlidingWindow(this)]
   }
 }
 
@@ -119,14 +141,26 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  periodMs = 0
-  drainLimit = 0
-  used = 0
-  fraction = 0
-  checkedMs = 0
+  periodMs: number
+  drainLimit: number
+  used: number
+  fraction: number
+  checkedMs: number
 
-  constructor(algorithm: Algorithm) {
+  constructor(
+    algorithm: Algorithm,
+    [periodMs = 0, checkedMs = 0, drainLimit = 0, used = 0, fraction = 0]: WindowNumbers,
+  ) {
     this.algorithm = algorithm
+    this.periodMs = periodMs
+    this.drainLimit = drainLimit
+    this.used = used
+    this.fraction = fraction
+    this.checkedMs = checkedMs
+  }
+
+  get listsWindows(): boolean {
+    return false
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -144,15 +178,38 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     Object.assign(this, settleBucket(this, settlement))
   }
 
-  numbers(): readonly number[] {
-    return [this.periodMs, this.drainLimit, this.used, this.fraction, this.checkedMs]
+  windows(): WindowsCounter {
+    return [writeBucket(this)]
+  }
+}
+
+/** The windows of policies that list them. */
+class WindowsEntry implements MemoryCounter {
+  readonly algorithm: Algorithm
+  resetAtMs = 0
+  blocks = false
+  next: MemoryCounter | undefined
+  #windows: WindowsCounter
+
+  constructor(algorithm: Algorithm, windows: WindowsCounter) {
+    this.algorithm = algorithm
+    this.#windows = windows
   }
 
-  restore([periodMs = 0, drainLimit = 0, used = 0, fraction = 0, checkedMs = 0]: Iterable<number>): void {
-    this.periodMs = periodMs
-    this.drainLimit = drainLimit
-    this.used = used
-    this.fraction = fraction
-    this.checkedMs = checkedMs
+  get listsWindows(): boolean {
+    return true
+  }
+
+  check(policy: Policy, cost: number, nowMs: number): Decision {
+    const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs)
+    this.#windows = counter
+    return decision
+  }
+
+  /** Nothing is taken of such a counter that could be given back. */
+  settle(): void {}
+
+  windows(): WindowsCounter {
+    return this.#windows
   }
 }

@@ -1,5 +1,6 @@
-import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
+import { type Check, type Decision, isPlain, type Policy, type Settlement } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
+import { longestResetMs } from '../limiter/windows.js'
 import { SECOND_MS } from '../time/clock.js'
 import { type MemoryCounter, newEntry } from './memory-entry.js'
 import { RefusedCounters } from './refused-counters.js'
@@ -49,11 +50,10 @@ export class MemoryStore implements Store {
 
   /** Decides one check without a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
-    const { algorithm } = policy
-    const entry = this.#counters.get(key) ?? this.#create(key, algorithm, nowMs)
-    const counter = entry.algorithm === algorithm ? entry : this.#counterBeside(entry, key, algorithm)
+    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
+    const counter = isFor(entry, policy) ? entry : this.#counterBeside(entry, key, policy)
     const decision = counter.check(policy, cost, nowMs)
-    counter.resetAtMs = nowMs + decision.resetMs
+    counter.resetAtMs = nowMs + longestResetMs(decision)
     counter.blocks = !decision.allowed
     return decision
   }
@@ -79,26 +79,34 @@ export class MemoryStore implements Store {
     this.#refused = undefined
   }
 
-  #create(key: string, algorithm: Algorithm, nowMs: number): MemoryCounter {
+  #create(key: string, policy: Policy, nowMs: number): MemoryCounter {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
-    const entry = this.#open(key, algorithm)
+    const entry = this.#open(key, policy)
     this.#counters.set(key, entry)
     return entry
   }
 
-  /** Returns the counter of another algorithm under the same key. */
-  #counterBeside(first: MemoryCounter, key: string, algorithm: Algorithm): MemoryCounter {
+  /** Returns the counter of another algorithm under the same key, or of the same one with other windows. */
+  #counterBeside(first: MemoryCounter, key: string, policy: Policy): MemoryCounter {
+    let before: MemoryCounter | undefined
     let entry = first
-    while (entry.algorithm !== algorithm) {
-      entry.next ??= this.#open(key, algorithm)
+    while (entry.algorithm !== policy.algorithm) {
+      entry.next ??= this.#open(key, policy)
+      before = entry
       entry = entry.next
     }
-    return entry
+    if (isFor(entry, policy)) return entry
+    // The windows were edited: the periods that stay keep their state.
+    const edited = newEntry(policy, entry.windows())
+    edited.next = entry.next
+    if (before === undefined) this.#counters.set(key, edited)
+    else before.next = edited
+    return edited
   }
 
-  #open(key: string, algorithm: Algorithm): MemoryCounter {
-    return this.#refused?.take(key, algorithm) ?? newEntry(algorithm)
+  #open(key: string, policy: Policy): MemoryCounter {
+    return this.#refused?.take(key, policy) ?? newEntry(policy)
   }
 
   #expire(nowMs: number): void {
@@ -119,6 +127,11 @@ export class MemoryStore implements Store {
       this.#refused.keep(key, entry)
     }
   }
+}
+
+/** Returns whether a counter is of the policy's algorithm, and lists its windows as the policy does. */
+function isFor({ algorithm, listsWindows }: MemoryCounter, policy: Policy): boolean {
+  return algorithm === policy.algorithm && listsWindows !== isPlain(policy)
 }
 
 /** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */

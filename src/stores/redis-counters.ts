@@ -1,8 +1,17 @@
 /** The script's input for each algorithm, and the decisions from the counter that was stored before. */
-import type { Algorithm, Checked, Decision, Policy } from '../limiter/algorithm.js'
-import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
-import { checkFixedWindow, type FixedWindowCounter } from '../limiter/fixed-window.js'
-import { checkSlidingWindow, type SlidingWindowCounter } from '../limiter/sliding-window.js'
+import type { Algorithm, Checked, Decision, NamedWindow, Policy } from '../limiter/algorithm.js'
+import { checkBucket } from '../limiter/bucket.js'
+import { checkFixedWindow } from '../limiter/fixed-window.js'
+import { windowEndMs, windowStartMs } from '../limiter/period.js'
+import { checkSlidingWindow } from '../limiter/sliding-window.js'
+import {
+  readBucket,
+  readFixedWindow,
+  readSlidingWindow,
+  WINDOW_CHECKS,
+  type WindowNumbers,
+  type WindowsCounter,
+} from '../limiter/windows.js'
 import { replayChecks, sameLimitAndCost, samePeriod, toAdmission } from './admission.js'
 import { type CheckGroup, type Joins, totalCost } from './groups.js'
 import type { ScriptCall } from './redis-script.js'
@@ -11,18 +20,20 @@ export interface RedisCounter {
   /** The algorithm's letter in keys and in calls of the script. */
   readonly letter: string
   readonly joins: Joins
-  call(key: string, group: CheckGroup): ScriptCall
+  call(key: string, group: CheckGroup, nowMs: number): ScriptCall
   /** @param stored the script's answer */
   answer(stored: unknown, group: CheckGroup, nowMs: number): readonly Decision[]
 }
 
 interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
+  readonly algorithm: Algorithm
   readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
-  readonly read: (numbers: readonly number[]) => Counter
+  readonly read: (numbers: WindowNumbers) => Counter
   readonly asked: (group: CheckGroup) => { readonly cost: number; readonly asked: number }
 }
 
 function defineRedisCounter<Counter>({
+  algorithm,
   letter,
   joins,
   check,
@@ -32,33 +43,42 @@ function defineRedisCounter<Counter>({
   return {
     letter,
     joins,
-    call(key, group) {
-      const { periodMs, limit } = group.first.policy
+    call(key, group, nowMs) {
+      const { periodMs, limit, windows } = group.first.policy
       const { cost, asked } = askedFor(group)
+      if (windows !== undefined) return { key, asks: `w${letter} ${cost} ${asked} ${listWindows(windows, nowMs)}` }
       return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
     },
     answer(stored, group, nowMs) {
-      const counter = typeof stored === 'string' ? read(stored.split(' ').map(Number)) : undefined
+      if (group.first.policy.windows !== undefined) {
+        return replayChecks(WINDOW_CHECKS[algorithm], readWindows(stored), group, nowMs)
+      }
+      const counter = typeof stored === 'string' ? read(readNumbers(stored)) : undefined
       return replayChecks(check, counter, group, nowMs)
     },
   }
 }
 
-function readFixedWindow([periodMs = 0, startMs = 0, count = 0]: readonly number[]): FixedWindowCounter {
-  return { startMs, endMs: startMs + periodMs, count }
+function listWindows(windows: readonly NamedWindow[], nowMs: number): string {
+  const texts = windows.map(({ limit, periodMs }) => {
+    const startMs = windowStartMs(periodMs, nowMs)
+    return `${periodMs} ${startMs} ${windowEndMs(periodMs, startMs)} ${limit}`
+  })
+  return texts.join(' ')
 }
 
-function readSlidingWindow(numbers: readonly number[]): SlidingWindowCounter {
-  const [periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0] = numbers
-  return { periodMs, cellStartMs, checkedMs, previous, current }
+/** Reads a counter with one window or, behind a `w`, several. */
+function readWindows(stored: unknown): WindowsCounter {
+  return typeof stored === 'string' ? stored.replace(/^w/, '').split('|').map(readNumbers) : []
 }
 
-function readBucket([periodMs = 0, checkedMs = 0, drainLimit = 0, used = 0, fraction = 0]: readonly number[]) {
-  return { periodMs, checkedMs, drainLimit, used, fraction } satisfies BucketCounter
+function readNumbers(text: string): WindowNumbers {
+  return text.split(' ').map(Number)
 }
 
-function bucketCounter(letter: string): RedisCounter {
+function bucketCounter(algorithm: Algorithm, letter: string): RedisCounter {
   return defineRedisCounter({
+    algorithm,
     letter,
     joins: sameLimitAndCost,
     check: checkBucket,
@@ -69,6 +89,7 @@ function bucketCounter(letter: string): RedisCounter {
 
 export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
   fixed_window: defineRedisCounter({
+    algorithm: 'fixed_window',
     letter: 'f',
     joins: samePeriod,
     check: checkFixedWindow,
@@ -77,12 +98,13 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     asked: (group) => ({ cost: totalCost(group), asked: 1 }),
   }),
   sliding_window: defineRedisCounter({
+    algorithm: 'sliding_window',
     letter: 's',
     joins: sameLimitAndCost,
     check: checkSlidingWindow,
     read: readSlidingWindow,
     asked: toAdmission,
   }),
-  token_bucket: bucketCounter('t'),
-  leaky_bucket: bucketCounter('l'),
+  token_bucket: bucketCounter('token_bucket', 't'),
+  leaky_bucket: bucketCounter('leaky_bucket', 'l'),
 }

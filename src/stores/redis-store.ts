@@ -51,7 +51,7 @@ export class RedisStore implements Store {
       for (const [algorithm, groups] of byAlgorithm) {
         for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
       }
-      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group))
+      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
       const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
       for (const [index, [counter, , group]] of asked.entries()) {
         placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)

@@ -1,11 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
-import { COUNTER_NUMBERS, type MemoryCounter, newEntry } from './memory-entry.js'
+import { ALGORITHMS, type Algorithm, type Policy } from '../limiter/algorithm.js'
+import type { WindowNumbers } from '../limiter/windows.js'
+import { MAX_WINDOWS, type MemoryCounter, newEntry, WINDOW_NUMBERS } from './memory-entry.js'
 
 /** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */
 const PLACES = 32
-/** A place has the mark of a key, the moment when its counter expires, and the counter: 56 bytes. */
-const PLACE_LENGTH = 2 + COUNTER_NUMBERS
+/** A place has the mark of a key, the moment when its counter expires, and one of its windows: 56 bytes. */
+const PLACE_LENGTH = 2 + WINDOW_NUMBERS
 /** The mark of an empty place. */
 const EMPTY = 0
 
@@ -27,42 +28,61 @@ export class RefusedCounters {
 
   /** Keeps the counter of a key. */
   keep(key: string, entry: MemoryCounter): void {
-    const { mark, start, end } = this.#placesFor(key, entry.algorithm)
+    for (const [index, numbers] of entry.windows().entries()) this.#keepWindow(key, entry, index, numbers)
+  }
+
+  #keepWindow(key: string, entry: MemoryCounter, index: number, numbers: WindowNumbers): void {
+    const { mark, start, end } = this.#placesFor(key, entry.algorithm, index)
     let [place, soonestMs] = [start, entry.resetAtMs]
     for (let each = start; each < end; each += PLACE_LENGTH) {
       const resetAtMs = this.#at(each) === EMPTY ? Number.NEGATIVE_INFINITY : this.#at(each + 1)
       if (resetAtMs < soonestMs) [place, soonestMs] = [each, resetAtMs]
     }
     if (soonestMs === entry.resetAtMs) return
-    this.#table.set([mark, entry.resetAtMs, ...entry.numbers()], place)
+    this.#table.fill(0, place, place + PLACE_LENGTH).set([mark, entry.resetAtMs, ...numbers], place)
   }
 
   /** Removes and returns the counter of a key; undefined where there is none. */
-  take(key: string, algorithm: Algorithm): MemoryCounter | undefined {
-    const { mark, start, end } = this.#placesFor(key, algorithm)
-    for (let place = start; place < end; place += PLACE_LENGTH) {
-      if (this.#at(place) !== mark) continue
-      this.#table[place] = EMPTY
-      const entry = newEntry(algorithm)
-      entry.restore(this.#table.subarray(place + 2, place + PLACE_LENGTH))
-      entry.resetAtMs = this.#at(place + 1)
-      entry.blocks = true
-      return entry
+  take(key: string, policy: Policy): MemoryCounter | undefined {
+    const taken: { readonly resetAtMs: number; readonly numbers: WindowNumbers }[] = []
+    for (let index = 0; index < (policy.windows?.length ?? 1); index++) {
+      taken.push(...this.#takeWindow(key, policy.algorithm, index))
     }
-    return undefined
+    const [first] = taken
+    if (first === undefined) return undefined
+    const entry = newEntry(
+      policy,
+      taken.map(({ numbers }) => numbers),
+    )
+    entry.resetAtMs = first.resetAtMs
+    entry.blocks = true
+    return entry
   }
 
   forget(key: string): void {
-    for (const algorithm of ALGORITHMS) this.take(key, algorithm)
+    for (const algorithm of ALGORITHMS) {
+      for (let index = 0; index < MAX_WINDOWS; index++) this.#takeWindow(key, algorithm, index)
+    }
+  }
+
+  #takeWindow(key: string, algorithm: Algorithm, index: number) {
+    const { mark, start, end } = this.#placesFor(key, algorithm, index)
+    for (let place = start; place < end; place += PLACE_LENGTH) {
+      if (this.#at(place) !== mark) continue
+      this.#table[place] = EMPTY
+      const numbers = [...this.#table.subarray(place + 2, place + PLACE_LENGTH)]
+      return [{ resetAtMs: this.#at(place + 1), numbers }]
+    }
+    return []
   }
 
   #at(index: number): number {
     return this.#table[index] ?? EMPTY
   }
 
-  #placesFor(key: string, algorithm: Algorithm): { mark: number; start: number; end: number } {
+  #placesFor(key: string, algorithm: Algorithm, index: number): { mark: number; start: number; end: number } {
     // Hashed as UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
-    const hash = createHash('sha256').update(this.#secret).update(`${algorithm} ${key}`, 'utf16le').digest()
+    const hash = createHash('sha256').update(this.#secret).update(`${algorithm} ${index} ${key}`, 'utf16le').digest()
     const start = (hash.readUInt32BE(0) % this.#sets) * PLACES * PLACE_LENGTH
     return { mark: 1 + hash.readUIntBE(4, 6), start, end: start + PLACES * PLACE_LENGTH }
   }

@@ -37,7 +37,7 @@ CREATE TABLE "rate_limit_rule" (
     "description" TEXT NOT NULL DEFAULT '',
     "path_pattern" VARCHAR(255) NOT NULL,
     "method" VARCHAR(255) NOT NULL DEFAULT 'ALL',
-    "rate" VARCHAR(50) NOT NULL,
+    "rate" VARCHAR(255) NOT NULL,
     "key" VARCHAR(255) NOT NULL DEFAULT 'ip',
     "algorithm" VARCHAR(20) NOT NULL DEFAULT 'fixed_window',
     "block" BOOLEAN NOT NULL DEFAULT true,
@@ -57,6 +57,7 @@ CREATE TABLE "rate_limit_counter" (
     "window_end" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" TEXT,
 
     CONSTRAINT "rate_limit_counter_pkey" PRIMARY KEY ("key")
 );

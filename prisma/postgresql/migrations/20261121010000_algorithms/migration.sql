@@ -7,12 +7,13 @@ CREATE TABLE "rate_limit_sliding_window" (
     "current_count" BIGINT NOT NULL,
     "limit" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" TEXT,
 
     CONSTRAINT "rate_limit_sliding_window_pkey" PRIMARY KEY ("key")
 );
@@ -25,12 +26,13 @@ CREATE TABLE "rate_limit_token_bucket" (
     "used" BIGINT NOT NULL,
     "fraction" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" TEXT,
 
     CONSTRAINT "rate_limit_token_bucket_pkey" PRIMARY KEY ("key")
 );
@@ -43,12 +45,13 @@ CREATE TABLE "rate_limit_leaky_bucket" (
     "used" BIGINT NOT NULL,
     "fraction" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" TEXT,
 
     CONSTRAINT "rate_limit_leaky_bucket_pkey" PRIMARY KEY ("key")
 );

@@ -11,7 +11,7 @@ ADD COLUMN     "starts_at" TIMESTAMPTZ(3);
 CREATE TABLE "rate_limit_override" (
     "id" BIGSERIAL NOT NULL,
     "client" VARCHAR(255) NOT NULL,
-    "effect" VARCHAR(50) NOT NULL,
+    "effect" VARCHAR(255) NOT NULL,
     "algorithm" VARCHAR(20) NOT NULL DEFAULT 'fixed_window',
     "path_pattern" VARCHAR(255) NOT NULL DEFAULT '',
     "expires_at" TIMESTAMPTZ(3),

@@ -49,7 +49,8 @@ CREATE TABLE "rate_limit_counter" (
     "window_start" DATETIME NOT NULL,
     "window_end" DATETIME NOT NULL,
     "created_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
-    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+    "windows" TEXT
 );
 
 -- CreateTable

@@ -7,12 +7,13 @@ CREATE TABLE "rate_limit_sliding_window" (
     "current_count" BIGINT NOT NULL,
     "limit" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" DATETIME NOT NULL,
     "created_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
-    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+    "windows" TEXT
 );
 
 -- CreateTable
@@ -23,12 +24,13 @@ CREATE TABLE "rate_limit_token_bucket" (
     "used" BIGINT NOT NULL,
     "fraction" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" DATETIME NOT NULL,
     "created_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
-    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+    "windows" TEXT
 );
 
 -- CreateTable
@@ -39,12 +41,13 @@ CREATE TABLE "rate_limit_leaky_bucket" (
     "used" BIGINT NOT NULL,
     "fraction" BIGINT NOT NULL,
     "checked_ms" BIGINT NOT NULL,
-    "asked" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "admitted" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
-    "admitted" BIGINT NOT NULL,
     "expires_at" DATETIME NOT NULL,
     "created_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
-    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+    "windows" TEXT
 );
 
 -- CreateIndex
