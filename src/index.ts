@@ -56,7 +56,17 @@ export {
 } from './http/refusal.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteLimitOptions } from './http/route-limit.js'
-export type { Algorithm, Check, Decision, Policy, Settlement } from './limiter/algorithm.js'
+export type {
+  Algorithm,
+  Check,
+  Decision,
+  NamedWindow,
+  PlainPolicy,
+  Policy,
+  Settlement,
+  Window,
+  WindowState,
+} from './limiter/algorithm.js'
 export type { StoreErrorAction } from './limiter/fallback.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export type {

@@ -69,7 +69,9 @@ function parseExpiry(length: string | undefined, until: string | undefined, nowM
 /** Parses a duration, which is spelled like the period of a rate. */
 function lengthMs(length: string): number {
   try {
-    return parseRate(`1/${length}`).periodMs
+    const { periodMs, windows } = parseRate(`1/${length}`)
+    if (windows === undefined) return periodMs
+    throw new RangeError('a month or several periods')
   } catch {
     throw new UsageError(`--for is ${JSON.stringify(length)}: give 30m, 2h or 7d, at most 366d`)
   }

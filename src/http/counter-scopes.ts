@@ -1,3 +1,5 @@
+import { MONTH_MS } from '../limiter/period.js'
+import type { Rate } from '../limiter/rate.js'
 import { parseOverrideClient } from '../overrides/override.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
@@ -40,8 +42,10 @@ export class CounterScopes {
     return CEILING
   }
 
-  addPeriod(periodMs: number): string {
-    const scope = `per:${periodMs}`
+  /** Adds the periods of a rate, in whatever order it has them. */
+  addPeriods(rate: Rate): string {
+    const periods = (rate.windows ?? [rate]).map(({ periodMs }) => periodMs).sort((a, b) => a - b)
+    const scope = `per:${periods.map((periodMs) => (periodMs === MONTH_MS ? 'month' : periodMs)).join('+')}`
     if (this.#periods.size < MAX_PERIODS) this.#periods.add(scope)
     return scope
   }

@@ -1,7 +1,9 @@
 import type { FastifyReply } from 'fastify'
-import type { Policy } from '../limiter/algorithm.js'
+import type { NamedWindow, Policy, Window } from '../limiter/algorithm.js'
+import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { SECOND_MS } from '../time/clock.js'
 import type { CheckedRequest } from './decide.js'
+import type { Limit } from './limits.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
@@ -41,11 +43,17 @@ function setDraftFields(reply: FastifyReply, checked: CheckedRequest): void {
   reply.header('ratelimit', limitField(checked))
 }
 
-function setPolicyField(reply: FastifyReply, { limit }: CheckedRequest): void {
-  reply.header('ratelimit-policy', limit.policyField)
+function setPolicyField(reply: FastifyReply, { limit, nowMs }: CheckedRequest): void {
+  reply.header('ratelimit-policy', limit.windowNames.length === 0 ? limit.policyField : windowsField(limit, nowMs))
 }
 
 function limitField({ decision, limit }: CheckedRequest): string {
+  if (decision.windows !== undefined) {
+    const fields = decision.windows.map(({ remaining, resetMs }, index) => {
+      return `${limit.windowNames[index] ?? limit.quotedName};r=${remaining};t=${resetSeconds(resetMs)}`
+    })
+    return fields.join(', ')
+  }
   return `${limit.quotedName};r=${decision.remaining};t=${resetSeconds(decision.resetMs)}`
 }
 
@@ -67,7 +75,25 @@ export function quotedName(name: string): string {
   return `"${ascii.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** Returns the value of `RateLimit-Policy`: the quota, and its window in seconds. */
+/** Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds. */
 export function policyField(name: string, { limit, periodMs }: Policy): string {
   return `${quotedName(name)};q=${limit};w=${periodMs / SECOND_MS}`
+}
+
+/** Returns the names of the windows that a policy lists; that of the limit itself where there is one window. */
+export function windowNames(name: string, windows: readonly NamedWindow[] = []): string[] {
+  return windows.map(({ period }) => (windows.length === 1 ? name : `${name}:${period}`))
+}
+
+/** Returns the value of `RateLimit-Policy` for a policy that lists its windows; months differ. */
+function windowsField({ policy, windowNames }: Limit, nowMs: number): string {
+  const windows = policy.windows ?? []
+  return windows
+    .map((window, index) => `${windowNames[index]};q=${window.limit};w=${secondsIn(window, nowMs)}`)
+    .join(', ')
+}
+
+function secondsIn({ periodMs }: Window, nowMs: number): number {
+  const startMs = windowStartMs(periodMs, nowMs)
+  return (windowEndMs(periodMs, startMs) - startMs) / SECOND_MS
 }

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
-import { parseRate, type Rate } from '../limiter/rate.js'
+import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
@@ -10,7 +10,7 @@ import { after } from './after.js'
 import { type ClientKey, inScope, ruleKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
-import { policyField, quotedName } from './headers.js'
+import { policyField, quotedName, windowNames } from './headers.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import { createKindKey, type DeriveClientKey, type KeyOptions, toAddressKey } from './kind-key.js'
 import { memoize } from './memoize.js'
@@ -32,6 +32,8 @@ export interface Limit {
   /** The name and the policy, as the draft's header fields spell them. */
   readonly quotedName: string
   readonly policyField: string
+  /** The names of the windows, spelled alike, where the policy lists them. */
+  readonly windowNames: readonly string[]
   /** Whether it refuses every request, without a counter. */
   readonly isDenial: boolean
   readonly clientKey: DeriveClientKey
@@ -50,6 +52,7 @@ function createLimit(
     policyName,
     quotedName: quotedName(policyName),
     policyField: policyField(policyName, limit.policy),
+    windowNames: windowNames(policyName, limit.policy.windows).map(quotedName),
   }
 }
 
@@ -112,8 +115,8 @@ export interface StaticLimitOptions {
 export function createStaticLimits(options: StaticLimitOptions) {
   const { defaultRate, setting, policyName, algorithm, block, deriveClientKey, scopes } = options
 
-  function toLimit(name: string, { limit, periodMs }: Rate, clientKey: DeriveClientKey): Limit {
-    return createLimit(name, { policy: { algorithm, limit, periodMs }, block, ruleName: '', clientKey })
+  function toLimit(name: string, rate: Rate, clientKey: DeriveClientKey): Limit {
+    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', clientKey })
   }
 
   const prefixes = new PathPrefixes(
@@ -131,8 +134,8 @@ export function createStaticLimits(options: StaticLimitOptions) {
   const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember(REMEMBERED_RATES, (text) => {
     const rate = parseRate(text)
-    // A counter has one period: answers with different ones would reset it each time.
-    return toLimit(policyName, rate, countedApart(scopes.addPeriod(rate.periodMs), deriveClientKey))
+    // A counter has the periods of one rate: answers with different ones would reset it each time.
+    return toLimit(policyName, rate, countedApart(scopes.addPeriods(rate), deriveClientKey))
   })
   const limitForAnswer = tolerate(limitForRate, setting, options.log)
   return (checked: CheckedRequest): Limit | Promise<Limit> =>

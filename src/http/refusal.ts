@@ -5,6 +5,7 @@ import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
+import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
 
 /** RFC 9457. */
@@ -128,9 +129,15 @@ export function createErrorHandlerCheck() {
   }
 }
 
-function problem(error: ReturnType<typeof refusal>, { limit }: CheckedRequest): object {
+function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): object {
   const { statusCode: status = 500, code, message: detail } = error
   const title = STATUS_CODES[status]
   if (!(error instanceof RateLimitExceededError)) return { type: 'about:blank', title, status, detail, code }
-  return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': [limit.policyName] }
+  return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': [violatedPolicy(checked)] }
+}
+
+/** Returns the name of the policy that the draft's fields give the window that refuses. */
+function violatedPolicy({ limit: { policy, policyName }, decision: { windows, ...told } }: CheckedRequest): string {
+  const index = windows?.findIndex(({ limit, resetMs }) => limit === told.limit && resetMs === told.resetMs) ?? -1
+  return windowNames(policyName, policy.windows)[index] ?? policyName
 }

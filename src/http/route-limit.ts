@@ -63,7 +63,7 @@ export function createRouteLimit(
     return after(deriveClientKey(checked), (client) => inScope(routeScopeFor(checked.request), client))
   }
   if (!isShared) scopes.addLimit(name)
-  if (typeof rate === 'string') scopes.addPeriod(parseRate(rate).periodMs)
+  if (typeof rate === 'string') scopes.addPeriods(parseRate(rate))
   const limit = createStaticLimits({
     rateLimits: {},
     // A function even for a fixed rate, so that the scope includes the period.

@@ -66,14 +66,15 @@ export function parseRate(rate: string): Rate {
 
 /** @param text the window, which is the rate itself where it is the only one */
 function parseWindow(rate: string, text: string): NamedWindow {
-  const where = text === rate ? '' : `in the window ${quote(text)} `
+  const refuse = (complaint: string) =>
+    invalid(rate, text === rate ? complaint : `has the window ${quote(text)}, which ${complaint}`)
   const slash = text.indexOf('/')
-  if (slash === -1) throw invalid(rate, `${where}has no "/"`)
+  if (slash === -1) throw refuse('has no "/"')
   const [count, period] = [text.slice(0, slash), text.slice(slash + 1)]
   const limit = COUNT.test(count) ? Number(count) : Number.NaN
-  if (!(limit <= MAX_COUNT)) throw invalid(rate, `${where}has the count ${quote(count)}`)
+  if (!(limit <= MAX_COUNT)) throw refuse(`has the count ${quote(count)}`)
   const periodMs = MONTH.test(period) ? MONTH_MS : toPeriodMs(period)
-  if (periodMs === undefined) throw invalid(rate, `${where}has the period ${quote(period)}`)
+  if (periodMs === undefined) throw refuse(`has the period ${quote(period)}`)
   return { limit, periodMs, period }
 }
 
@@ -96,15 +97,19 @@ function refuseSamePeriods(rate: string, texts: readonly string[], windows: read
  *
  * @throws InvalidRateError for a month, unless the algorithm is `fixed_window`
  */
-export function toPolicy(algorithm: Algorithm, { limit, periodMs, windows }: Rate): Policy {
+export function toPolicy(algorithm: Algorithm, rate: Rate): Policy {
+  const { limit, periodMs, windows } = rate
   if (windows === undefined) return { algorithm, limit, periodMs }
-  const month = windows.find((window) => window.periodMs === MONTH_MS)
-  if (month !== undefined && algorithm !== 'fixed_window') {
-    throw new InvalidRateError(
-      `The window "${month.limit}/${month.period}" is a calendar month, which goes with the algorithm fixed_window only: give that, or a length such as 30d`,
-    )
-  }
+  const problem = findMonthProblem(algorithm, rate)
+  if (problem !== undefined) throw new InvalidRateError(problem)
   return { algorithm, limit, periodMs, windows }
+}
+
+/** Returns why an algorithm cannot count a rate: it has a month, which only fixed windows know. */
+export function findMonthProblem(algorithm: Algorithm, { windows }: Rate): string | undefined {
+  const month = windows?.find((window) => window.periodMs === MONTH_MS)
+  if (month === undefined || algorithm === 'fixed_window') return undefined
+  return `The window "${month.limit}/${month.period}" is a calendar month, which goes with the algorithm fixed_window only: give that, or a length such as 30d`
 }
 
 function invalid(rate: string, complaint: string): Error {

@@ -101,7 +101,9 @@ function createWindowsCheck<Counter>(form: Form<Counter>): CheckFunction<Windows
       const after = checked[index]?.counter
       return after === undefined ? [] : [form.write(after, periodMs)]
     })
-    const told = asked.map(({ decision }) => decision).reduce(moreTelling)
+    const told = asked
+      .map(({ decision }, index) => ({ decision, periodMs: windows[index]?.periodMs ?? 0 }))
+      .reduce(moreTelling).decision
     if (policy.windows === undefined) return { counter: counters, decision: told }
     const states = checked.flatMap((one) => (one === undefined ? [] : [toState(one.decision)]))
     return { counter: counters, decision: { ...told, windows: states } }
@@ -112,11 +114,21 @@ function toState({ limit, remaining, resetMs }: Decision): { limit: number; rema
   return { limit, remaining, resetMs }
 }
 
-/** Returns the decision that stands for two windows: the one that refuses longer, else the one with less left. */
-function moreTelling(a: Decision, b: Decision): Decision {
-  if (a.allowed && b.allowed) return b.remaining * a.limit < a.remaining * b.limit ? b : a
-  if (a.allowed || b.allowed) return a.allowed ? b : a
-  return waitOf(b) > waitOf(a) ? b : a
+interface DecidedWindow {
+  readonly decision: Decision
+  readonly periodMs: number
+}
+
+/**
+ * Returns the window that a decision tells of: the one that refuses, of two the one with the longer wait, and of equal
+ * waits the longer one; where both allow, the one with the smaller share left.
+ */
+function moreTelling(one: DecidedWindow, other: DecidedWindow): DecidedWindow {
+  const [a, b] = [one.decision, other.decision]
+  if (a.allowed && b.allowed) return b.remaining * a.limit < a.remaining * b.limit ? other : one
+  if (a.allowed || b.allowed) return a.allowed ? other : one
+  const [waitA, waitB] = [waitOf(a), waitOf(b)]
+  return waitB > waitA || (waitB === waitA && other.periodMs > one.periodMs) ? other : one
 }
 
 function waitOf({ retryAfterMs }: Decision): number {

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import type { FieldErrors } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
-import { parseRate } from '../limiter/rate.js'
+import { findMonthProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import {
   compareTexts,
   createParser,
@@ -28,7 +28,7 @@ import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
 
 const MAX_CLIENT_LENGTH = 255
-const MAX_EFFECT_LENGTH = 50
+const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
 const MAX_NOTE_LENGTH = 1_000
 
 /** One override of a document, complete. */
@@ -119,7 +119,13 @@ export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPatt
  * @returns one message for every wrong field
  */
 export function overrideErrors(values: Values, extent: Extent, nowMs: number): FieldErrors {
-  const errors = fieldErrors(OVERRIDE_FIELDS, values, extent)
+  const errors: Record<string, string> = { ...fieldErrors(OVERRIDE_FIELDS, values, extent) }
+  const isRelated = (field: string) => !(field in errors) && values[field] !== undefined
+  if (isRelated('effect') && isRelated('algorithm')) {
+    const [effect, algorithm] = [parseEffect(values.effect), OVERRIDE_FIELDS.algorithm.parse(values.algorithm)]
+    const problem = typeof effect === 'string' ? undefined : findMonthProblem(algorithm, effect)
+    if (problem !== undefined) errors.effect = problem
+  }
   if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
   const expiresAtMs = parseMoment(values.expiresAt)
   const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
@@ -131,13 +137,13 @@ const parseOverrideRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
 /**
  * Parses a stored row.
  *
- * @throws RuleValidationError for a row that was written past the validation
+ * @throws RuleValidationError or InvalidRateError for a row that was written past the validation
  */
 export function parseOverride(row: OverrideRow): Override {
   const { client, effect, algorithm, pathPattern, expiresAt } = parseOverrideRow(row)
   return {
     client,
-    effect: typeof effect === 'string' ? effect : { algorithm, ...effect },
+    effect: typeof effect === 'string' ? effect : toPolicy(algorithm, effect),
     pathPattern,
     expiresAtMs: expiresAt,
   }
@@ -181,7 +187,7 @@ function toNetworkAddress(address: string, bits: number, family: 'ipv4' | 'ipv6'
 }
 
 /** Parses `deny`, `allow` or a rate. */
-function parseEffect(value: unknown): 'deny' | 'allow' | { readonly limit: number; readonly periodMs: number } {
+function parseEffect(value: unknown): 'deny' | 'allow' | Rate {
   const text = asText(value)
   if (text === 'deny' || text === 'allow') return text
   if (!/^\d/.test(text)) {

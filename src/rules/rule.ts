@@ -1,7 +1,7 @@
 import { type Condition, MAX_CONDITION_LENGTH } from '../conditions/condition.js'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
-import { parseRate } from '../limiter/rate.js'
+import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
 import { type ClientKind, MAX_CLIENT_KIND_LENGTH, parseClientKind } from './client-kind.js'
 import { contradictionsIn } from './contradictions.js'
 import { COST } from './cost.js'
@@ -34,7 +34,6 @@ import { REFUSAL_MESSAGE, REFUSAL_STATUS, type RefusalAnswer } from './refusal-a
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
-const MAX_RATE_LENGTH = 50
 const PRIORITY_LIMIT = 2_147_483_647
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
@@ -153,8 +152,8 @@ const RULE_FIELDS = {
     kind: 'text',
     parse: upTo(MAX_RATE_LENGTH, parseRate),
     schema: { maxLength: MAX_RATE_LENGTH },
-    about: 'Such as 100/m, 10/30s or 5000/7d.',
-    help: 'Requests per period: 100/m, 1000/h, 10/30s, 5000/7d. A count of 0 refuses everything.',
+    about: 'Such as 100/m, 10/30s, 10000/month, or up to four windows: 10/s, 1000/h.',
+    help: 'Requests per period: 100/m, 10/30s, 5000/7d, 10000/month. Up to four windows with commas between: 10/s, 1000/h. A count of 0 refuses everything.',
     panel: { title: 'Rate', group: 'Limit', input: 'code', example: '100/m', column: 'sorted' },
   },
   key: {
@@ -225,6 +224,7 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
   }
   const contradictions = contradictionsIn({
     rate: parsedIfValid('rate', RULE_FIELDS.rate.parse),
+    algorithm: parsedIfValid('algorithm', RULE_FIELDS.algorithm.parse),
     cost: parsedIfValid('cost', RULE_FIELDS.cost.parse),
     startsAt: parsedIfValid('startsAt', STARTS_AT.parse),
     endsAt: parsedIfValid('endsAt', ENDS_AT.parse),
@@ -257,7 +257,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   return {
     name,
     pathPattern,
-    policy: { algorithm, limit: rate.limit, periodMs: rate.periodMs },
+    policy: toPolicy(algorithm, rate),
     client: key,
     cost,
     block,

@@ -5,8 +5,8 @@ import { Type } from '../generated/typebox.js'
 import { parseAddressList } from '../http/client-address.js'
 import type { KeyFunction } from '../http/kind-key.js'
 import { DEFAULT_RATE, type RateFunction } from '../http/limits.js'
-import { ALGORITHMS } from '../limiter/algorithm.js'
-import { parseRate } from '../limiter/rate.js'
+import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import { parseRate, toPolicy } from '../limiter/rate.js'
 import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
 import { validateAlgorithm } from '../rules/field-values.js'
 import type { Store } from '../stores/store.js'
@@ -92,7 +92,11 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   const called = (name: string) => (name in own ? `middleware.${name}` : middlewareVariableFor(name))
   validateSettings(MIDDLEWARE, given, called)
   const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, given, called)
-  const { backend } = middleware
+  const { backend, algorithm, defaultRate, rateLimits } = middleware
+  validateWindows(called('defaultRate'), defaultRate, algorithm)
+  for (const [prefix, rate] of Object.entries(rateLimits)) {
+    validateWindows(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, algorithm)
+  }
   if (leaseMs !== undefined && typeof backend === 'object' && backend.settle === undefined) {
     throw new InvalidSettingError(
       `Setting "${called('lease')}" is ${shown(given.lease)}, but the Store given as backend has no method settle: add it, or leave lease out`,
@@ -135,6 +139,11 @@ export function readMiddleware(json: string): unknown {
 export function validateRate(rate: string | RateFunction, called: string): string | RateFunction {
   if (typeof rate === 'string') explain(called, rate, () => parseRate(rate))
   return rate
+}
+
+/** @throws InvalidSettingError for a rate with a window that the algorithm cannot count */
+export function validateWindows(called: string, rate: string | RateFunction, algorithm: Algorithm): void {
+  if (typeof rate === 'string') explain(called, rate, () => toPolicy(algorithm, parseRate(rate)))
 }
 
 function validateRates(rates: Record<string, string>, called: string): void {

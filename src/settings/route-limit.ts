@@ -3,7 +3,7 @@ import { Type } from '../generated/typebox.js'
 import { validateCost } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { validateLimitName } from '../rules/field-values.js'
-import { MIDDLEWARE, validateRate } from './middleware.js'
+import { MIDDLEWARE, validateRate, validateWindows } from './middleware.js'
 import { Callback, explain, parseSettings, type SettingTable, shown, validatedBy, validateSettings } from './setting.js'
 
 const ROUTE_LIMIT = {
@@ -44,5 +44,7 @@ export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit')
   if (options.rate === undefined) {
     throw new InvalidSettingError(`Setting "${called('rate')}" is missing: give a rate such as 5/m`)
   }
-  return parseSettings(ROUTE_LIMIT, options, called)
+  const limit = parseSettings(ROUTE_LIMIT, options, called)
+  validateWindows(called('rate'), options.rate, limit.algorithm)
+  return limit
 }

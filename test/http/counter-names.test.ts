@@ -74,11 +74,11 @@ function ofPrefix(prefix: string, client: Counted): Counted {
 }
 
 function ofPeriod(periodMs: number, client: Counted): Counted {
-  return scoped(known.addPeriod(periodMs), ['period', periodMs], client)
+  return scoped(known.addPeriods({ limit: 1, periodMs }), ['period', periodMs], client)
 }
 
 function ofRoute(periodMs: number, name: string, url: string, client: Counted): Counted {
-  const scope = `${known.addPeriod(periodMs)}|${routeScope(name, { method: 'GET', url })}`
+  const scope = `${known.addPeriods({ limit: 1, periodMs })}|${routeScope(name, { method: 'GET', url })}`
   // `/a/` is one route with `/a`.
   return scoped(scope, ['route', periodMs, name, url.replace(/(?<=.)\/$/, '')], client)
 }

@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { ALGORITHMS, type Check, type Decision, type Policy } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { createLimiter } from '../../src/limiter/limiter.js'
+import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -88,6 +89,36 @@ describe('a limiter that was refused', () => {
       assert.equal((await limiter.check(checkOf({ algorithm }), NOW_MS)).allowed, true)
     })
   }
+
+  for (const algorithm of ALGORITHMS) {
+    test(`answers a flood against several windows as the store would: ${algorithm}`, async () => {
+      const { limiter, asked } = setUp()
+      const reference = createReference()
+      const check = { key: 'a', policy: toPolicy(algorithm, parseRate('3/s, 5/m, 90/2m')), cost: 1 }
+      let requests = 0
+      for (let ms = 0; ms < 120_000; ms += 250) {
+        const [decision, expected] = [await limiter.check(check, NOW_MS + ms), reference(check, NOW_MS + ms)]
+        requests++
+        // What the other windows have left is as of the store's answer.
+        assert.deepEqual({ ...decision, windows: [] }, { ...expected, windows: [] }, `after ${ms} ms`)
+        assert.deepEqual(
+          decision.windows?.map(({ limit }) => limit),
+          [3, 5, 90],
+        )
+      }
+      // Fixed windows count what one of them refuses, so that only a refusal by the last to end is remembered.
+      assert.ok(asked.length < requests / (algorithm === 'fixed_window' ? 1 : 4), `${asked.length} of ${requests}`)
+    })
+  }
+
+  test('does not remember a refusal by one of several windows when another window was edited', async () => {
+    const { limiter } = setUp()
+    const ask = (rate: string) =>
+      limiter.check({ key: 'a', policy: toPolicy('sliding_window', parseRate(rate)), cost: 1 }, NOW_MS)
+    for (let times = 0; times < 3; times++) await ask('9/s, 2/m')
+    assert.equal((await ask('9/s, 2/m')).allowed, false)
+    assert.equal((await ask('9/s, 3/m')).allowed, true)
+  })
 
   test('does not remember what was asked before a reset and answered after it', async () => {
     const { limiter, hold, asked } = setUp()

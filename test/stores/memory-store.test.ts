@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { ALGORITHMS, type Policy } from '../../src/limiter/algorithm.js'
+import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
@@ -35,6 +36,22 @@ describe('the memory store, bounded', () => {
         assert.deepEqual(ask('refused'), expected)
       }
       assert.equal(store.size, 10)
+    })
+
+    test(`counts on in every window of a refused client whose place strangers took: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 10 })
+      const unbounded = new MemoryStore()
+      const policy = toPolicy(algorithm, parseRate('9/s, 3/m, 7/h'))
+      const ask = (key: string, nowMs: number) => store.checkOne({ key, policy, cost: 1 }, nowMs)
+      for (let attempt = 0; attempt < 9; attempt++) {
+        const nowMs = NOW_MS + attempt * 15_000
+        const expected = unbounded.checkOne({ key: 'refused', policy, cost: 1 }, nowMs)
+        assert.deepEqual(ask('refused', nowMs), expected, `attempt ${attempt}`)
+        if (expected.allowed) continue
+        for (let place = 0; place < 100; place++) ask(`k${attempt} ${place}`, nowMs)
+      }
+      store.reset(['refused'])
+      assert.equal(ask('refused', NOW_MS + 8 * 15_000).count, 1)
     })
 
     test(`admits newcomers when only refused clients are there, and these stay refused: ${algorithm}`, () => {
