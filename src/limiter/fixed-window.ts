@@ -1,5 +1,5 @@
 import { type Checked, type Decision, neededFor, type Policy, type Settlement } from './algorithm.js'
-import { windowEndMs, windowStartMs } from './period.js'
+import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 
 /** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch, or a month. */
 export interface FixedWindowCounter {
@@ -24,10 +24,14 @@ export function advanceFixedWindow(
   nowMs: number,
 ): FixedWindowCounter {
   const startMs = windowStartMs(periodMs, nowMs)
-  if (counter !== undefined && counter.startMs >= startMs && counter.endMs === windowEndMs(periodMs, counter.startMs)) {
+  if (counter !== undefined && counter.startMs >= startMs && hasPeriod(counter, periodMs)) {
     return { count: counter.count + cost, startMs: counter.startMs, endMs: counter.endMs }
   }
   return { count: cost, startMs, endMs: windowEndMs(periodMs, startMs) }
+}
+
+function hasPeriod({ startMs, endMs }: FixedWindowCounter, periodMs: number): boolean {
+  return endMs - startMs === periodMs || (periodMs === MONTH_MS && endMs === windowEndMs(periodMs, startMs))
 }
 
 /**

@@ -10,6 +10,9 @@ import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
 import { checkTokenBucket } from '../limiter/token-bucket.js'
 import {
+  readBucket,
+  readFixedWindow,
+  readSlidingWindow,
   WINDOW_CHECKS,
   type WindowNumbers,
   type WindowsCounter,
@@ -18,11 +21,18 @@ import {
   writeSlidingWindow,
 } from '../limiter/windows.js'
 
+/** The algorithm of a counter with one window, and `several:` before it for policies that list their windows. */
+export type CounterForm = Algorithm | `several:${Algorithm}`
+
+export function formFor({ algorithm, windows }: Policy): CounterForm {
+  return windows === undefined ? algorithm : `several:${algorithm}`
+}
+
 /** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
 export interface MemoryCounter {
+  /** What it counts: windows of one algorithm, one or several. */
+  readonly form: CounterForm
   readonly algorithm: Algorithm
-  /** Whether it is the counter of policies that list their windows. */
-  readonly listsWindows: boolean
   /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
   resetAtMs: number
   /** Whether the client's last check was refused. */
@@ -40,11 +50,14 @@ export const WINDOW_NUMBERS = 5
 /** The most windows in a counter. */
 export const MAX_WINDOWS = 4
 
+const NO_WINDOWS: WindowsCounter = []
+const NO_NUMBERS: WindowNumbers = []
+
 /** Creates the counter of a policy. It goes on with windows of the same periods. */
-export function newEntry(policy: Policy, windows: WindowsCounter = []): MemoryCounter {
+export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): MemoryCounter {
   const { algorithm } = policy
   if (!isPlain(policy)) return new WindowsEntry(algorithm, windows)
-  const numbers = windows.find(([periodMs]) => periodMs === policy.periodMs) ?? []
+  const numbers = windows.find(([periodMs]) => periodMs === policy.periodMs) ?? NO_NUMBERS
   if (algorithm === 'fixed_window') return new FixedWindowEntry(numbers)
   return algorithm === 'sliding_window' ? new SlidingWindowEntry(numbers) : new BucketEntry(algorithm, numbers)
 }
@@ -55,22 +68,20 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  count: number
-  startMs: number
-  endMs: number
+  count = 0
+  startMs = 0
+  endMs = 0
 
-  constructor([, startMs = 0, count = 0, endMs = 0]: WindowNumbers) {
-    this.count = count
-    this.startMs = startMs
-    this.endMs = endMs
+  constructor(numbers: WindowNumbers) {
+    if (numbers !== NO_NUMBERS) Object.assign(this, readFixedWindow(numbers))
   }
 
   get algorithm(): Algorithm {
     return 'fixed_window'
   }
 
-  get listsWindows(): boolean {
-    return false
+  get form(): CounterForm {
+    return 'fixed_window'
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -94,26 +105,22 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  periodMs: number
-  cellStartMs: number
-  checkedMs: number
-  previous: number
-  current: number
+  periodMs = 0
+  cellStartMs = 0
+  checkedMs = 0
+  previous = 0
+  current = 0
 
-  constructor([periodMs = 0, cellStartMs = 0, checkedMs = 0, previous = 0, current = 0]: WindowNumbers) {
-    this.periodMs = periodMs
-    this.cellStartMs = cellStartMs
-    this.checkedMs = checkedMs
-    this.previous = previous
-    this.current = current
+  constructor(numbers: WindowNumbers) {
+    if (numbers !== NO_NUMBERS) Object.assign(this, readSlidingWindow(numbers))
   }
 
   get algorithm(): Algorithm {
     return 'sliding_window'
   }
 
-  get listsWindows(): boolean {
-    return false
+  get form(): CounterForm {
+    return 'sliding_window'
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -141,26 +148,19 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
-  periodMs: number
-  drainLimit: number
-  used: number
-  fraction: number
-  checkedMs: number
+  periodMs = 0
+  drainLimit = 0
+  used = 0
+  fraction = 0
+  checkedMs = 0
 
-  constructor(
-    algorithm: Algorithm,
-    [periodMs = 0, checkedMs = 0, drainLimit = 0, used = 0, fraction = 0]: WindowNumbers,
-  ) {
+  constructor(algorithm: Algorithm, numbers: WindowNumbers) {
     this.algorithm = algorithm
-    this.periodMs = periodMs
-    this.drainLimit = drainLimit
-    this.used = used
-    this.fraction = fraction
-    this.checkedMs = checkedMs
+    if (numbers !== NO_NUMBERS) Object.assign(this, readBucket(numbers))
   }
 
-  get listsWindows(): boolean {
-    return false
+  get form(): CounterForm {
+    return this.algorithm
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -196,8 +196,8 @@ class WindowsEntry implements MemoryCounter {
     this.#windows = windows
   }
 
-  get listsWindows(): boolean {
-    return true
+  get form(): CounterForm {
+    return `several:${this.algorithm}`
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {

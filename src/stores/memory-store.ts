@@ -1,8 +1,8 @@
-import { type Check, type Decision, isPlain, type Policy, type Settlement } from '../limiter/algorithm.js'
+import type { Check, Decision, Policy, Settlement } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { longestResetMs } from '../limiter/windows.js'
 import { SECOND_MS } from '../time/clock.js'
-import { type MemoryCounter, newEntry } from './memory-entry.js'
+import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
 import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
@@ -50,10 +50,11 @@ export class MemoryStore implements Store {
 
   /** Decides one check without a batch. */
   checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
+    if (policy.windows !== undefined) return this.#checkWindows(key, policy, cost, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    const counter = isFor(entry, policy) ? entry : this.#counterBeside(entry, key, policy)
+    const counter = entry.form === policy.algorithm ? entry : this.#counterBeside(entry, key, policy)
     const decision = counter.check(policy, cost, nowMs)
-    counter.resetAtMs = nowMs + longestResetMs(decision)
+    counter.resetAtMs = nowMs + decision.resetMs
     counter.blocks = !decision.allowed
     return decision
   }
@@ -79,6 +80,15 @@ export class MemoryStore implements Store {
     this.#refused = undefined
   }
 
+  #checkWindows(key: string, policy: Policy, cost: number, nowMs: number): Decision {
+    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
+    const counter = this.#counterBeside(entry, key, policy)
+    const decision = counter.check(policy, cost, nowMs)
+    counter.resetAtMs = nowMs + longestResetMs(decision)
+    counter.blocks = !decision.allowed
+    return decision
+  }
+
   #create(key: string, policy: Policy, nowMs: number): MemoryCounter {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
@@ -96,7 +106,7 @@ export class MemoryStore implements Store {
       before = entry
       entry = entry.next
     }
-    if (isFor(entry, policy)) return entry
+    if (entry.form === formFor(policy)) return entry
     // The windows were edited: the periods that stay keep their state.
     const edited = newEntry(policy, entry.windows())
     edited.next = entry.next
@@ -127,11 +137,6 @@ export class MemoryStore implements Store {
       this.#refused.keep(key, entry)
     }
   }
-}
-
-/** Returns whether a counter is of the policy's algorithm, and lists its windows as the policy does. */
-function isFor({ algorithm, listsWindows }: MemoryCounter, policy: Policy): boolean {
-  return algorithm === policy.algorithm && listsWindows !== isPlain(policy)
 }
 
 /** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */
