@@ -121,6 +121,7 @@ function textsFor(name: string, label: string) {
       currentCount: 'In this window',
       previousCount: 'In the last one',
       limit: 'Limit',
+      windows: 'Windows (JSON)',
       used: 'In use',
       drainLimit: 'Limit',
       expiresAt: 'Expires',

@@ -5,6 +5,9 @@ import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
  *
  * *Atomicity*: one check reads and advances its counter in one step, whatever other processes do: of the checks on
  * one key exactly `limit` are allowed per period. Checks on one key inside one batch are decided in their order.
+ * *Windows*: a check whose policy lists `windows` is allowed when every window allows it. A fixed window counts it in any
+ * case; with the other algorithms a check that one window refuses costs nothing in any. The decision has all `windows`. A
+ * window keeps its state while its period is among those of each check, whatever other periods come and go.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
  * never goes back.
  * *Failure*: a promise has to settle eventually; the limiter does not wait for it longer than its time-out. A rejected
@@ -26,7 +29,7 @@ export interface Store {
 
   /**
    * Gives back what checks used, without deciding; `middleware.lease` needs it. Each settlement changes its counter in
-   * one step. Where the counter has forgotten the use, or the key is unknown, nothing changes.
+   * one step. Where the counter has forgotten the use or has several windows, or the key is unknown, nothing changes.
    */
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
 

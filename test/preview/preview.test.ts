@@ -81,10 +81,15 @@ async function burstsAndPauses({ clock, statuses }: TestApp): Promise<number> {
 
 forEachDatabase((provider) => {
   describe('a preview', () => {
-    for (const algorithm of ALGORITHMS) {
-      test(`of the rule that was in force finds the refusals that happened: ${algorithm}`, async (t) => {
+    const rules = [
+      ...ALGORITHMS.map((algorithm) => ({ algorithm, rate: '3/m' })),
+      ...ALGORITHMS.map((algorithm) => ({ algorithm, rate: '2/10s, 3/m, 9/h' })),
+      { algorithm: 'fixed_window', rate: '9/month' },
+    ] as const
+    for (const { algorithm, rate } of rules) {
+      test(`of the rule that was in force finds the refusals that happened: ${algorithm}, ${rate}`, async (t) => {
         const app = await start(t, provider)
-        const rule = { ...RULE, algorithm }
+        const rule = { ...RULE, algorithm, rate }
         await app.database.client.rateLimitRule.create({ data: rule })
         const refused = await burstsAndPauses(app)
         assert.ok(refused > 3)
