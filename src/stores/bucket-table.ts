@@ -117,7 +117,7 @@ function advanceWindowsSql(dialect: Dialect, name: string): string {
     FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, drain_limit, used, fraction, checked_ms, asked, cost, admitted, expires_at, updated_at, windows) =
-      (SELECT MAX(period), MAX(${DRAIN}), MAX(${used}), MAX(part), MAX(checked), excluded.asked, excluded.cost,
+      (${names.withRows} SELECT MAX(period), MAX(${DRAIN}), MAX(${used}), MAX(part), MAX(checked), excluded.asked, excluded.cost,
         MAX(granted), ${dialect.fromMs('MAX(checked + period)')}, excluded.updated_at,
         ${windowsSql(dialect, `period, checked, ${DRAIN}, ${used}, part`)}
        FROM (SELECT admitting.*, MIN(admits) OVER () AS granted

@@ -93,11 +93,11 @@ function advanceWindowsSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
   const now = dialect.fromMs('$2')
   const [start, end] = [dialect.toMs('c.window_start'), dialect.toMs('c.window_end')]
-  const { from, goesOn: isKnown } = windowNames(
-    dialect,
-    ['period_ms', 'start_ms', 'used', 'end_ms'],
-    [`${end} - ${start}`, start, 'c.count', end],
-  )
+  const {
+    withRows,
+    from,
+    goesOn: isKnown,
+  } = windowNames(dialect, ['period_ms', 'start_ms', 'used', 'end_ms'], [`${end} - ${start}`, start, 'c.count', end])
   const goesOn = `${isKnown} AND stored.start_ms >= asked.start_ms`
   const advanced = `(SELECT asked.period_ms AS period,
         CASE WHEN ${goesOn} THEN stored.start_ms ELSE asked.start_ms END AS started,
@@ -111,7 +111,7 @@ function advanceWindowsSql(dialect: Dialect): string {
       ${now}, ${dialect.jsonField(4, 'text')}
     FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET (count, window_start, window_end, updated_at, windows) =
-      (SELECT MAX(total), ${dialect.fromMs('MIN(started)')}, ${dialect.fromMs('MAX(ends)')}, excluded.updated_at,
+      (${withRows} SELECT MAX(total), ${dialect.fromMs('MIN(started)')}, ${dialect.fromMs('MAX(ends)')}, excluded.updated_at,
         ${windowsSql(dialect, 'period, started, total, ends', isListed)}
        FROM ${advanced} AS advanced)
     RETURNING ${RETURNED}`

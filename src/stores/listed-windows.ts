@@ -27,13 +27,19 @@ export const ONE_WINDOW: WindowNames = {
   from: '',
 }
 
+/** The names in a statement of several windows, and what the sub-select that uses them begins with. */
+interface SeveralWindows extends WindowNames {
+  readonly withRows: string
+}
+
 /**
- * Returns the names in a statement of several windows, one row per asked window.
+ * Returns the names in a statement of several windows, one row per asked window. The rows are read from JSON once:
+ * otherwise every use of a column would read it again.
  *
  * @param columns the names of a window's numbers; the first is `period_ms`
  * @param only the same numbers of a row that has one window, in its own columns
  */
-export function windowNames(dialect: Dialect, columns: readonly string[], only: readonly string[]): WindowNames {
+export function windowNames(dialect: Dialect, columns: readonly string[], only: readonly string[]): SeveralWindows {
   const read = (json: string) => {
     const fields = columns.map((column, index) => `${dialect.jsonField(index, 'bigint')} AS ${column}`)
     return `(SELECT ${fields.join(', ')} FROM ${dialect.jsonRows(json)})`
@@ -43,8 +49,8 @@ export function windowNames(dialect: Dialect, columns: readonly string[], only: 
     stored: 'stored',
     asked: 'asked',
     goesOn: 'stored.period_ms IS NOT NULL',
-    from: `FROM ${read('excluded.windows')} AS asked
-      LEFT JOIN ${read(stored)} AS stored ON stored.period_ms = asked.period_ms`,
+    withRows: `WITH asked AS MATERIALIZED ${read('excluded.windows')}, stored AS MATERIALIZED ${read(stored)}`,
+    from: 'FROM asked LEFT JOIN stored ON stored.period_ms = asked.period_ms',
   }
 }
 

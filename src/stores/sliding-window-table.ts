@@ -111,7 +111,7 @@ function advanceWindowsSql(dialect: Dialect): string {
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, cell_start_ms, previous_count, current_count, checked_ms, "limit", asked, cost, admitted,
        expires_at, updated_at, windows) =
-      (SELECT MAX(period), MAX(cell), MAX(before_cell), MAX(${current}), MAX(checked), excluded."limit", excluded.asked,
+      (${names.withRows} SELECT MAX(period), MAX(cell), MAX(before_cell), MAX(${current}), MAX(checked), excluded."limit", excluded.asked,
         excluded.cost, MAX(granted), ${expires('cell', 'period')}, excluded.updated_at, ${windowsSql(dialect, listed)}
        FROM (SELECT admitting.*, MIN(admits) OVER () AS granted
          FROM (SELECT used.*, ${admittedSql('most')} AS admits FROM ${usedSql(names)} AS used) AS admitting) AS decided)
