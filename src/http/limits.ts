@@ -92,8 +92,8 @@ export function limitForOverride({ id, effect, client }: ActiveOverride, options
 }
 
 /** Creates the limit of what an address may request in all. It refuses also where others only count. */
-export function limitForCeiling({ limit, periodMs }: Rate): Limit {
-  const policy: Policy = { algorithm: 'fixed_window', limit, periodMs }
+export function limitForCeiling(rate: Rate): Limit {
+  const policy = toPolicy('fixed_window', rate)
   return createLimit('ceiling', { policy, block: true, ruleName: '', clientKey: toAddressKey })
 }
 

@@ -183,3 +183,12 @@ test('a function answers several windows; in another order they are the same cou
   assert.equal((await request('/', { headers: { 'x-turned': '1' } })).status, 200)
   assert.equal((await request('/')).status, 429)
 })
+
+test('a ceiling has several windows', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    clock: fakeClock(NOON_MS),
+    plugin: { middleware: { ceiling: '5/s, 2/month' } },
+  })
+  assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
+})
