@@ -9,7 +9,7 @@ import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgre
 import { proveFault } from '../support/three-apps.js'
 
 /** What a server keeps for the limits (see the README). */
-const CONNECTIONS_PER_SERVER = 5
+const CONNECTIONS_PER_SERVER = 6
 
 describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
   test('refuses connections and breaks those there are', async (t) => {
