@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, RouteOptions } from 'fastify'
 import type { EventLog } from '../events/event-log.js'
 import { after } from '../http/after.js'
 import { createAsk } from '../http/ask.js'
@@ -7,6 +7,7 @@ import { createHeaderHash } from '../http/client-key.js'
 import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
 import { createConfigLimits, isConfigLimit } from '../http/config-limits.js'
 import { createRouteCost } from '../http/cost.js'
+import type { CountedResponses } from '../http/counted-responses.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
@@ -27,6 +28,7 @@ import type { RequestAddresses } from '../http/request-address.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { createRouteLimit, type RouteLimitOptions } from '../http/route-limit.js'
+import type { Check } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
@@ -46,6 +48,7 @@ export interface HookComponents {
   readonly router: RouterOptions
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
+  readonly responses: CountedResponses
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly scopes: CounterScopes
@@ -59,7 +62,7 @@ export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { app, settings, router, scopes } = components
+  const { app, settings, router, scopes, responses } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -80,11 +83,15 @@ export function createHook(components: HookComponents) {
   const isSkipped = (checked: CheckedRequest): boolean =>
     !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
   const costFor = (checked: CheckedRequest) => (isSkipped(checked) ? 0 : routeCost.costFor(checked.request))
+  const check = createCheck(components)
+  const ask: Limiter['check'] = (asked, nowMs) => check(asked, nowMs, false)
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
     address: components.addresses.client,
-    check: createCheck(components),
+    check,
+    checkAhead: (asked: Check, nowMs: number) => responses.checkAhead(asked, nowMs, ask),
+    awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, log),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),

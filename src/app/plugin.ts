@@ -5,6 +5,7 @@ import { warnAboutNode20 } from '../db/sqlite-driver.js'
 import { InvalidSettingError } from '../errors.js'
 import { ConditionReports } from '../http/conditions.js'
 import type { RouteConfig } from '../http/cost.js'
+import { CountedResponses } from '../http/counted-responses.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
 import { DECISION } from '../http/on-request.js'
@@ -74,6 +75,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const store = createStore(settings, opened)
   components.open(createStoreComponent(settings, store, log))
   const limiter = components.open(createStoreLimiter(settings, store, log))
+  const responses = components.open(new CountedResponses(limiter, () => Math.floor(clock.now())))
   const staffLimiter = components.open(createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
   const current = components.open(createCurrentSnapshot(settings, opened, router, log))
@@ -93,7 +95,19 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
 
   const addresses = createRequestAddresses(settings.ipv6Subnet, middleware.lists, log)
   const scopes = new CounterScopes()
-  const hook = createHook({ app, settings, router, addresses, limiter, current, events, scopes, metrics, conditions })
+  const hook = createHook({
+    app,
+    settings,
+    router,
+    addresses,
+    limiter,
+    responses,
+    current,
+    events,
+    scopes,
+    metrics,
+    conditions,
+  })
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
   if (enabled) {

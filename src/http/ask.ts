@@ -6,9 +6,15 @@ import type { HookDependencies } from './on-request.js'
 /**
  * Creates the function that checks a request from code, without headers, event or refusal, also on exempt routes.
  *
+ * It has no response of its own: a limit that counts responses counts it at once.
+ *
  * @returns null where no limit applies: a skipped path or request, or an address of the allow list
  */
-export function createAsk(dependencies: HookDependencies, isSkipped: (checked: CheckedRequest) => boolean) {
+export function createAsk(hook: HookDependencies, isSkipped: (checked: CheckedRequest) => boolean) {
+  const dependencies: HookDependencies = {
+    ...hook,
+    checkAhead: (asked, nowMs) => hook.check(asked, nowMs, false),
+  }
   return async function ask(request: FastifyRequest, cost: number): Promise<Decision | null> {
     const checked = new CheckedRequest(dependencies, request)
     if (isSkipped(checked)) return null

@@ -25,6 +25,8 @@ export interface DecideDependencies {
   limit(checked: CheckedRequest): Limit | Promise<Limit>
   /** @param refuses whether the request is refused where it is not allowed; otherwise the store counts it in any case */
   check(check: Check, nowMs: number, refuses: boolean): Decision | Promise<Decision>
+  /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
+  checkAhead(check: Check, nowMs: number): Decision | Promise<Decision>
   /** The limit that requests count against besides; a denial counts against none. */
   readonly ceiling: Ceiling | undefined
 }
@@ -73,6 +75,12 @@ export class CheckedRequest {
   get path(): string {
     this.#path ??= this.dependencies.path(this.request)
     return this.#path
+  }
+
+  /** The question to the limiter. */
+  get asked(): Check {
+    const { client, limit, cost } = this
+    return { key: client.counter, policy: limit.policy, cost: totalCost(cost, limit.cost) }
   }
 
   get isRefused(): boolean {
@@ -172,10 +180,10 @@ function findClient(checked: CheckedRequest): Step {
 }
 
 function check(checked: CheckedRequest): Step {
-  const { dependencies, limit, client, cost, nowMs } = checked
+  const { dependencies, limit, asked, nowMs } = checked
   if (limit.isDenial) return
-  const asked = { key: client.counter, policy: limit.policy, cost: totalCost(cost, limit.cost) }
-  const decision = dependencies.check(asked, nowMs, limit.block)
+  const decision =
+    limit.counts === null ? dependencies.check(asked, nowMs, limit.block) : dependencies.checkAhead(asked, nowMs)
   if (dependencies.ceiling !== undefined) return checkCeiling(checked, dependencies.ceiling, decision)
   if (decision instanceof Promise) {
     return decision.then((decided) => {

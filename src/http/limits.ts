@@ -3,6 +3,7 @@ import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
+import type { CountedStatuses } from '../rules/counts.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
 import type { Rule } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
@@ -21,6 +22,8 @@ export interface Limit {
   readonly policy: Policy
   /** Whether over-limit requests are refused; otherwise they are only counted. */
   readonly block: boolean
+  /** The statuses of the responses that count; null where every request counts. */
+  readonly counts: CountedStatuses | null
   /** The factor of a request's own cost; 1 unless a rule has another. */
   readonly cost: number
   /** The answer to a refused request. */
@@ -42,11 +45,17 @@ export interface Limit {
 function createLimit(
   policyName: string,
   limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
-  { isDenial = false, cost = 1, refusal = USUAL_ANSWER }: Partial<Pick<Limit, 'isDenial' | 'cost' | 'refusal'>> = {},
+  {
+    isDenial = false,
+    counts = null,
+    cost = 1,
+    refusal = USUAL_ANSWER,
+  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal'>> = {},
 ): Limit {
   return {
     ...limit,
     isDenial,
+    counts,
     cost,
     refusal,
     policyName,
@@ -76,9 +85,9 @@ export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
-export function limitForRule({ name, policy, block, client, cost, refusal }: Rule, options: KeyOptions): Limit {
+export function limitForRule({ name, policy, block, client, counts, cost, refusal }: Rule, options: KeyOptions): Limit {
   const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, key))
-  return createLimit(name, { policy, block, ruleName: name, clientKey }, { cost, refusal })
+  return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
@@ -105,6 +114,7 @@ export interface StaticLimitOptions {
   readonly policyName: string
   readonly algorithm: Algorithm
   readonly block: boolean
+  readonly counts: CountedStatuses | null
   readonly deriveClientKey: DeriveClientKey
   readonly scopes: CounterScopes
   readonly router: RouterOptions
@@ -113,10 +123,10 @@ export interface StaticLimitOptions {
 
 /** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, setting, policyName, algorithm, block, deriveClientKey, scopes } = options
+  const { defaultRate, setting, policyName, algorithm, block, counts, deriveClientKey, scopes } = options
 
   function toLimit(name: string, rate: Rate, clientKey: DeriveClientKey): Limit {
-    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', clientKey })
+    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', clientKey }, { counts })
   }
 
   const prefixes = new PathPrefixes(

@@ -13,6 +13,8 @@ export interface HookDependencies extends DecideDependencies {
   headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Records the event and the metrics. */
   record(checked: CheckedRequest): void
+  /** Counts the request when its response has a status that its limit counts. */
+  awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
   /** Returns whether the host handles the errors of a request itself. */
   hasErrorHandler(request: FastifyRequest): boolean
   /** Reports a refusal to the host. It must not throw. */
@@ -79,6 +81,7 @@ function finish(
   try {
     if (keepDecision(checked.request, checked)) dependencies.headers(reply, checked)
     dependencies.record(checked)
+    if (checked.limit.counts !== null && !checked.isRefused) dependencies.awaitResponse(checked, reply)
   } catch (error) {
     dependencies.failed(error)
   }

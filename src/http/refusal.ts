@@ -3,6 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
+import { forgetResponse } from './counted-responses.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
@@ -66,6 +67,7 @@ export function refuse(
   done: HookHandlerDoneFunction,
 ): void {
   const { request } = checked
+  forgetResponse(request)
   if (isUpgrade(request)) closeWhenSent(request, reply)
   const error = refusal(reply, checked)
   if (!acceptsProblem(request.headers.accept) || hasErrorHandler(request)) done(error)

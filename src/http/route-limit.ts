@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
+import type { CountedStatuses } from '../rules/counts.js'
 import { after } from './after.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
@@ -20,6 +21,8 @@ export interface RouteLimitOptions {
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
+  /** `requests` unless given, or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
+  readonly counts?: string | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
   /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
@@ -32,6 +35,7 @@ export interface RouteLimitOptions {
 interface RouteLimit {
   readonly rate: string | RateFunction
   readonly algorithm: Algorithm
+  readonly counts: CountedStatuses | null
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
@@ -44,7 +48,16 @@ interface RouteLimit {
 export interface RouteLimitDependencies
   extends Pick<
     HookDependencies,
-    'now' | 'address' | 'user' | 'check' | 'record' | 'noteRefusal' | 'hasErrorHandler' | 'failed'
+    | 'now'
+    | 'address'
+    | 'user'
+    | 'check'
+    | 'checkAhead'
+    | 'awaitResponse'
+    | 'record'
+    | 'noteRefusal'
+    | 'hasErrorHandler'
+    | 'failed'
   > {
   readonly variant: HeaderVariant
   readonly deriveClientKey: DeriveClientKey
@@ -55,7 +68,7 @@ export interface RouteLimitDependencies
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, block, cost, name, isShared, setting }: RouteLimit,
+  { rate, algorithm, counts, block, cost, name, isShared, setting }: RouteLimit,
   { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitDependencies,
 ) {
   const routeScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
@@ -71,6 +84,7 @@ export function createRouteLimit(
     setting: `${setting}.rate`,
     policyName: name || 'route',
     algorithm,
+    counts,
     block,
     deriveClientKey: routeKeyFor,
     scopes,

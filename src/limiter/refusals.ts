@@ -1,10 +1,11 @@
-import { type Check, type Decision, leastLimit, type Policy, samePolicy, type WindowState } from './algorithm.js'
+import { type Check, type Decision, leastLimit, neededFor, type Policy, samePolicy, type WindowState } from './algorithm.js'
 import { Rounds } from './rounds.js'
 
 /** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */
 interface Refusal {
   readonly policy: Policy
   readonly decision: Decision
+  readonly cost: number
   readonly untilMs: number
   /** When the store has to confirm it, at the latest at its end. */
   readonly confirmAtMs: number
@@ -23,9 +24,10 @@ const EXPIRY_INSPECTIONS = 2
  * The refusals of the store, so that a flood from a blocked client costs no store call until its wait ends.
  *
  * A refusal is answered as the store would answer it. That is possible without the store's counter where the wait is
- * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1. Other checks
- * are not remembered. In a fixed window `count` continues from the store's last one, for this process alone. Of several
- * fixed windows only the one that ends last can be answered for: the others have to count what it refuses.
+ * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1 or 0, whose
+ * counts differ. Other checks are not remembered. In a fixed window `count` continues from the store's last one, for
+ * this process alone. Of several fixed windows only the one that ends last can be answered for: the others have to
+ * count what it refuses.
  */
 export class Refusals {
   // Insertion order is the order of eviction. After an eviction the store decides again.
@@ -65,7 +67,7 @@ export class Refusals {
       limit: refusal.decision.limit,
       remaining: 0,
       resetMs: Math.max(0, refusal.resetAtMs - nowMs),
-      retryAfterMs: cost > leastLimit(policy) ? null : refusal.untilMs - nowMs,
+      retryAfterMs: neededFor(cost) > leastLimit(policy) ? null : refusal.untilMs - nowMs,
     }
     const windows = windowsAt(refusal, nowMs)
     return windows === undefined ? decision : { ...decision, windows }
@@ -92,6 +94,7 @@ export class Refusals {
     this.#remember(key, {
       policy,
       decision,
+      cost,
       untilMs: nowMs + waitMs,
       confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs),
       resetAtMs,
@@ -130,7 +133,7 @@ export class Refusals {
 
 /** Returns whether a check would be refused for the same reason: an edited policy is another one. */
 function holds(refusal: Refusal, { policy, cost }: Check): boolean {
-  return samePolicy(refusal.policy, policy) && (cost === 1 || (cost > 0 && policy.algorithm === 'fixed_window'))
+  return samePolicy(refusal.policy, policy) && (cost === refusal.cost || policy.algorithm === 'fixed_window')
 }
 
 /** Returns what is known of the windows of a refusal: as the store told them, or unused where they have been reset. */
@@ -144,9 +147,8 @@ function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly Wi
 
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
 function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows }: Decision): number | null {
-  if (cost === 0) return null
   if (policy.algorithm === 'fixed_window') return windows?.some((window) => window.resetMs > resetMs) ? null : resetMs
-  if (cost !== 1) return null
+  if (cost > 1) return null
   // Nothing of a limit of 0 is ever used, so that only an edit of the limit changes the answer.
   return retryAfterMs ?? (resetMs === 0 ? policy.periodMs : null)
 }

@@ -16,6 +16,7 @@ export const UNCOVERED = {
   path_cut: 'have a path that was too long for the log',
   deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
   override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
+  status_not_logged: 'count only with certain statuses of their responses, which are not in the log',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const
 

@@ -9,7 +9,7 @@ import { loadActiveRules } from '../rules/rule-repository.js'
 import { type Clock, HOUR_MS } from '../time/clock.js'
 import { Slices } from '../time/slices.js'
 import { parseCandidate } from './candidate.js'
-import { createClientReader } from './clients.js'
+import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
 import { eventPages, oldestEventMs } from './events.js'
@@ -119,7 +119,8 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const toClient = createClientReader(run.rule.client, run.noIdIsAnonymous, findings)
+  const { client, counts } = run.rule
+  const toClient = counts === null ? createClientReader(client, run.noIdIsAnonymous, findings) : withoutStatus
   const replayed = new Replay({
     ...run,
     requestPath,
@@ -138,6 +139,11 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
     run.onProgress?.(read)
   }
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
+}
+
+/** Tells no client, since a rule that counts responses may have counted none of its requests. */
+function withoutStatus(): Recovered {
+  return { reason: 'status_not_logged' }
 }
 
 /**

@@ -5,6 +5,7 @@ import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
 import { type ClientKind, MAX_CLIENT_KIND_LENGTH, parseClientKind } from './client-kind.js'
 import { contradictionsIn } from './contradictions.js'
 import { COST } from './cost.js'
+import { COUNTS, type CountedStatuses } from './counts.js'
 import {
   compareTexts,
   createParser,
@@ -54,6 +55,7 @@ export interface RuleEntry {
   readonly rate: string
   readonly key: string
   readonly algorithm: Algorithm
+  readonly counts: string
   readonly cost: number
   readonly block: boolean
   readonly refusalStatus: number
@@ -84,6 +86,8 @@ export interface Rule extends Validity {
   readonly pathPattern: string
   readonly policy: Policy
   readonly client: ClientKind
+  /** The statuses of the responses that count; null where every request counts. */
+  readonly counts: CountedStatuses | null
   /** The part of the limit that a request uses. */
   readonly cost: number
   readonly block: boolean
@@ -166,6 +170,7 @@ const RULE_FIELDS = {
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
+  counts: COUNTS,
   cost: COST,
   block: {
     kind: 'boolean',
@@ -253,12 +258,13 @@ export function parseGivenRule(values: Values): Rule {
 function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   const errors = contradictionsIn(parsed)
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  const { name, pathPattern, method, condition, rate, key, algorithm, cost, block, priority } = parsed
+  const { name, pathPattern, method, condition, rate, key, algorithm, counts, cost, block, priority } = parsed
   return {
     name,
     pathPattern,
     policy: toPolicy(algorithm, rate),
     client: key,
+    counts,
     cost,
     block,
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },

@@ -8,6 +8,7 @@ import { DEFAULT_RATE, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../limiter/rate.js'
 import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
+import { COUNTS } from '../rules/counts.js'
 import { validateAlgorithm } from '../rules/field-values.js'
 import type { Store } from '../stores/store.js'
 import { SECOND_MS } from '../time/clock.js'
@@ -68,6 +69,12 @@ export const MIDDLEWARE = {
       'ip, user, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
     default: 'ip',
     parse: parseKey,
+  },
+  counts: {
+    schema: Type.String(),
+    allowed: 'requests, or statuses such as 401,403 or 4xx,5xx',
+    default: COUNTS.default,
+    parse: (counts, called) => explain(called, counts, () => COUNTS.parse(counts)),
   },
   block: { ...FLAG, default: true },
   ceiling: {

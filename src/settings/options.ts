@@ -27,6 +27,8 @@ export interface MiddlewareOptions {
    * them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
    */
   key?: string | KeyFunction | undefined
+  /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
+  counts?: string | undefined
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
   /**

@@ -14,6 +14,7 @@ const ROUTE_LIMIT = {
   },
   key: MIDDLEWARE.key,
   algorithm: MIDDLEWARE.algorithm,
+  counts: MIDDLEWARE.counts,
   block: MIDDLEWARE.block,
   cost: {
     schema: Type.Union([Type.Number(), Callback]),

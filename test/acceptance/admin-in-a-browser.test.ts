@@ -130,6 +130,7 @@ inChromium(() => {
     await page.getByLabel('Name', { exact: true }).fill('sale')
     await page.getByLabel('Path pattern').fill('^/shop/')
     await page.getByLabel('Rate', { exact: true }).fill('5/m')
+    await page.getByLabel('Counts').fill('teapots')
     await page.getByLabel('Cost').fill('10')
     await page.getByLabel('Status').fill('200')
     await page.getByLabel('Message').fill('Busy: try again in {seconds} s')
@@ -140,6 +141,7 @@ inChromium(() => {
     await page.getByRole('button', { name: 'Save' }).click()
     for (const text of [
       'Must be an integer between 400 and 599.',
+      '"teapots" is no status of a response',
       'Is 10, more than the rate',
       'Is not after startsAt',
     ]) {
@@ -147,6 +149,7 @@ inChromium(() => {
     }
 
     await page.getByLabel('Rate', { exact: true }).fill('20/m')
+    await page.getByLabel('Counts').fill('4XX, 503')
     await page.getByLabel('Status').fill('503')
     await page.getByLabel('Ends').fill('2026-11-28T00:00')
     await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
@@ -154,10 +157,10 @@ inChromium(() => {
     await page.getByRole('button', { name: 'Save' }).click()
     await notified(page, 'Saved.')
     const saved = await app.smartRateLimit.client.rateLimitRule.findFirstOrThrow()
-    const { cost, refusalStatus, refusalMessage, startsAt, endsAt } = saved
+    const { counts, cost, refusalStatus, refusalMessage, startsAt, endsAt } = saved
     assert.deepEqual(
-      [cost, refusalStatus, refusalMessage, startsAt, endsAt],
-      [10, 503, 'Busy: try again in {seconds} s', new Date('2026-11-27'), new Date('2026-11-28')],
+      [counts, cost, refusalStatus, refusalMessage, startsAt, endsAt],
+      ['4xx,503', 10, 503, 'Busy: try again in {seconds} s', new Date('2026-11-27'), new Date('2026-11-28')],
     )
 
     await page.goto(url(`/resources/rules/records/${saved.id}/edit`))

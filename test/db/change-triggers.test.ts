@@ -44,6 +44,7 @@ forEachDatabase((provider, open) => {
           rate: '5/m',
           key: 'ip',
           algorithm: 'fixed_window',
+          counts: 'requests',
           cost: 1,
           block: true,
           refusalStatus: 429,
@@ -69,6 +70,7 @@ forEachDatabase((provider, open) => {
           `INSERT INTO rate_limit_rule (name, path_pattern, rate, starts_at) VALUES ('api', '^/', '5/m', '2027-01-01 00:00:00${zone}')`,
         )
         const edits = [
+          ['counts', `'401,5xx'`, '401,5xx'],
           ['cost', '3', 3],
           ['refusal_status', '503', 503],
           ['refusal_message', `'wait {seconds}'`, 'wait {seconds}'],
@@ -78,7 +80,7 @@ forEachDatabase((provider, open) => {
         for (const [column, value] of edits) await run(`UPDATE rate_limit_rule SET ${column} = ${value}`)
         const [created, ...updated] = await changes()
         assert.equal(Object(created?.after).startsAt, Date.UTC(2027, 0))
-        const fields = ['cost', 'refusalStatus', 'refusalMessage', 'endsAt', 'startsAt']
+        const fields = ['counts', 'cost', 'refusalStatus', 'refusalMessage', 'endsAt', 'startsAt']
         assert.deepEqual(
           updated.map(({ after }, place) => Object(after)[fields[place] ?? '']),
           edits.map(([, , value]) => value),

@@ -85,6 +85,7 @@ forEachDatabase((provider, open) => {
           condition: '',
           key: 'ip',
           algorithm: 'fixed_window',
+          counts: 'requests',
           cost: 1,
           block: true,
           refusalStatus: 429,

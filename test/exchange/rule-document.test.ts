@@ -43,6 +43,7 @@ describe('the document of an export', () => {
         rate: '5/m',
         key: 'ip',
         algorithm: 'fixed_window',
+        counts: 'requests',
         cost: 1,
         block: true,
         refusalStatus: 429,

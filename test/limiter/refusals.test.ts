@@ -75,6 +75,25 @@ describe('a limiter that was refused', () => {
       assert.equal(asked.length, 4)
     })
 
+    test(`answers what uses nothing as the store would, as long as that is refused: ${algorithm}`, async () => {
+      const { limiter, asked } = setUp()
+      const reference = createReference()
+      const look = checkOf({ algorithm }, 0)
+      for (let times = 0; times < 2; times++) {
+        await limiter.check(checkOf({ algorithm }), NOW_MS)
+        reference(checkOf({ algorithm }), NOW_MS)
+      }
+      for (const ms of [0, 1, 250, 5_000]) {
+        assert.deepEqual(await limiter.check(look, NOW_MS + ms), reference(look, NOW_MS + ms), `after ${ms} ms`)
+      }
+      assert.equal(asked.length, 3)
+      assert.equal((await limiter.check(checkOf({ algorithm }), NOW_MS + 60_000)).allowed, true)
+      const never = checkOf({ algorithm, limit: 0 }, 0)
+      for (const ms of [0, 1]) {
+        assert.deepEqual(await limiter.check(never, NOW_MS + ms), reference(never, NOW_MS + ms))
+      }
+    })
+
     test(`asks the store when the rule was changed, and obeys: ${algorithm}`, async () => {
       const { limiter } = setUp()
       for (let times = 0; times < 4; times++) await limiter.check(checkOf({ algorithm }), NOW_MS)

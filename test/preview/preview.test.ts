@@ -451,6 +451,21 @@ describe('a preview leaves uncovered', () => {
     return { result, reasons: result.uncovered.reasons }
   }
 
+  test('all that a rule decides which counts responses: the log has no statuses', async (t) => {
+    const app = await start(t, 'sqlite')
+    await record(app.database, [{ atMs }, { atMs }])
+    const result = await app.preview({ ...RULE, rate: '1/m', counts: '401' })
+    assert.deepEqual(
+      [result.matched, result.over_limit, result.uncovered],
+      [2, 0, { count: 2, share: 1, reasons: { status_not_logged: 2 } }],
+    )
+    assert.ok(
+      result.notes.includes(
+        '2 request(s) count only with certain statuses of their responses, which are not in the log: not replayed.',
+      ),
+    )
+  })
+
   test('by address, what was counted by something else', async (t) => {
     const app = await start(t, 'sqlite')
     const { result, reasons } = await uncovered(app, 'ip', [

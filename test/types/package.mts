@@ -60,7 +60,12 @@ await app.register(rateLimitPlugin, {
   logEvents: 'blocked',
   onStoreError: 'deny',
   user: async (request) => (request.ip === '' ? null : { id: 7n }),
-  middleware: { defaultRate: async () => '100/m', rateLimits: { '/auth/': '5/m' }, algorithm: 'token_bucket' },
+  middleware: {
+    defaultRate: async () => '100/m',
+    rateLimits: { '/auth/': '5/m' },
+    algorithm: 'token_bucket',
+    counts: '4xx,5xx',
+  },
   schedule: { alerts: '0,30 * * * *' },
   skip: async (request) => request.ip === '',
   onRefused: (request, { limit, retryAfterMs }) => request.log.info({ limit, retryAfterMs }),
@@ -95,7 +100,12 @@ expectType<Promise<OffenderDetail>>()(limits.analytics.getOffenderDetail({ key: 
 expectType<Promise<AlertResult>>()(limits.analytics.sendOffenderAlerts({ threshold: 3 }))
 
 // The limits of routes are hooks of Fastify, for every place that takes one.
-const hook = limits.limit({ rate: '5/m', key: 'user', cost: (request) => Number(request.headers['x-cost']) })
+const hook = limits.limit({
+  rate: '5/m',
+  key: 'user',
+  counts: '401',
+  cost: (request) => Number(request.headers['x-cost']),
+})
 expectType<OmitThisParameter<onRequestHookHandler>>()(hook)
 app.addHook('onRequest', hook)
 app.addHook('preHandler', hook)

@@ -35,7 +35,9 @@ function differenceLines<Entry, Identity extends keyof Entry>(
   ]
 }
 
-function ruleLine({ name, rate, cost, pathPattern, method, condition, isActive, startsAt, endsAt }: RuleEntry): string {
+function ruleLine(rule: RuleEntry): string {
+  const { name, rate, counts, cost, pathPattern, method, condition, isActive, startsAt, endsAt } = rule
+  const counted = counts === 'requests' ? [] : [`counts ${counts}`]
   const costs = cost === 1 ? [] : [`cost ${cost}`]
   const methods = method === 'ALL' ? [] : [method]
   const conditions = condition === '' ? [] : [`if ${shown(condition)}`]
@@ -45,6 +47,7 @@ function ruleLine({ name, rate, cost, pathPattern, method, condition, isActive, 
   return [
     `rule ${shown(name)}`,
     rate,
+    ...counted,
     ...costs,
     ...methods,
     pathPattern,

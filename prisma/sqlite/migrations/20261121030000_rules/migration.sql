@@ -1,6 +1,7 @@
 -- AlterTable
 ALTER TABLE "rate_limit_rule" ADD COLUMN "changed_by" TEXT NOT NULL DEFAULT '';
 ALTER TABLE "rate_limit_rule" ADD COLUMN "cost" INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE "rate_limit_rule" ADD COLUMN "counts" TEXT NOT NULL DEFAULT 'requests';
 ALTER TABLE "rate_limit_rule" ADD COLUMN "ends_at" DATETIME;
 ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_message" TEXT NOT NULL DEFAULT '';
 ALTER TABLE "rate_limit_rule" ADD COLUMN "refusal_status" INTEGER NOT NULL DEFAULT 429;
@@ -86,6 +87,7 @@ BEGIN
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
+            'counts', NEW."counts",
             'cost', NEW."cost",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
@@ -107,6 +109,7 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."rate" IS NOT NEW."rate"
     OR OLD."key" IS NOT NEW."key"
     OR OLD."algorithm" IS NOT NEW."algorithm"
+    OR OLD."counts" IS NOT NEW."counts"
     OR OLD."cost" IS NOT NEW."cost"
     OR OLD."block" IS NOT NEW."block"
     OR OLD."refusal_status" IS NOT NEW."refusal_status"
@@ -130,6 +133,7 @@ BEGIN
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",
+            'counts', OLD."counts",
             'cost', OLD."cost",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",
@@ -148,6 +152,7 @@ BEGIN
             'rate', NEW."rate",
             'key', NEW."key",
             'algorithm', NEW."algorithm",
+            'counts', NEW."counts",
             'cost', NEW."cost",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
@@ -176,6 +181,7 @@ BEGIN
             'rate', OLD."rate",
             'key', OLD."key",
             'algorithm', OLD."algorithm",
+            'counts', OLD."counts",
             'cost', OLD."cost",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",

@@ -1,0 +1,488 @@
+/** Limits that count the responses with certain statuses instead of requests. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as connectSession } from 'node:http2'
+import { connect } from 'node:net'
+import { Readable } from 'node:stream'
+import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler, RouteShorthandOptions } from 'fastify'
+import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
+import { MINUTE_MS } from '../../src/time/clock.js'
+import { openDatabase, startApp } from '../support/build-app.js'
+import { forEachDatabase, type Provider } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+import { HTTP2 } from '../support/http-client.js'
+import { openRedis, redisMissing } from '../support/redis.js'
+import { refusalOf } from '../support/refusal.js'
+
+const SIGN_IN = { name: 'sign-in', pathPattern: '^/', rate: '3/m', counts: '401,403' }
+const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
+const WRONG = '/answer/401'
+const RIGHT = '/answer/200'
+
+forEachDatabase((provider) => {
+  for (const backend of ['database', 'memory'] as const) {
+    declareTests(`${provider}, counters in ${backend}`, (t) => start(t, provider, { middleware: { backend } }))
+  }
+
+  test(`the event's count is what stands plus the cost: ${provider}`, async (t) => {
+    const { rules, statuses, app, client } = await start(t, provider, { logEvents: true })
+    await rules.create({ data: { ...SIGN_IN, rate: '6/m', cost: 2 } })
+    await statuses(2, RIGHT)
+    await statuses(4, WRONG)
+    await app.smartRateLimit.events.flush()
+    const events = await client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual(
+      events.map(({ allowed, count, limit, outcome }) => [allowed, count, limit, outcome]),
+      [
+        [true, 2, 6, 'allowed'],
+        [true, 2, 6, 'allowed'],
+        [true, 2, 6, 'allowed'],
+        [true, 4, 6, 'allowed'],
+        [true, 6, 6, 'allowed'],
+        [false, 8, 6, 'over_limit'],
+      ],
+    )
+  })
+
+  test(`a rule begins and ceases to count responses while the server runs, and is reverted: ${provider}`, async (t) => {
+    const { rules, statuses, app } = await start(t, provider)
+    const where = { name: SIGN_IN.name }
+    await rules.create({ data: { ...SIGN_IN, counts: ' 403, 4XX,403 ' } })
+    assert.equal((await rules.findUniqueOrThrow({ where })).counts, '403,4xx')
+    assert.deepEqual((await app.smartRateLimit.rules.active())[0]?.counts, { statuses: [403], classes: [4] })
+    assert.deepEqual(await statuses(5, RIGHT), [200, 200, 200, 200, 200])
+    await rules.update({ where, data: { counts: 'requests' } })
+    assert.deepEqual(await statuses(4, RIGHT), [200, 200, 200, 429])
+    const [change] = await app.smartRateLimit.rules.history(SIGN_IN.name)
+    assert.deepEqual([change?.before?.counts, change?.after?.counts], ['403,4xx', 'requests'])
+    await app.smartRateLimit.rules.revert(change?.id ?? 0)
+    assert.equal((await rules.findUniqueOrThrow({ where })).counts, '403,4xx')
+  })
+
+  test(`what counts nothing is refused with the field, and a wrong row is left out: ${provider}`, async (t) => {
+    const { rules, database, app } = await start(t, provider)
+    for (const counts of ['', '401 403', '4x', '99', '101', '1xx', '600', 'requests,401', 'all', '401,', '-401']) {
+      assert.deepEqual(Object.keys((await refusalOf(rules.create({ data: { ...SIGN_IN, counts } }))).errors), [
+        'counts',
+      ])
+    }
+    const { message } = await refusalOf(rules.create({ data: { ...SIGN_IN, counts: '401,teapot' } }))
+    assert.match(message, /counts: "teapot" is no status of a response: give requests, or statuses from 200 to 599/)
+    await rules.create({ data: SIGN_IN })
+    const { table } = database.database.dialect
+    await database.database.execute(`UPDATE ${table('rate_limit_rule')} SET counts = 'sometimes'`)
+    await app.smartRateLimit.rules.reload()
+    assert.deepEqual(await app.smartRateLimit.rules.active(), [])
+  })
+})
+
+test('only failed sign-ins count on Redis, too', { skip: redisMissing }, async (t) => {
+  for (const algorithm of ALGORITHMS) {
+    const { url, namespace } = openRedis(t)
+    const backend = { redis: url, namespace, middleware: { backend: 'redis' } } as const
+    const { rules, statuses } = await start(t, 'sqlite', backend)
+    await rules.create({ data: { ...SIGN_IN, algorithm } })
+    assert.deepEqual(await statuses(5, RIGHT), [200, 200, 200, 200, 200])
+    assert.deepEqual(await statuses(5, WRONG), [401, 401, 401, 429, 429], algorithm)
+  }
+})
+
+type Started = Awaited<ReturnType<typeof start>>
+
+/** Declares the tests that are the same wherever the counters are. */
+function declareTests(place: string, open: (t: TestContext) => Promise<Started>): void {
+  for (const algorithm of ALGORITHMS) {
+    test(`only failed sign-ins count, and at the limit nobody signs in: ${algorithm}, ${place}`, async (t) => {
+      const { rules, request, statuses, clock } = await open(t)
+      await rules.create({ data: { ...SIGN_IN, algorithm } })
+      assert.deepEqual(await statuses(5, RIGHT), [200, 200, 200, 200, 200])
+      assert.deepEqual(await statuses(2, WRONG), [401, 401])
+      assert.deepEqual(await statuses(2, RIGHT), [200, 200])
+      const { status, headers } = await request('/answer/403')
+      assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [403, '3', '0'])
+      // Refusals do not count: the wait is over when it was said to be.
+      assert.deepEqual(await statuses(4, WRONG), [429, 429, 429, 429])
+      const refused = await request(RIGHT)
+      assert.deepEqual([refused.status, refused.headers['x-ratelimit-remaining']], [429, '0'])
+      clock.advance(Number(refused.headers['retry-after']) * 1_000)
+      assert.equal((await request(WRONG)).status, 401)
+    })
+
+    test(`a cost above 1 is used at once, as long as all of it is left: ${algorithm}, ${place}`, async (t) => {
+      const { rules, request, statuses, clock } = await open(t)
+      await rules.create({ data: { ...SIGN_IN, algorithm, rate: '25/m', cost: 10 } })
+      assert.deepEqual(await statuses(2, RIGHT), [200, 200])
+      assert.deepEqual(await statuses(4, WRONG), [401, 401, 429, 429])
+      const { headers } = await request(RIGHT)
+      assert.equal(headers['x-ratelimit-remaining'], '5')
+      clock.advance((Number(headers['retry-after']) - 1) * 1_000)
+      assert.equal((await request(RIGHT)).status, 429)
+      clock.advance(1_000)
+      assert.equal((await request(RIGHT)).status, 200)
+    })
+  }
+
+  test(`requests that race get through as long as none has failed, and no further one does: ${place}`, async (t) => {
+    const { rules, request, statuses, held } = await open(t)
+    await rules.create({ data: SIGN_IN })
+    const racing = Array.from({ length: 8 }, () => request('/held/401'))
+    await eventually('all are in progress', () => held.length === 8)
+    assert.deepEqual(await statuses(1, RIGHT), [200])
+    for (const letGo of held) letGo()
+    assert.deepEqual(
+      (await Promise.all(racing)).map(({ status }) => status),
+      Array(8).fill(401),
+    )
+    assert.deepEqual(await statuses(2, RIGHT), [429, 429])
+  })
+}
+
+test('an aborted request counts nothing, neither before its response nor amid it', async (t) => {
+  const { app, rules, port, statuses, held, requests } = await start(t, 'sqlite')
+  await rules.create({ data: { ...SIGN_IN, rate: '1/m', counts: '2xx,4xx,5xx' } })
+  const socket = connect(port, '127.0.0.1')
+  socket.write('GET /held/401 HTTP/1.1\r\nHost: a\r\n\r\n')
+  await eventually('it is in progress', () => held.length === 1)
+  const [first] = requests
+  socket.destroy()
+  await once(first?.raw.socket ?? socket, 'close')
+  held[0]?.()
+  await eventually('the handler is done', () => held.length === 0)
+
+  const reader = connect(port, '127.0.0.1')
+  reader.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n')
+  assert.match(String((await once(reader, 'data'))[0]), /^HTTP\/1.1 401/)
+  const endless = requests.at(-1)
+  reader.destroy()
+  await once(endless?.raw.socket ?? reader, 'close')
+  assert.equal(await countedBy(app), 0)
+  assert.deepEqual(await statuses(2, WRONG), [401, 429])
+})
+
+test('an HTTP/2 stream that was reset counts nothing, and others count once', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const plugin: RateLimitOptions = { middleware: { defaultRate: '2/m', counts: '2xx,4xx' } }
+  const held: LetGo[] = []
+  const { app, port } = await startApp(t, {
+    database,
+    plugin,
+    fastify: HTTP2,
+    routes: (scope) => declareRoutes(scope, held),
+  })
+  const session = connectSession(`http://127.0.0.1:${port}`)
+  t.after(() => session.close())
+  async function get(path: string): Promise<unknown> {
+    const stream = session.request({ ':path': path })
+    const [headers] = await once(stream, 'response')
+    stream.resume()
+    await once(stream, 'end')
+    return headers[':status']
+  }
+  const stream = session.request({ ':path': '/held/401' })
+  stream.on('error', () => undefined)
+  await eventually('it is in progress', () => held.length === 1)
+  stream.close(8)
+  await once(stream, 'close')
+  assert.equal(await get('/answer/304'), 304)
+  held[0]?.()
+  await eventually('the handler is done', () => held.length === 0)
+  assert.equal(await countedBy(app), 0)
+  const answered = []
+  for (const path of [WRONG, WRONG, WRONG]) answered.push(await get(path))
+  assert.deepEqual(answered, [401, 401, 429])
+})
+
+for (const [what, path, status, counts] of [
+  ['of a reply that the host hijacked', '/hijacked', 418, '418'],
+  ['of a stream', '/stream', 401, '401'],
+  ['that an error handler chose', '/error', 409, '409'],
+  ['that a failing onSend hook left', '/broken', 500, '5xx'],
+  ['that a hook before the handler sent', '/early', 402, '402'],
+  ['of a path without a route', '/nowhere', 404, '404'],
+] as const) {
+  test(`the status ${what} counts`, async (t) => {
+    const { statuses } = await startApp(t, {
+      database: null,
+      plugin: { middleware: { defaultRate: '2/m', counts } },
+      routes: declareRoutes,
+    })
+    assert.deepEqual(await statuses(2, RIGHT), [200, 200])
+    assert.deepEqual(await statuses(3, path), [status, status, 429])
+  })
+}
+
+test('a refusal by another limit never counts, whatever status it has', async (t) => {
+  const { app, rules, statuses, request } = await start(t, 'sqlite', {
+    middleware: { denyList: ['192.0.2.0/24'] },
+  })
+  await rules.create({ data: { ...SIGN_IN, rate: '5/m', counts: '2xx,4xx' } })
+  assert.deepEqual(await statuses(4, '/limited'), [200, 429, 429, 429])
+  assert.equal((await request('/limited', { from: '192.0.2.1' })).status, 403)
+  assert.equal(await countedBy(app), 1)
+})
+
+test('a limit of a route counts its responses, and the plugin’s own limit counts its requests', async (t) => {
+  const { statuses, request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '8/m' } },
+    routes: (app) => {
+      const onRequest = app.smartRateLimit.limit({ rate: '2/m', counts: '401' })
+      declareAnswers(app, { onRequest })
+    },
+  })
+  assert.deepEqual(await statuses(3, RIGHT), [200, 200, 200])
+  assert.deepEqual(await statuses(4, WRONG), [401, 401, 429, 429])
+  assert.equal((await request('/none')).headers['x-ratelimit-remaining'], '0')
+})
+
+test('with block: false responses count, and none is refused', async (t) => {
+  const { rules, statuses, request } = await start(t, 'sqlite')
+  await rules.create({ data: { ...SIGN_IN, block: false } })
+  assert.deepEqual(await statuses(5, WRONG), Array(5).fill(401))
+  await rules.update({ where: { name: SIGN_IN.name }, data: { block: true } })
+  assert.equal((await request(RIGHT)).status, 429)
+})
+
+test('a response counts in the window in which it ends', async (t) => {
+  const { rules, request, statuses, held, clock } = await start(t, 'sqlite')
+  await rules.create({ data: { ...SIGN_IN, rate: '1/m' } })
+  const pending = request('/held/401')
+  await eventually('it is in progress', () => held.length === 1)
+  clock.advance(MINUTE_MS)
+  held[0]?.()
+  await pending
+  assert.deepEqual(await statuses(1, RIGHT), [429])
+})
+
+test('check() uses the limit at once, and peek() nothing', async (t) => {
+  const { app, rules, request } = await start(t, 'sqlite')
+  await rules.create({ data: SIGN_IN })
+  for (const count of [1, 2]) assert.deepEqual(JSON.parse((await request('/check')).text), [true, count])
+  assert.equal(await countedBy(app), 2)
+})
+
+test('a flood that is refused reaches the store once, and a reset ends it', async (t) => {
+  for (const algorithm of ALGORITHMS) {
+    const { store, asked } = createRemoteStore()
+    const { statuses, app } = await startApp(t, {
+      database: null,
+      plugin: { middleware: { backend: store, defaultRate: '2/m', counts: '401', algorithm } },
+      routes: declareRoutes,
+    })
+    assert.deepEqual(await statuses(3, WRONG), [401, 401, 429], algorithm)
+    const before = asked()
+    assert.deepEqual(await statuses(20, WRONG), Array(20).fill(429))
+    assert.equal(asked(), before)
+    await app.smartRateLimit.reset('ip:127.0.0.1')
+    assert.deepEqual(await statuses(3, WRONG), [401, 401, 429])
+  }
+})
+
+for (const [onStoreError, during, later] of [
+  ['local', [401, 401, 429], 429],
+  ['allow', [401, 401, 401], 401],
+  ['deny', [503, 503, 503], 503],
+] as const) {
+  test(`while the store fails, onStoreError decides: ${onStoreError}`, async (t) => {
+    const { store, fail } = createRemoteStore()
+    const { statuses, request, log } = await startApp(t, {
+      database: null,
+      plugin: { onStoreError, middleware: { backend: store, defaultRate: '2/m', counts: '4xx,5xx' } },
+      routes: declareRoutes,
+    })
+    assert.equal((await request(RIGHT)).status, 200)
+    fail()
+    assert.deepEqual(await statuses(3, WRONG), during)
+    assert.equal((await request(WRONG)).status, later)
+    assert.equal(log.filter(({ msg }) => msg.startsWith('Rate limit store failed')).length, 1)
+  })
+}
+
+test('a store that fails between a request and its response changes no answer', async (t) => {
+  const { store, fail } = createRemoteStore()
+  const held: LetGo[] = []
+  const { request, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { backend: store, defaultRate: '2/m', counts: '401' } },
+    routes: (scope) => declareRoutes(scope, held),
+  })
+  const pending = request('/held/401')
+  await eventually('it is in progress', () => held.length === 1)
+  fail()
+  held[0]?.()
+  assert.equal((await pending).status, 401)
+  assert.deepEqual(await statuses(2, WRONG), [401, 429])
+})
+
+test('limits that count responses take no shares', async (t) => {
+  const { store, asked } = createRemoteStore()
+  const { statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { backend: store, defaultRate: '50/m', counts: '401', lease: '2s' } },
+    routes: declareRoutes,
+  })
+  await statuses(20, WRONG)
+  await eventually('each was asked for, and has counted', () => asked() === 40)
+  assert.deepEqual(await statuses(31, WRONG), [...Array(30).fill(401), 429])
+})
+
+test('the last response counts also when the app closes at once', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const plugin: RateLimitOptions = { middleware: { defaultRate: '1/m', counts: '401' } }
+  const first = await startApp(t, { database, plugin, routes: declareRoutes })
+  await first.app.inject(WRONG)
+  await first.app.close()
+  assert.deepEqual(first.log, [])
+  const second = await startApp(t, { database, plugin, routes: declareRoutes })
+  assert.equal((await second.request(RIGHT)).status, 429)
+})
+
+test('other limits listen to no response', async (t) => {
+  let listeners = 0
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { rateLimits: { '/answer/': '5/m' } } },
+    before: (app) => {
+      app.get('/answer/:status', async (_request, reply) => {
+        listeners = reply.raw.listenerCount('finish')
+      })
+    },
+    routes: () => undefined,
+  })
+  await request(RIGHT)
+  const without = listeners
+  assert.ok(without > 0)
+  const counting = await startApp(t, {
+    database: null,
+    plugin: { middleware: { counts: '401' } },
+    before: (app) => {
+      app.get('/answer/:status', async (_request, reply) => {
+        listeners = reply.raw.listenerCount('finish')
+      })
+    },
+    routes: () => undefined,
+  })
+  await counting.request(RIGHT)
+  assert.equal(listeners, without + 1)
+})
+
+test('counts that are wrong are refused at start, by name', async (t) => {
+  for (const counts of ['', '4x', '401;403']) {
+    await assert.rejects(startApp(t, { database: null, plugin: { middleware: { counts } } }), {
+      message: new RegExp(`Setting "middleware.counts" is "${counts}": ".*" is no status of a response: give requests`),
+    })
+    const { app } = await startApp(t, { database: null })
+    assert.throws(() => app.smartRateLimit.limit({ rate: '5/m', counts }), /Setting "limit.counts" is ".*": .* give/)
+  }
+})
+
+/** Lets a request end that its handler holds. */
+type LetGo = () => void
+
+async function start(t: TestContext, provider: Provider, plugin: RateLimitOptions = {}) {
+  const database = await openDatabase(t, provider)
+  const held: LetGo[] = []
+  const requests: FastifyRequest[] = []
+  const started = await startApp(t, {
+    database,
+    plugin: { useDynamicRules: true, ...plugin, middleware: { defaultRate: '1000/m', ...plugin.middleware } },
+    routes: (app) => declareRoutes(app, held, requests),
+  })
+  const { client } = started.app.smartRateLimit
+  return { ...started, database, held, requests, client, rules: client.rateLimitRule }
+}
+
+interface StatusRoute {
+  readonly Params: { readonly status: number }
+}
+
+const STATUS = { schema: { params: { type: 'object', properties: { status: { type: 'integer' } } } } } as const
+
+/**
+ * Declares routes that answer with all kinds of statuses.
+ *
+ * @param held receives the requests that are in progress until they are let go
+ * @param requests receives the requests that a test may abort
+ */
+function declareRoutes(app: FastifyInstance, held: LetGo[] = [], requests: FastifyRequest[] = []): void {
+  const { check, limit, peek } = app.smartRateLimit
+  const isLeftAlone = { config: { smartRateLimit: false } } as const
+  declareAnswers(app)
+  app.get<StatusRoute>('/held/:status', STATUS, async (request, reply) => {
+    requests.push(request)
+    await new Promise<void>((letGo) => held.push(letGo))
+    held.shift()
+    return reply.code(request.params.status).send('held')
+  })
+  app.get('/endless', (request, reply) => {
+    requests.push(request)
+    void reply.code(401).send(Readable.from(endless()))
+  })
+  app.get('/stream', async (_request, reply) => reply.code(401).send(Readable.from(['a', 'b'])))
+  app.get('/hijacked', (_request, reply) => {
+    reply.hijack()
+    reply.raw.writeHead(418).end('tea')
+  })
+  const isThrown = async () => {
+    throw new Error('no')
+  }
+  const errorHandler: RouteShorthandOptions['errorHandler'] = (error, _request, reply) =>
+    reply.send(error.message === 'no' ? Object.assign(error, { statusCode: 409 }) : error)
+  app.get('/error', { errorHandler }, isThrown)
+  app.get('/broken', { onSend: isThrown }, async () => 'ok')
+  app.get('/early', { preHandler: async (_request, reply) => reply.code(402).send('pay') }, async () => 'ok')
+  app.get('/limited', { onRequest: limit({ rate: '1/m' }) }, async () => 'ok')
+  app.get('/check', isLeftAlone, async (request) => {
+    const decision = await check(request)
+    return [decision?.allowed, decision?.count]
+  })
+  app.get('/peek', isLeftAlone, async (request) => peek(request))
+}
+
+function declareAnswers(app: FastifyInstance, options: { onRequest?: onRequestHookHandler } = {}): void {
+  app.get<StatusRoute>('/answer/:status', { ...STATUS, ...options }, async (request, reply) => {
+    reply.code(request.params.status)
+    return request.params.status === 304 ? undefined : 'answered'
+  })
+}
+
+/** Chunks that never end. */
+async function* endless(): AsyncGenerator<string> {
+  for (;;) {
+    yield 'x'.repeat(1_000)
+    await turn()
+  }
+}
+
+/** Returns how much is counted for this machine. */
+async function countedBy(app: FastifyInstance): Promise<number> {
+  return (await app.inject('/peek')).json().count
+}
+
+/** A store that answers later, as those of databases do, and can fail. */
+function createRemoteStore() {
+  const memory = new MemoryStore()
+  let asked = 0
+  let fails = false
+  const store: Store = {
+    concurrency: 2,
+    async check(checks, nowMs) {
+      asked += checks.length
+      await turn()
+      if (fails) throw new Error('no store')
+      return memory.check(checks, nowMs)
+    },
+    settle: (settlements) => memory.settle(settlements),
+    reset: (keys) => memory.reset(keys),
+    close: () => undefined,
+  }
+  return {
+    store,
+    asked: () => asked,
+    fail() {
+      fails = true
+    },
+  }
+}
