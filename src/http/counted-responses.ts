@@ -6,6 +6,9 @@ import { countsStatus } from '../rules/counts.js'
 import { after } from './after.js'
 import type { CheckedRequest } from './decide.js'
 
+/** The highest limit of a policy. */
+const MAX_LIMIT = 2_147_483_647
+
 /** The requests whose responses may count; requests that a limit refuses are not among them. */
 const awaited = new WeakSet<FastifyRequest>()
 
@@ -63,7 +66,7 @@ export class CountedResponses {
 
   #use(asked: Check): void {
     const { key } = asked
-    const counted = this.#limiter.check(asked, this.#now())
+    const counted = this.#limiter.check(toUse(asked), this.#now())
     if (!(counted instanceof Promise)) return
     const underWay = Promise.all([this.#underWay.get(key), counted]).finally(() => {
       if (this.#underWay.get(key) === underWay) this.#underWay.delete(key)
@@ -79,6 +82,15 @@ export class CountedResponses {
 function toQuestion({ key, policy, cost }: Check): Check {
   if (cost === 1) return { key, policy, cost: 0 }
   return { key, policy: { ...policy, limit: Math.max(0, policy.limit - cost + 1) }, cost: 0 }
+}
+
+/**
+ * Returns the check that uses a cost also beyond the limit, since the request was let through. Fixed windows count in
+ * any case; a bucket holds no more than its limit.
+ */
+function toUse(asked: Check): Check {
+  const { policy } = asked
+  return policy.algorithm === 'sliding_window' ? { ...asked, policy: { ...policy, limit: MAX_LIMIT } } : asked
 }
 
 function toDecision({ policy: { limit }, cost }: Check, standing: Decision): Decision {

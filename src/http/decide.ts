@@ -180,8 +180,9 @@ function findClient(checked: CheckedRequest): Step {
 }
 
 function check(checked: CheckedRequest): Step {
-  const { dependencies, limit, asked, nowMs } = checked
+  const { dependencies, limit, nowMs } = checked
   if (limit.isDenial) return
+  const { asked } = checked
   const decision =
     limit.counts === null ? dependencies.check(asked, nowMs, limit.block) : dependencies.checkAhead(asked, nowMs)
   if (dependencies.ceiling !== undefined) return checkCeiling(checked, dependencies.ceiling, decision)

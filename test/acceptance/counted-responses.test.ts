@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance, FastifyRequest, onRequestHookHandler, RouteShorthandOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -237,6 +237,26 @@ test('a limit of a route counts its responses, and the plugin’s own limit coun
   assert.equal((await request('/none')).headers['x-ratelimit-remaining'], '0')
 })
 
+test('the config of a route counts responses as limit() does', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    routes: (app) => declareAnswers(app, { config: { smartRateLimit: { rate: '2/m', counts: '4xx' } } }),
+  })
+  assert.deepEqual(await statuses(3, RIGHT), [200, 200, 200])
+  assert.deepEqual(await statuses(3, WRONG), [401, 401, 429])
+})
+
+test('a ceiling counts every request, and its refusals count for no other limit', async (t) => {
+  const { app, rules, statuses, clock } = await start(t, 'sqlite', { middleware: { ceiling: '2/m' } })
+  await rules.create({ data: { ...SIGN_IN, rate: '4/h', counts: '4xx' } })
+  assert.deepEqual(await statuses(4, WRONG), [401, 401, 429, 429])
+  clock.advance(MINUTE_MS)
+  assert.equal(await countedBy(app), 2)
+  assert.deepEqual(await statuses(3, WRONG), [401, 401, 429])
+  clock.advance(MINUTE_MS)
+  assert.deepEqual(await statuses(1, RIGHT), [429])
+})
+
 test('with block: false responses count, and none is refused', async (t) => {
   const { rules, statuses, request } = await start(t, 'sqlite')
   await rules.create({ data: { ...SIGN_IN, block: false } })
@@ -244,6 +264,25 @@ test('with block: false responses count, and none is refused', async (t) => {
   await rules.update({ where: { name: SIGN_IN.name }, data: { block: true } })
   assert.equal((await request(RIGHT)).status, 429)
 })
+
+for (const [algorithm, waitSeconds] of [
+  ['fixed_window', 60],
+  // One of the 20 is left of the estimate then.
+  ['sliding_window', 117],
+  ['token_bucket', 30],
+] as const) {
+  test(`what gets through beyond the limit counts too, except in a bucket: ${algorithm}`, async (t) => {
+    const { rules, request, held, clock } = await start(t, 'sqlite')
+    clock.advance(MINUTE_MS - (clock.now() % MINUTE_MS))
+    await rules.create({ data: { ...SIGN_IN, rate: '2/m', algorithm } })
+    const racing = Array.from({ length: 20 }, () => request('/held/401'))
+    await eventually('all are in progress', () => held.length === 20)
+    for (const letGo of held) letGo()
+    await Promise.all(racing)
+    const { status, headers } = await request(RIGHT)
+    assert.deepEqual([status, Number(headers['retry-after'])], [429, waitSeconds])
+  })
+}
 
 test('a response counts in the window in which it ends', async (t) => {
   const { rules, request, statuses, held, clock } = await start(t, 'sqlite')
@@ -441,7 +480,7 @@ function declareRoutes(app: FastifyInstance, held: LetGo[] = [], requests: Fasti
   app.get('/peek', isLeftAlone, async (request) => peek(request))
 }
 
-function declareAnswers(app: FastifyInstance, options: { onRequest?: onRequestHookHandler } = {}): void {
+function declareAnswers(app: FastifyInstance, options: Pick<RouteShorthandOptions, 'config' | 'onRequest'> = {}): void {
   app.get<StatusRoute>('/answer/:status', { ...STATUS, ...options }, async (request, reply) => {
     reply.code(request.params.status)
     return request.params.status === 304 ? undefined : 'answered'
