@@ -5,7 +5,6 @@ import { warnAboutNode20 } from '../db/sqlite-driver.js'
 import { InvalidSettingError } from '../errors.js'
 import { ConditionReports } from '../http/conditions.js'
 import type { RouteConfig } from '../http/cost.js'
-import { CountedResponses } from '../http/counted-responses.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
 import { DECISION } from '../http/on-request.js'
@@ -26,6 +25,7 @@ import { openReadings } from './metrics.js'
 import { createScheduler } from './schedule.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import {
+  createCountedResponses,
   createCurrentSnapshot,
   createEventLog,
   createFlush,
@@ -75,7 +75,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
   const store = createStore(settings, opened)
   components.open(createStoreComponent(settings, store, log))
   const limiter = components.open(createStoreLimiter(settings, store, log))
-  const responses = components.open(new CountedResponses(limiter, () => Math.floor(clock.now())))
+  const responses = components.open(createCountedResponses(settings, limiter, log))
   const staffLimiter = components.open(createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
   const current = components.open(createCurrentSnapshot(settings, opened, router, log))

@@ -9,6 +9,7 @@ import { errorMessage } from '../errors.js'
 import { EventLog } from '../events/event-log.js'
 import { createEventTable } from '../events/event-table.js'
 import { openSpools } from '../events/spool.js'
+import { CountedResponses } from '../http/counted-responses.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
@@ -71,6 +72,18 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     log,
   })
   return limiter
+}
+
+export function createCountedResponses(
+  { clock }: Settings,
+  limiter: Limiter,
+  log: Pick<FastifyBaseLogger, 'error'>,
+): CountedResponses {
+  return new CountedResponses(
+    limiter,
+    () => Math.floor(clock.now()),
+    (error) => log.error({ err: error }, 'Rate limit failed to count a response'),
+  )
 }
 
 /** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */

@@ -26,12 +26,15 @@ export function forgetResponse(request: FastifyRequest): void {
 export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
   readonly #now: () => number
+  readonly #failed: (error: unknown) => void
   /** What the store is counting, by counter. */
   readonly #underWay = new Map<string, Promise<unknown>>()
 
-  constructor(limiter: Pick<Limiter, 'check'>, now: () => number) {
+  /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
+  constructor(limiter: Pick<Limiter, 'check'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
+    this.#failed = failed
   }
 
   /**
@@ -55,7 +58,13 @@ export class CountedResponses {
     raw.once('finish', () => {
       // HTTP/2 has this event for aborted responses too.
       const isComplete = raw.writableEnded && !raw.destroyed
-      if (isComplete && countsStatus(counts, raw.statusCode) && awaited.has(request)) this.#use(asked)
+      if (!isComplete || !countsStatus(counts, raw.statusCode) || !awaited.has(request)) return
+      try {
+        this.#use(asked)
+      } catch (error) {
+        // Nothing would catch it.
+        this.#failed(error)
+      }
     })
   }
 
@@ -68,9 +77,11 @@ export class CountedResponses {
     const { key } = asked
     const counted = this.#limiter.check(toUse(asked), this.#now())
     if (!(counted instanceof Promise)) return
-    const underWay = Promise.all([this.#underWay.get(key), counted]).finally(() => {
-      if (this.#underWay.get(key) === underWay) this.#underWay.delete(key)
-    })
+    const underWay = Promise.all([this.#underWay.get(key), counted])
+      .catch(this.#failed)
+      .finally(() => {
+        if (this.#underWay.get(key) === underWay) this.#underWay.delete(key)
+      })
     this.#underWay.set(key, underWay)
   }
 }

@@ -355,6 +355,31 @@ test('a store that fails between a request and its response changes no answer', 
   assert.deepEqual(await statuses(2, WRONG), [401, 429])
 })
 
+test('a clock that fails when a response has ended is logged, and ends nothing', async (t) => {
+  let isBroken = false
+  const clock = {
+    now() {
+      if (isBroken) throw new Error('no time')
+      return 0
+    },
+  }
+  const held: LetGo[] = []
+  const { request, log } = await startApp(t, {
+    database: null,
+    plugin: { clock, middleware: { counts: '401' } },
+    routes: (scope) => declareRoutes(scope, held),
+  })
+  const pending = request('/held/401')
+  await eventually('it is in progress', () => held.length === 1)
+  isBroken = true
+  held[0]?.()
+  assert.equal((await pending).status, 401)
+  assert.deepEqual(
+    log.map(({ msg, err }) => [msg, err?.message]),
+    [['Rate limit failed to count a response', 'no time']],
+  )
+})
+
 test('limits that count responses take no shares', async (t) => {
   const { store, asked } = createRemoteStore()
   const { statuses } = await startApp(t, {
