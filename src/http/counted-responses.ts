@@ -1,13 +1,11 @@
 /** Counts requests by the statuses of their responses, for limits that count those instead of requests. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { toDecision, toQuestion, toUse } from '../limiter/ahead.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { countsStatus } from '../rules/counts.js'
 import { after } from './after.js'
 import type { CheckedRequest } from './decide.js'
-
-/** The highest limit of a policy. */
-const MAX_LIMIT = 2_147_483_647
 
 /** The requests whose responses may count; requests that a limit refuses are not among them. */
 const awaited = new WeakSet<FastifyRequest>()
@@ -84,29 +82,4 @@ export class CountedResponses {
       })
     this.#underWay.set(key, underWay)
   }
-}
-
-/**
- * Returns the check of cost 0 that is allowed exactly when the given one would be. Such checks answer for a cost of 1:
- * for a higher one the limit is lower.
- */
-function toQuestion({ key, policy, cost }: Check): Check {
-  if (cost === 1) return { key, policy, cost: 0 }
-  return { key, policy: { ...policy, limit: Math.max(0, policy.limit - cost + 1) }, cost: 0 }
-}
-
-/**
- * Returns the check that uses a cost also beyond the limit, since the request was let through. Fixed windows count in
- * any case; a bucket holds no more than its limit.
- */
-function toUse(asked: Check): Check {
-  const { policy } = asked
-  return policy.algorithm === 'sliding_window' ? { ...asked, policy: { ...policy, limit: MAX_LIMIT } } : asked
-}
-
-function toDecision({ policy: { limit }, cost }: Check, standing: Decision): Decision {
-  if (standing.unavailable) return { ...standing, count: limit + 1, limit }
-  const { allowed, count, resetMs, retryAfterMs } = standing
-  const remaining = Math.max(0, limit - count - (allowed ? cost : 0))
-  return { allowed, count: count + cost, limit, remaining, resetMs, retryAfterMs }
 }

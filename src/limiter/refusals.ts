@@ -1,4 +1,12 @@
-import { type Check, type Decision, leastLimit, neededFor, type Policy, samePolicy, type WindowState } from './algorithm.js'
+import {
+  type Check,
+  type Decision,
+  leastLimit,
+  neededFor,
+  type Policy,
+  samePolicy,
+  type WindowState,
+} from './algorithm.js'
 import { Rounds } from './rounds.js'
 
 /** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */

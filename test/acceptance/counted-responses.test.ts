@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
-import { MINUTE_MS } from '../../src/time/clock.js'
+import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
@@ -108,6 +108,25 @@ function declareTests(place: string, open: (t: TestContext) => Promise<Started>)
       assert.deepEqual([refused.status, refused.headers['x-ratelimit-remaining']], [429, '0'])
       clock.advance(Number(refused.headers['retry-after']) * 1_000)
       assert.equal((await request(WRONG)).status, 401)
+    })
+
+    test(`each of several windows is for responses: ${algorithm}, ${place}`, async (t) => {
+      const { rules, request, statuses, clock } = await open(t)
+      for (const [name, rate, cost, hour] of [
+        ['cheap', '3/m, 5/h', 1, '5'],
+        ['dear', '7/m, 11/h', 2, '11'],
+      ] as const) {
+        clock.advance(HOUR_MS - (clock.now() % HOUR_MS))
+        await rules.deleteMany()
+        await rules.create({ data: { ...SIGN_IN, name, algorithm, rate, cost } })
+        assert.deepEqual(await statuses(2, RIGHT), [200, 200])
+        assert.deepEqual(await statuses(5, WRONG), [401, 401, 401, 429, 429], name)
+        clock.advance(2 * MINUTE_MS)
+        assert.deepEqual(await statuses(1, RIGHT), [200])
+        assert.deepEqual(await statuses(3, WRONG), [401, 401, 429])
+        const { headers } = await request(RIGHT)
+        assert.deepEqual([headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [hour, String(cost - 1)])
+      }
     })
 
     test(`a cost above 1 is used at once, as long as all of it is left: ${algorithm}, ${place}`, async (t) => {

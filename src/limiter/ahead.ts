@@ -1,0 +1,76 @@
+/** Asks whether a check would be allowed, without using anything, and uses its cost later, in any case. */
+import type { Check, Decision, Policy, Window, WindowState } from './algorithm.js'
+import { decideWithoutStore } from './fallback.js'
+
+/** The highest limit of a policy. */
+const MAX_LIMIT = 2_147_483_647
+
+/**
+ * Returns the check of cost 0 that is allowed exactly when the given one would be. Such checks answer for a cost of 1:
+ * for a higher one the limits are lower.
+ */
+export function toQuestion({ key, policy, cost }: Check): Check {
+  const lowered = cost === 1 ? policy : withLimits(policy, ({ limit }) => Math.max(0, limit - cost + 1))
+  return { key, policy: lowered, cost: 0 }
+}
+
+/**
+ * Returns the check that uses a cost also beyond the limit, since its request was let through. Fixed windows count in
+ * any case; a bucket holds no more than its limit.
+ */
+export function toUse(check: Check): Check {
+  if (check.policy.algorithm !== 'sliding_window') return check
+  return { ...check, policy: withLimits(check.policy, () => MAX_LIMIT) }
+}
+
+/** Returns the decision on a check from the answer to its question. The count is what stands, plus the cost. */
+export function toDecision(check: Check, standing: Decision): Decision {
+  const { policy, cost } = check
+  if (standing.unavailable) return decideWithoutStore(false, check)
+  const { allowed, count, retryAfterMs } = standing
+  if (policy.windows !== undefined && standing.windows !== undefined) {
+    const refusing = allowed ? undefined : refusingIndex(standing)
+    const windows = policy.windows.map(({ limit }, index) => {
+      if (index === refusing) return { limit, remaining: Math.max(0, limit - count), resetMs: standing.resetMs }
+      return toState(limit, cost, allowed, standing.windows?.[index])
+    })
+    const decisive = refusing === undefined ? leastLeft(windows) : windows[refusing]
+    if (decisive !== undefined) {
+      const { limit, remaining, resetMs } = decisive
+      const counted = allowed ? limit - remaining : count + cost
+      return { allowed, count: counted, limit, remaining, resetMs, retryAfterMs, windows }
+    }
+  }
+  const { limit } = policy
+  const remaining = Math.max(0, limit - count - (allowed ? cost : 0))
+  return { allowed, count: count + cost, limit, remaining, resetMs: standing.resetMs, retryAfterMs }
+}
+
+/** Returns what is left of a window: what the question left, whose limit was lower, without the cost where it is used. */
+function toState(limit: number, cost: number, allowed: boolean, left: WindowState | undefined): WindowState {
+  const { remaining, resetMs } = left ?? { remaining: 0, resetMs: 0 }
+  if (allowed) return { limit, remaining: Math.max(0, remaining - 1), resetMs }
+  return { limit, remaining: remaining === 0 ? 0 : remaining + cost - 1, resetMs }
+}
+
+/** Returns the window with the smallest share left. */
+function leastLeft(windows: readonly WindowState[]): WindowState | undefined {
+  return windows.reduce<WindowState | undefined>(
+    (least, next) =>
+      least === undefined || next.remaining * least.limit < least.remaining * next.limit ? next : least,
+    undefined,
+  )
+}
+
+/** Returns the index of the window that a refusal tells of. */
+function refusingIndex({ limit, resetMs, windows = [] }: Decision): number {
+  const index = windows.findIndex((window) => window.limit === limit && window.resetMs === resetMs)
+  return Math.max(0, index)
+}
+
+function withLimits(policy: Policy, limitFor: (window: Window) => number): Policy {
+  const { windows } = policy
+  const changed = { ...policy, limit: limitFor(policy) }
+  if (windows === undefined) return changed
+  return { ...changed, windows: windows.map((window) => ({ ...window, limit: limitFor(window) })) }
+}
