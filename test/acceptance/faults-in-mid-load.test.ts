@@ -4,12 +4,9 @@ import { describe, type TestContext, test } from 'node:test'
 import { migrate } from '../../src/index.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { openNamedPostgresql } from '../support/named-postgresql.js'
+import { CONNECTIONS_PER_SERVER, openNamedPostgresql } from '../support/named-postgresql.js'
 import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgresql.js'
 import { proveFault } from '../support/three-apps.js'
-
-/** What a server keeps for the limits (see the README). */
-const CONNECTIONS_PER_SERVER = 6
 
 describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
   test('refuses connections and breaks those there are', async (t) => {

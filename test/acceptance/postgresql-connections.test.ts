@@ -4,10 +4,8 @@ import { describe, test } from 'node:test'
 import { startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { openNamedPostgresql } from '../support/named-postgresql.js'
+import { CONNECTIONS_PER_SERVER, openNamedPostgresql } from '../support/named-postgresql.js'
 
-/** What a server keeps for the limits (see the README). */
-const CONNECTIONS_PER_SERVER = 5
 /** Longer than the driver waits for a statement. */
 const GIVEN_UP_MS = 12_000
 

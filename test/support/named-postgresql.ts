@@ -5,6 +5,9 @@ import { atEnd } from './at-end.js'
 import { openDatabase } from './build-app.js'
 import { startTcpProxy } from './tcp-proxy.js'
 
+/** What a server keeps for the limits, as the README says. */
+export const CONNECTIONS_PER_SERVER = 6
+
 /** A new schema, reached through a proxy, by connections of a name of their own; and connections beside them. */
 export async function openNamedPostgresql(t: TestContext) {
   const { url, schema } = await openDatabase(t, 'postgresql')
