@@ -151,14 +151,22 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')
         const join = `SET TRANSACTION SNAPSHOT ${escapeLiteral(exported?.id ?? '')}`
         return inTransaction(pool, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, (other) => {
-          // Queries that a report asks for together run two at a time.
-          const readers = [client, other].map((each) => ({ client: each, asked: 0 }))
-          return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+          // Queries that a report asks for together run two at a time. A connection takes one after the other.
+          const readers = [client, other].map((each) => ({
+            client: each,
+            asked: 0,
+            last: Promise.resolve(),
+          }))
+          return read(<Row>(sql: string, parameters: readonly SqlValue[] = []) => {
             const reader = readers.reduce((least, each) => (each.asked < least.asked ? each : least))
+            const ask = () => reader.client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))
+            const answered = () => {
+              reader.asked--
+            }
+            const result = reader.last.then(ask)
             reader.asked++
-            const result = await reader.client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))
-            reader.asked--
-            return resultRows<Row>(result)
+            reader.last = result.then(answered, answered)
+            return result.then(resultRows<Row>)
           })
         })
       })
