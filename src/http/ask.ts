@@ -30,7 +30,11 @@ export function createAsk(hook: HookDependencies, isSkipped: (checked: CheckedRe
  * says. The wait is then the longest possible: until nothing is used.
  */
 function forOneRequest({ decision, limit: { cost } }: CheckedRequest): Decision {
-  const { remaining, limit, resetMs } = decision
-  if (cost === 1 || remaining >= cost || decision.unavailable) return decision
-  return { ...decision, allowed: false, retryAfterMs: limit < cost ? null : resetMs }
+  if (cost === 1 || decision.unavailable) return decision
+  const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
+  const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)
+  if (longest === undefined) return decision
+  const { limit, remaining, resetMs } = longest
+  const isNever = short.some((window) => window.limit < cost)
+  return { ...decision, limit, remaining, resetMs, allowed: false, retryAfterMs: isNever ? null : resetMs }
 }

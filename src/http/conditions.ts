@@ -3,9 +3,8 @@ import { ConditionFacts } from '../conditions/condition-facts.js'
 import { errorMessage } from '../errors.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest } from './decide.js'
+import { routePattern } from './request-values.js'
 
-/** The route of requests that none matches, as keys spell it. */
-const NO_ROUTE = '404'
 const JOINED = ', '
 /** The most lines of a process: beyond it, failures are only counted. */
 const MAX_LOGGED = 1_000
@@ -77,8 +76,7 @@ class RequestFacts extends ConditionFacts {
   }
 
   get route(): string {
-    const { request } = this.#checked
-    return request.is404 ? NO_ROUTE : (request.routeOptions.url ?? NO_ROUTE)
+    return routePattern(this.#checked.request)
   }
 
   get host(): string {

@@ -83,7 +83,8 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
     /** @throws InvalidSettingError for an invalid config of a route */
     validateConfig(config: RouteConfig | undefined): void {
       if (config === undefined) return
-      someSay = true
+      // A limit of the route's own leaves the cost of the plugin's check as it is.
+      if (!isConfigLimit(config)) someSay = true
       if (config !== false) resolve(config)
     },
     costFor(request: FastifyRequest): number {

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../time/clock.js'
 import {
   type Check,
   type Decision,
@@ -7,6 +8,7 @@ import {
   samePolicy,
   type WindowState,
 } from './algorithm.js'
+import { MONTH_MS } from './period.js'
 import { Rounds } from './rounds.js'
 
 /** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */
@@ -153,9 +155,22 @@ function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly Wi
   })
 }
 
+/** Returns whether each window ends within one of every longer period: a month consists of days. */
+function areNested({ windows = [] }: Policy): boolean {
+  const periods = windows.map(({ periodMs }) => periodMs)
+  return periods.every((period) =>
+    periods.every((longer) => longer <= period || (longer === MONTH_MS ? DAY_MS : longer) % period === 0),
+  )
+}
+
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
 function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows }: Decision): number | null {
-  if (policy.algorithm === 'fixed_window') return windows?.some((window) => window.resetMs > resetMs) ? null : resetMs
+  if (policy.algorithm === 'fixed_window') {
+    if (windows === undefined) return resetMs
+    if (windows.some((window) => window.resetMs > resetMs)) return null
+    // A later window, which outlives this refusal, must count the requests that are in both.
+    return areNested(policy) ? resetMs : Math.min(...windows.map((window) => window.resetMs))
+  }
   if (cost > 1) return null
   // Nothing of a limit of 0 is ever used, so that only an edit of the limit changes the answer.
   return retryAfterMs ?? (resetMs === 0 ? policy.periodMs : null)

@@ -55,18 +55,21 @@ export function defineCounterTable<Row extends { readonly key: string }>(
       // Sorted by key, so that concurrent writers cannot deadlock.
       const sorted = [...groups].sort(byKey)
       const plain = sorted.filter(([, { first }]) => isPlain(first.policy))
-      if (plain.length > 0)
-        await run(
+      const listed = sorted.filter(([, { first }]) => !isPlain(first.policy))
+      const runPlain = (rows: typeof sorted) =>
+        run(
           sql,
-          plain.map(([key, group]) => [key, ...asked(group, nowMs)]),
+          rows.map(([key, group]) => [key, ...asked(group, nowMs)]),
         )
-      // Also those with one window now, whose row has several from before.
-      const left = sorted.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
-      if (left.length > 0)
-        await run(
+      const runListed = (rows: typeof sorted) =>
+        run(
           windowsSql,
-          left.map(([key, group]) => [key, ...askedWindows(group, nowMs)]),
+          rows.map(([key, group]) => [key, ...askedWindows(group, nowMs)]),
         )
+      await Promise.all([plain.length > 0 && runPlain(plain), listed.length > 0 && runListed(listed)])
+      // Those with one window now, whose row has several from before.
+      const left = plain.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+      if (left.length > 0) await runListed(left)
     },
     async settle(database, groups, nowMs) {
       const rows = [...groups].sort(byKey).map(([key, { first }]) => {

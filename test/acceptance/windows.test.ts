@@ -47,6 +47,29 @@ forEachDatabase((provider) => {
     )
   })
 
+  test('peek answers for all windows, whichever has the smallest share left', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, clock, request } = await startApp(t, {
+      database,
+      clock: fakeClock(NOON_MS),
+      plugin: { useDynamicRules: true },
+      routes(app) {
+        okRoutes(app)
+        app.get('/api/peek', { config: { smartRateLimit: false } }, async (asked) => app.smartRateLimit.peek(asked))
+      },
+    })
+    await app.smartRateLimit.client.rateLimitRule.create({
+      data: { name: 'api', pathPattern: '^/api/', rate: '9/s, 20/h', cost: 5 },
+    })
+    for (let times = 0; times < 3; times++) {
+      clock.advance(SECOND_MS)
+      assert.equal((await request('/api/x')).status, 200)
+    }
+    const { allowed, limit, retryAfterMs } = JSON.parse((await request('/api/peek')).text)
+    assert.deepEqual([allowed, limit, retryAfterMs], [false, 9, SECOND_MS])
+    assert.equal((await request('/api/x')).status, 429)
+  })
+
   test('a rule, an override, the default, a prefix and a route have several windows', async (t) => {
     const database = await openDatabase(t, provider)
     const rate = '5/s, 2/h'

@@ -147,6 +147,16 @@ describe('what a client may send', () => {
     }, /too many rules with conditions/)
   })
 
+  test('leaves each condition what it needs for itself, whatever another one has spent', () => {
+    const facts = new TestFacts({ headers: { 'x-long': LONG }, ip: '198.51.100.7' })
+    const greedy = parseCondition("request.headers['x-long'].contains('b')")
+    assert.throws(() => {
+      for (;;) greedy?.holds(facts)
+    }, /too much work/)
+    assert.equal(holds("!inNetwork(client.ip, '10.0.0.0/8')", facts), true)
+    assert.equal(holds("request.path.startsWith('/')", facts), true)
+  })
+
   test('does not grow: sums of texts and of lists are bounded', () => {
     const sum = Array.from({ length: 40 }, () => 'user.text').join(' + ')
     const user = { text: LONG, list: Array.from({ length: 50_000 }, () => 1) }

@@ -130,6 +130,16 @@ describe('a limiter that was refused', () => {
     })
   }
 
+  test('a window that outlives a refusal counts what it refused', async () => {
+    const { limiter } = setUp()
+    const reference = createReference()
+    const check = { key: 'a', policy: toPolicy('fixed_window', parseRate('3/h, 5/7m')), cost: 1 }
+    for (let ms = 0; ms < 7_200_000; ms += 10_000) {
+      const [decision, expected] = [await limiter.check(check, NOW_MS + ms), reference(check, NOW_MS + ms)]
+      assert.equal(decision.allowed, expected.allowed, `after ${ms} ms`)
+    }
+  })
+
   test('does not remember a refusal by one of several windows when another window was edited', async () => {
     const { limiter } = setUp()
     const ask = (rate: string) =>
