@@ -22,7 +22,10 @@ interface Window {
   readonly usedMs: number
 }
 
-/** Keeps what was read of all days but the present one, which changes only where late events are folded, or an hour is counted again. */
+/**
+ * Keeps what was read of all days but the present one, which changes only where late events are folded, or an hour is
+ * counted again.
+ */
 export class ClosedDays {
   readonly sizes: LeaderSizes
   /** By the statement and its parameters; the one that was not used for the longest time is the first. */

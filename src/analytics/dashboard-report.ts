@@ -3,6 +3,7 @@ import type { ReportFilter } from './filter.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OffenderOverTime, readOffendersOverTime } from './offenders-over-time.js'
 import { type OverTime, readOverTime } from './over-time.js'
+import type { Period } from './period.js'
 import { type RuleHitCount, toRuleHits } from './rule-hit-counts.js'
 import { countTraffic, readTraffic } from './traffic.js'
 import { type TrafficSummary, toSummary } from './traffic-summary.js'
@@ -54,11 +55,13 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
     const summary = async (its: number, period = windowFor(its, nowMs)) =>
       toSummary(its, await countTraffic(snapshot, period, filter))
     const { path, ...others } = filter
+    // A window of one day is the present day's.
+    const unlessToday = async (period?: Period) => (days === TODAY ? undefined : summary(TODAY, period))
     const [anyPath, today, windowWasBefore, todayWasBefore, top_offenders, over_time, near_limit] = await Promise.all([
       readTraffic(snapshot, windowFor(days, nowMs), others),
-      summary(TODAY),
+      unlessToday(),
       summary(days, windowBefore(days, nowMs)),
-      summary(TODAY, windowBefore(TODAY, nowMs)),
+      unlessToday(windowBefore(TODAY, nowMs)),
       readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
       readOverTime(snapshot, days, filter),
       nearLimit(filter)(snapshot),
@@ -69,9 +72,9 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
     return {
       days,
       filter,
-      today,
+      today: today ?? window,
       window,
-      before: { today: todayWasBefore, window: windowWasBefore },
+      before: { today: todayWasBefore ?? windowWasBefore, window: windowWasBefore },
       top_offenders,
       rule_hits: toRuleHits(traffic, MAX_ROWS),
       outcomes: {

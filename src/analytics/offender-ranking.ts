@@ -1,9 +1,8 @@
 import type { Offender } from '../alerts/offender.js'
 import { DAY_SPAN } from '../rollups/counting.js'
-import { DAY_MS } from '../time/clock.js'
 import { BlockedCounts, type Leaders } from './blocked-counts.js'
 import { compareBytes } from './breakdown.js'
-import { type BucketRange, type Period, splitPeriod } from './period.js'
+import { type Period, splitAtToday, splitPeriod } from './period.js'
 import type { LogSnapshot } from './window.js'
 
 export interface Ranking {
@@ -29,17 +28,10 @@ export async function rankOffenders(
   const { nowMs, sums } = snapshot
   const split = splitPeriod(period, sums)
   const counts = new BlockedCounts(snapshot, split)
-  const today = Math.floor(nowMs / DAY_MS)
-  const days = split.buckets.find(({ span, from, to }) => span === DAY_SPAN && from <= today && today < to)
-  if (days === undefined || split.dirty.length > 0) return counts.rankAll(limit, atLeast)
+  const { closed: past, open: present } = splitAtToday(split.buckets, nowMs)
+  const isWholeDay = present.some(({ span }) => span === DAY_SPAN)
+  if (!isWholeDay || split.dirty.length > 0) return counts.rankAll(limit, atLeast)
 
-  const present: BucketRange[] = [{ ...days, from: today, to: today + 1 }]
-  const others = [
-    ...split.buckets.filter((range) => range !== days),
-    { ...days, to: today },
-    { ...days, from: today + 1 },
-  ]
-  const past = others.filter(({ from, to }) => from < to)
   const [closed, open, rest] = await Promise.all([
     counts.closedLeaders(past, snapshot.closed.sizes.closed),
     counts.leaders(present, snapshot.closed.sizes.open),

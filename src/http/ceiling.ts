@@ -1,5 +1,6 @@
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
+import { refusalMs } from '../limiter/windows.js'
 import type { ClientAddress } from './client-address.js'
 import { type ClientKey, inScope } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
@@ -50,13 +51,8 @@ function decideWith(
 ): void {
   checked.decision = decision
   if (ofAddress.allowed) return
-  if (checked.isRefused && waitMs(decision) >= waitMs(ofAddress)) return
+  if (checked.isRefused && refusalMs(decision) >= refusalMs(ofAddress)) return
   checked.limit = limit
   checked.client = client
   checked.decision = ofAddress
-}
-
-/** Returns how long a refusal lasts, for comparison: one that no waiting ends is the longest. */
-function waitMs({ retryAfterMs }: Decision): number {
-  return retryAfterMs ?? Number.POSITIVE_INFINITY
 }

@@ -11,7 +11,7 @@ export type Cost = number | ((request: FastifyRequest) => number)
 const MAX_COST = 2_147_483_647
 
 /** Returns what a request uses of a limit: its own cost times that of the limit. */
-export function totalCost(cost: number, limitCost: number): number {
+export function chargedCost(cost: number, limitCost: number): number {
   return Math.min(cost * limitCost, MAX_COST)
 }
 
@@ -53,7 +53,7 @@ export interface RouteCost {
 export type RouteConfig = false | RouteCost | RouteLimitOptions
 
 /**
- * Creates the functions for a route's `config.smartRateLimit`; `of` returns a request's cost, 0 on exempt routes.
+ * Creates the functions for a route's `config.smartRateLimit`; `costFor` returns a request's cost, 0 on exempt routes.
  *
  * @param hadRoutes whether the app already has routes that `check` has not seen
  */

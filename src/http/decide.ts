@@ -6,7 +6,7 @@ import type { RuleSet } from '../rules/rule-set.js'
 import { type Ceiling, checkCeiling } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
-import { totalCost } from './cost.js'
+import { chargedCost } from './cost.js'
 import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
 
@@ -80,7 +80,7 @@ export class CheckedRequest {
   /** The question to the limiter. */
   get asked(): Check {
     const { client, limit, cost } = this
-    return { key: client.counter, policy: limit.policy, cost: totalCost(cost, limit.cost) }
+    return { key: client.counter, policy: limit.policy, cost: chargedCost(cost, limit.cost) }
   }
 
   get isRefused(): boolean {

@@ -1,5 +1,5 @@
 /** Creates the functions that find the clients of requests. */
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { remember } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import { spellPart } from '../rules/composite.js'
@@ -23,6 +23,11 @@ import { cookieValue, headerValue, routePattern } from './request-values.js'
 export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
 
 export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
+
+type NamedPart = Extract<KeyPart, { readonly name: string }>
+
+/** The readers of values that have a name; an empty one is missing. */
+const VALUES = { header: headerValue, cookie: cookieValue } as const
 
 export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
 
@@ -55,9 +60,8 @@ export function createKindKey(client: ClientKind, options: KeyOptions): DeriveCl
     case 'user':
       return createUserKey(options)
     case 'header':
-      return createHeaderKey(client.name, options)
     case 'cookie':
-      return createCookieKey(client.name, options)
+      return createValueKey(client, options)
     case 'route': {
       const keyOnce = rememberClients(routeKey)
       return ({ request }) => keyOnce(routePattern(request))
@@ -69,31 +73,32 @@ export function createKindKey(client: ClientKind, options: KeyOptions): DeriveCl
   }
 }
 
-function createUserKey({ users }: KeyOptions): DeriveClientKey {
-  const keyOnce = rememberClients(userKey)
-  return ({ request, address, user }) => {
+/** Creates the reader of a user's id: null where nobody is known. It notes which requests have one. */
+function createUserReader({ users }: KeyOptions): (checked: Countable) => string | null {
+  return ({ request, user }) => {
     const id = userText(user)
-    if (id === null) {
-      users.noteNoUser(request)
-      return address.clientKey
-    }
-    users.noteUser()
-    return keyOnce(id)
+    if (id === null) users.noteNoUser(request)
+    else users.noteUser()
+    return id
   }
 }
 
-function createHeaderKey(name: string, { hashHeader }: KeyOptions): DeriveClientKey {
-  const keyOnce = rememberClients((value) => headerKey(name, hashHeader === undefined ? value : hashHeader(value)))
-  return ({ request, address }) => {
-    const value = headerValue(request, name)
-    return value === '' ? address.clientKey : keyOnce(value)
+function createUserKey(options: KeyOptions): DeriveClientKey {
+  const keyOnce = rememberClients(userKey)
+  const read = createUserReader(options)
+  return (checked) => {
+    const id = read(checked)
+    return id === null ? checked.address.clientKey : keyOnce(id)
   }
 }
 
-function createCookieKey(name: string, { hashHeader }: KeyOptions): DeriveClientKey {
-  const keyOnce = rememberClients((value) => cookieKey(name, hashHeader === undefined ? value : hashHeader(value)))
+/** Creates the key function of a header or a cookie. */
+function createValueKey({ kind, name }: NamedPart, { hashHeader }: KeyOptions): DeriveClientKey {
+  const toKey = kind === 'header' ? headerKey : cookieKey
+  const read = VALUES[kind]
+  const keyOnce = rememberClients((value) => toKey(name, hashHeader === undefined ? value : hashHeader(value)))
   return ({ request, address }) => {
-    const value = cookieValue(request, name)
+    const value = read(request, name)
     return value === '' ? address.clientKey : keyOnce(value)
   }
 }
@@ -119,17 +124,13 @@ function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): Der
 /** Creates a function that spells a part of a request's client; undefined where the request lacks it. */
 function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countable) => string | undefined {
   if (part.kind === 'ip') return ({ address }) => address.clientKey.client
-  const { hashHeader, users } = options
+  const { hashHeader } = options
   if (part.kind === 'user') {
     const spellOnce = rememberClients((id) => spellPart(part, id))
-    return ({ request, user }) => {
-      const id = userText(user)
-      if (id === null) {
-        users.noteNoUser(request)
-        return undefined
-      }
-      users.noteUser()
-      return spellOnce(id)
+    const readUser = createUserReader(options)
+    return (checked) => {
+      const id = readUser(checked)
+      return id === null ? undefined : spellOnce(id)
     }
   }
   if (part.kind === 'route') {
@@ -137,7 +138,7 @@ function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countab
     return ({ request }) => spellOnce(routePattern(request))
   }
   const { kind, name } = part
-  const read: (request: FastifyRequest, name: string) => string = kind === 'header' ? headerValue : cookieValue
+  const read = VALUES[kind]
   const spellOnce = rememberClients((value) => spellPart(part, hashHeader === undefined ? value : hashHeader(value)))
   return ({ request }) => {
     const value = read(request, name)

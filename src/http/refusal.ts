@@ -3,6 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
+import { toldIndex } from '../limiter/windows.js'
 import { forgetResponse } from './counted-responses.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
@@ -139,7 +140,6 @@ function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): ob
 }
 
 /** Returns the name of the policy that the draft's fields give the window that refuses. */
-function violatedPolicy({ limit: { policy, policyName }, decision: { windows, ...told } }: CheckedRequest): string {
-  const index = windows?.findIndex(({ limit, resetMs }) => limit === told.limit && resetMs === told.resetMs) ?? -1
-  return windowNames(policyName, policy.windows)[index] ?? policyName
+function violatedPolicy({ limit: { policy, policyName }, decision }: CheckedRequest): string {
+  return windowNames(policyName, policy.windows)[toldIndex(decision)] ?? policyName
 }

@@ -1,6 +1,7 @@
 /** Asks whether a check would be allowed, without using anything, and uses its cost later, in any case. */
 import type { Check, Decision, Policy, Window, WindowState } from './algorithm.js'
 import { decideWithoutStore } from './fallback.js'
+import { toldIndex } from './windows.js'
 
 /** The highest limit of a policy. */
 const MAX_LIMIT = 2_147_483_647
@@ -29,10 +30,10 @@ export function toDecision(check: Check, standing: Decision): Decision {
   if (standing.unavailable) return decideWithoutStore(false, check)
   const { allowed, count, retryAfterMs } = standing
   if (policy.windows !== undefined && standing.windows !== undefined) {
-    const refusing = allowed ? undefined : refusingIndex(standing)
+    const refusing = allowed ? undefined : Math.max(0, toldIndex(standing))
     const windows = policy.windows.map(({ limit }, index) => {
       if (index === refusing) return { limit, remaining: Math.max(0, limit - count), resetMs: standing.resetMs }
-      return toState(limit, cost, allowed, standing.windows?.[index])
+      return foretellState(limit, cost, allowed, standing.windows?.[index])
     })
     const decisive = refusing === undefined ? leastLeft(windows) : windows[refusing]
     if (decisive !== undefined) {
@@ -47,7 +48,7 @@ export function toDecision(check: Check, standing: Decision): Decision {
 }
 
 /** Returns what is left of a window: what the question left, whose limit was lower, without the cost where it is used. */
-function toState(limit: number, cost: number, allowed: boolean, left: WindowState | undefined): WindowState {
+function foretellState(limit: number, cost: number, allowed: boolean, left: WindowState | undefined): WindowState {
   const { remaining, resetMs } = left ?? { remaining: 0, resetMs: 0 }
   if (allowed) return { limit, remaining: Math.max(0, remaining - 1), resetMs }
   return { limit, remaining: remaining === 0 ? 0 : remaining + cost - 1, resetMs }
@@ -60,12 +61,6 @@ function leastLeft(windows: readonly WindowState[]): WindowState | undefined {
       least === undefined || next.remaining * least.limit < least.remaining * next.limit ? next : least,
     undefined,
   )
-}
-
-/** Returns the index of the window that a refusal tells of. */
-function refusingIndex({ limit, resetMs, windows = [] }: Decision): number {
-  const index = windows.findIndex((window) => window.limit === limit && window.resetMs === resetMs)
-  return Math.max(0, index)
 }
 
 function withLimits(policy: Policy, limitFor: (window: Window) => number): Policy {

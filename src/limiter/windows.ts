@@ -162,11 +162,12 @@ function toState({ decision: { limit, remaining, resetMs } }: Checked<unknown>):
 function tellsMore(a: Decision, periodMs: number, b: Decision, otherPeriodMs: number): boolean {
   if (a.allowed && b.allowed) return a.remaining * b.limit < b.remaining * a.limit
   if (a.allowed || b.allowed) return b.allowed
-  const [waitA, waitB] = [waitOf(a), waitOf(b)]
+  const [waitA, waitB] = [refusalMs(a), refusalMs(b)]
   return waitA > waitB || (waitA === waitB && periodMs > otherPeriodMs)
 }
 
-function waitOf({ retryAfterMs }: Decision): number {
+/** Returns how long a refusal lasts, for comparison: one that no waiting ends is the longest. */
+export function refusalMs({ retryAfterMs }: Decision): number {
   return retryAfterMs ?? Number.POSITIVE_INFINITY
 }
 
@@ -176,4 +177,9 @@ export function longestResetMs({ resetMs, windows }: Decision): number {
   let longestMs = 0
   for (const window of windows) longestMs = Math.max(longestMs, window.resetMs)
   return longestMs
+}
+
+/** Returns the index of the window that a decision tells of; -1 where it lists none. */
+export function toldIndex({ windows = [], ...told }: Decision): number {
+  return windows.findIndex(({ limit, resetMs }) => limit === told.limit && resetMs === told.resetMs)
 }

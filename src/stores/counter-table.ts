@@ -47,6 +47,7 @@ export function defineCounterTable<Row extends { readonly key: string }>(
     joins,
     async advance(query, groups, nowMs, decisions) {
       async function run(statement: string, rows: readonly unknown[]): Promise<void> {
+        if (rows.length === 0) return
         for (const row of await query<Row>(statement, [JSON.stringify(rows), nowMs])) {
           const group = groups.get(row.key)
           if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
@@ -56,20 +57,12 @@ export function defineCounterTable<Row extends { readonly key: string }>(
       const sorted = [...groups].sort(byKey)
       const plain = sorted.filter(([, { first }]) => isPlain(first.policy))
       const listed = sorted.filter(([, { first }]) => !isPlain(first.policy))
-      const runPlain = (rows: typeof sorted) =>
-        run(
-          sql,
-          rows.map(([key, group]) => [key, ...asked(group, nowMs)]),
-        )
-      const runListed = (rows: typeof sorted) =>
-        run(
-          windowsSql,
-          rows.map(([key, group]) => [key, ...askedWindows(group, nowMs)]),
-        )
-      await Promise.all([plain.length > 0 && runPlain(plain), listed.length > 0 && runListed(listed)])
+      const plainRows = plain.map(([key, group]) => [key, ...asked(group, nowMs)])
+      const toRow = ([key, group]: (typeof sorted)[number]) => [key, ...askedWindows(group, nowMs)]
+      await Promise.all([run(sql, plainRows), run(windowsSql, listed.map(toRow))])
       // Those with one window now, whose row has several from before.
       const left = plain.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
-      if (left.length > 0) await runListed(left)
+      await run(windowsSql, left.map(toRow))
     },
     async settle(database, groups, nowMs) {
       const rows = [...groups].sort(byKey).map(([key, { first }]) => {
