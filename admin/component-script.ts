@@ -4,8 +4,12 @@ import { packagePath } from '../src/package-root.js'
 
 const FOLDER = packagePath('admin', 'components')
 
-/** The style sheet of the components. */
-export const STYLE_SHEET = join(FOLDER, 'panel.css')
+/** The style sheets of the panel: what it shares with the dashboard, and that of the components. */
+const STYLE_SHEETS = [packagePath('templates', 'shell.css'), join(FOLDER, 'panel.css')]
+
+export function panelStyles(): string {
+  return STYLE_SHEETS.map((file) => readFileSync(file, 'utf8')).join('\n')
+}
 
 /** Returns the files of the panel's components by name. AdminJS's own bundler accepts them too. */
 export function componentFiles(): Map<string, string> {

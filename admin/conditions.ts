@@ -1,5 +1,7 @@
 /** Turns the filters of a list into Prisma's conditions. The resource chooses the meaning of a filter. */
 
+import type { AddressPrivacy } from '../src/privacy/address-privacy.js'
+
 /** A condition for Prisma. */
 export type Condition = Readonly<Record<string, unknown>>
 
@@ -21,6 +23,15 @@ export const isExactly: FilterKind = (field, value) => {
 }
 
 /**
+ * Creates a filter for a client, or its key, that an operator spells with its address.
+ *
+ * @param privacy how addresses are stored; undefined where they are stored in full
+ */
+export function isLogged(privacy: AddressPrivacy | undefined): FilterKind {
+  return (field, value) => isExactly(field, privacy === undefined ? value : privacy.toLogged(toFilterText(value)))
+}
+
+/**
  * Creates a filter for texts with a beginning, case-sensitive. SQLite's `LIKE` ignores case, and Prisma gives it no
  * escape character, but SQLite compares texts by bytes; PostgreSQL compares them by its locale.
  */
@@ -32,6 +43,16 @@ export function beginsWith(provider: Provider): FilterKind {
     const end = afterAllThatBeginWith(text)
     // As an exclusion, since SQLite would use the field's index for a range, and then sort all rows that it finds.
     return { NOT: [{ [field]: { lt: text } }, ...(end === undefined ? [] : [{ [field]: { gte: end } }])] }
+  }
+}
+
+/** Creates the same filter for counters, which an operator spells with an address: it finds its pseudonym, too. */
+export function beginsWithCounted(provider: Provider, privacy: AddressPrivacy | undefined): FilterKind {
+  const begins = beginsWith(provider)
+  return (field, value) => {
+    const typed = toFilterText(value)
+    const counted = privacy?.toCounted(typed) ?? typed
+    return counted === typed ? begins(field, value) : { OR: [begins(field, typed), begins(field, counted)] }
   }
 }
 
@@ -53,6 +74,21 @@ export interface Search {
   readonly condition: Condition
   /** Returns whether a row matches, where the condition finds more rows than the search means. */
   readonly isMeant: ((row: Readonly<Record<string, unknown>>) => boolean) | undefined
+}
+
+/** A field that is searched for the whole text, too, in other spellings. */
+export interface Spelled {
+  readonly field: string
+  readonly spell: (text: string) => readonly string[]
+}
+
+/** Widens a search by the other spellings of its text. */
+export function orSpelled({ condition, isMeant }: Search, { field, spell }: Spelled, value: unknown): Search {
+  const spellings = spell(toFilterText(value))
+  return {
+    condition: { OR: [condition, { [field]: { in: spellings } }] },
+    isMeant: isMeant && ((row) => isMeant(row) || spellings.includes(String(row[field]))),
+  }
 }
 
 /**

@@ -1,17 +1,21 @@
-import type { ActionRequest, AdminPage } from 'adminjs'
+import type { ActionRequest, AdminPage, PageContext } from 'adminjs'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { errorMessage, RuleDocumentError } from '../src/errors.js'
+import { importRight } from '../src/sign-in/roles.js'
+import { ActionDeniedError } from '../src/sign-in/staff-errors.js'
+import { hasRight } from './resources/actions.js'
 
 /** Creates the page that exports all rules and overrides, and imports them after showing the difference. */
 export function exchangePage({ rules }: SmartRateLimit): AdminPage {
   return {
     component: 'RateLimitExchange',
     icon: 'Repeat',
-    handler: async ({ method, payload = {} }: ActionRequest) => {
+    handler: async ({ method, payload = {} }: ActionRequest, _response: unknown, context: PageContext) => {
       if (method !== 'post') return { document: await rules.export() }
       const { text, keep, apply } = payload
       try {
         const document: unknown = JSON.parse(String(text))
+        if (apply === true) requireImport(document, context)
         return { result: await rules.import(document, { keep: keep === true, dryRun: apply !== true }) }
       } catch (error) {
         if (error instanceof RuleDocumentError) return { errors: error.errors }
@@ -20,4 +24,10 @@ export function exchangePage({ rules }: SmartRateLimit): AdminPage {
       }
     },
   }
+}
+
+/** @throws ActionDeniedError when the file has what a role may not write */
+function requireImport(document: unknown, context: PageContext): void {
+  if (hasRight(context, importRight(document))) return
+  throw new ActionDeniedError('Your role may not import this file.')
 }

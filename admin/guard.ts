@@ -1,45 +1,36 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { Internals } from '../src/internals.js'
-import { countRefusal } from '../src/sign-in/own-limits.js'
-import { fromDatabase, StaffOnlyError } from '../src/sign-in/staff-errors.js'
-import { hostStaff } from '../src/sign-in/staff-guard.js'
+import { type Right, rightsOf } from '../src/sign-in/roles.js'
+import { StaffOnlyError } from '../src/sign-in/staff-errors.js'
+import { type FindMember, staffCheck } from '../src/sign-in/staff-guard.js'
+import { knownMember } from '../src/sign-in/staff-member.js'
 import type { AdminOptions } from './options.js'
-
-/** Returns the actor of a request; undefined for a client that is not staff. */
-export type ReadActor = (request: FastifyRequest) => Promise<string | undefined>
 
 const UNNAMED = 'staff'
 
-export function createActorReader({ staff, isStaff, actor }: AdminOptions, { clock }: Internals): ReadActor {
-  if (staff !== undefined) return (request) => fromDatabase(staff.accountFor(request))
-  if (isStaff === undefined) return async () => undefined
-  const check = hostStaff(isStaff, clock, 'adminPlugin')
+/** Creates the check of the panel, in which everybody has a name. */
+export function createPanelCheck(options: AdminOptions, { clock }: Internals): FindMember {
+  const findMember = staffCheck(options, clock, 'adminPlugin')
   return async (request) => {
-    if ((await check(request)) !== true) return undefined
-    return String((await actor?.(request)) || UNNAMED)
+    const member = await findMember(request)
+    if (member === undefined || member.actor !== '') return member
+    return { ...member, actor: String((await options.actor?.(request)) || UNNAMED) }
   }
 }
 
-const actors = new WeakMap<FastifyRequest, string>()
-
-/** Returns the actor who passed the guard with this request. */
-export function knownActor(request: FastifyRequest): string {
-  const actor = actors.get(request)
-  if (actor === undefined) throw new StaffOnlyError()
-  return actor
+/** Who uses the panel, as AdminJS knows it. The host's own AdminJS may set the rights, too. */
+export interface PanelUser {
+  readonly email: string
+  readonly rateLimitRights: readonly Right[]
 }
 
 /**
- * Creates the hook before all routes of the panel, including its scripts. It refuses every request that does not come
- * from staff, whatever its address and its spelling.
+ * Returns who passed the guard with this request.
+ *
+ * @throws StaffOnlyError for a stranger
  */
-export function createGuard(internals: Internals, actorOfRequest: ReadActor) {
-  return async function panelGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const actor = await actorOfRequest(request)
-    if (actor === undefined) {
-      await countRefusal(internals, request, reply)
-      throw new StaffOnlyError()
-    }
-    actors.set(request, actor)
-  }
+export function panelUser(request: FastifyRequest): PanelUser {
+  const member = knownMember(request)
+  if (member === undefined) throw new StaffOnlyError()
+  return { email: member.actor, rateLimitRights: rightsOf(member.role) }
 }

@@ -1,16 +1,18 @@
-import type { AdminJSOptions } from 'adminjs'
-import { countedClients } from '../src/analytics/counted-clients.js'
-import { topOffenders } from '../src/analytics/top-offenders.js'
+import type { AdminJSOptions, PageContext } from 'adminjs'
+import { topClients } from '../src/analytics/top-clients.js'
 import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic-summary.js'
 import { createReportRunner, type LogSnapshot } from '../src/analytics/window.js'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
+import { overrideClientFor } from '../src/dashboard/client-offer.js'
 import { formatCount, formatRate, visible } from '../src/dashboard/format.js'
+import { clientHref } from '../src/dashboard/links.js'
 import { type LogState, logNotices, logsOnlyBlocked, readLogState } from '../src/dashboard/log-state.js'
-import { commonClient, panelLinks } from '../src/dashboard/panel-links.js'
+import { panelLinks } from '../src/dashboard/panel-links.js'
 import { type Internals, nearestMount } from '../src/internals.js'
-import { offenderHref } from './resources/links.js'
+import { hasRight } from './resources/actions.js'
 
-const OFFENDERS = 5
+const CLIENTS = 5
+const DAYS = 1
 
 /** Creates the first page of the panel: what is in force, and which clients are refused. */
 export function homePage(
@@ -18,9 +20,10 @@ export function homePage(
   { client }: SmartRateLimit,
   mount: string,
 ): NonNullable<AdminJSOptions['dashboard']> {
-  const { database, places, clock, switches, countsByUser } = internals
-  async function readHome() {
-    const [rules, active, overrides, { summary, offenders, counted }] = await Promise.all([
+  const { database, places, clock, switches } = internals
+  async function readHome(_request: unknown, _response: unknown, context: PageContext) {
+    const mayBlock = hasRight(context, 'writeOverrides')
+    const [rules, active, overrides, { summary, clients }] = await Promise.all([
       client.rateLimitRule.count(),
       client.rateLimitRule.count({ where: { isActive: true } }),
       client.rateLimitOverride.count({
@@ -38,24 +41,32 @@ export function homePage(
         { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
         { ...trafficTile(summary, logsOnlyBlocked(log)), resource: 'events' },
       ],
-      empty: switches.logEvents === false ? 'No refusals are logged.' : 'No client was blocked.',
-      offenders: offenders.map(({ key, blocked_count }, place) => ({
-        key: visible(key),
-        blocked: formatCount(blocked_count),
-        href: offenderHref(dashboard, key),
-        ...panelLinks(mount, key, commonClient(counted[place] ?? [], countsByUser), clock.now()),
+      empty: switches.logEvents === false ? 'No refusals are logged.' : 'No client was refused.',
+      clients: clients.map(({ client: name, over_limit, denied }) => ({
+        name: visible(name),
+        refused: refusedWords(over_limit, denied),
+        // Its page has the actions.
+        href: dashboard === undefined ? undefined : `${dashboard}${clientHref(name, DAYS)}`,
+        ...(dashboard === undefined &&
+          mayBlock && { block: panelLinks(mount, name, overrideClientFor(name), clock.now()).block }),
       })),
     }
   }
   return { component: 'RateLimitHome', handler: readHome }
 }
 
-/** Reads the requests of the last day, and the most refused keys with their clients, in one snapshot. */
+/** Reads the requests of the last day, and the most refused clients over all rules, in one snapshot. */
 async function readTraffic(snapshot: LogSnapshot) {
-  const summary = await trafficSummary({ days: 1 })(snapshot)
-  const offenders = await topOffenders({ days: 1, limit: OFFENDERS })(snapshot)
-  const keys = offenders.map(({ key }) => key)
-  return { summary, offenders, counted: await countedClients(keys, 1)(snapshot) }
+  const summary = await trafficSummary({ days: DAYS })(snapshot)
+  return { summary, clients: await topClients({ days: DAYS, limit: CLIENTS })(snapshot) }
+}
+
+function refusedWords(overLimit: number, denied: number): string {
+  const words = [
+    ...(overLimit > 0 || denied === 0 ? [`${formatCount(overLimit)} over the limit`] : []),
+    ...(denied > 0 ? [`${formatCount(denied)} denied`] : []),
+  ]
+  return words.join(', ')
 }
 
 const RULES_OFF = 'Rules and overrides are off on this server: they apply while useDynamicRules is true.'
@@ -80,11 +91,11 @@ function noticesFor(log: LogState, hasTraffic: boolean): string[] {
 function trafficTile({ total, allowed, blocked, block_rate }: TrafficSummary, onlyBlocked: boolean) {
   if (!onlyBlocked) {
     return {
-      label: 'Requests today',
+      label: 'Requests, last 24 hours',
       value: formatCount(total),
-      detail: `${formatCount(blocked)} blocked (${formatRate(block_rate)}), last 24 hours`,
+      detail: `${formatCount(blocked)} over the limit (${formatRate(block_rate)})`,
     }
   }
-  const letThrough = allowed === 0 ? '' : `${formatCount(allowed)} over a limit let through, `
-  return { label: 'Blocked today', value: formatCount(blocked), detail: `${letThrough}last 24 hours` }
+  const letThrough = allowed === 0 ? '' : `${formatCount(allowed)} over a limit let through`
+  return { label: 'Over the limit, last 24 hours', value: formatCount(blocked), detail: letThrough }
 }

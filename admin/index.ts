@@ -1,8 +1,10 @@
 import type { FastifyInstance } from 'fastify'
+import type { LimitedApp } from '../src/internals.js'
 import type { AdminOptions } from './options.js'
 import { validateAdminOptions } from './options.js'
 import { preparePeers } from './peers.js'
 
+export type { LimitedApp } from '../src/internals.js'
 export type { AdminOptions } from './options.js'
 export type { AdminResource } from './resources/resource.js'
 
@@ -32,7 +34,7 @@ export interface ComponentTarget {
  * @param componentLoader the loader of that AdminJS, which receives the components that the resources name
  * @throws InvalidSettingError when one of the packages of the panel is not installed
  */
-export async function createAdminResources(app: FastifyInstance, componentLoader: ComponentTarget) {
+export async function createAdminResources(app: LimitedApp, componentLoader: ComponentTarget) {
   await preparePeers()
   const [{ createResources }, { componentFiles }] = await Promise.all([
     import('./resources/index.js'),

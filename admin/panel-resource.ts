@@ -1,12 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
+import { errorCode } from '../src/errors.js'
 import { asActor, fromSource } from '../src/history/actor.js'
+import { type Description, spelled } from '../src/rules/description.js'
 import {
   type Condition,
   type FilterKind,
   type FilterValues,
+  orSpelled,
   type Provider,
   type Search,
+  type Spelled,
   searchIn,
   toConditions,
 } from './conditions.js'
@@ -25,11 +29,15 @@ export interface Table {
   readonly filters: Readonly<Record<string, FilterKind>>
   /** The fields that the filter `search` covers. */
   readonly searched?: readonly string[]
+  /** The field that `search` finds in other spellings, too. */
+  readonly spelled?: Spelled
   /** Returns a condition in addition to the filters, such as the window of a list. */
   readonly always?: (filters: FilterValues, context?: ActionContext) => Condition | Promise<Condition>
   /** The order of a list; `sortable` has the only fields by which an address may sort it instead. */
   readonly order: readonly Readonly<Record<string, Direction>>[]
   readonly sortable?: readonly string[]
+  /** The description of a table that can be written, with the fields that identify a row. */
+  readonly description?: Description
   /** The only fields that can be written. */
   readonly editable?: readonly string[]
   /** Returns further values to show with the fields of a row. */
@@ -42,6 +50,7 @@ interface Rows {
   count(query: object): Promise<number>
   findMany(query: object): Promise<Row[]>
   findUnique(query: object): Promise<Row | null>
+  findFirst(query: object): Promise<Row | null>
   create(query: object): Promise<Row>
   update(query: object): Promise<Row>
   delete(query: object): Promise<Row>
@@ -128,15 +137,15 @@ export class PanelResource extends Resource {
   }
 
   override create(params: Row, context?: ActionContext): Promise<Record<string, unknown>> {
-    return this.#write(context, () => this.#rows.create({ data: this.#data(params) }))
+    return this.#write(context, params, () => this.#rows.create({ data: this.#data(params) }))
   }
 
   override update(id: string | number, params: Row = {}, context?: ActionContext): Promise<Record<string, unknown>> {
-    return this.#write(context, () => this.#rows.update({ where: this.#whereId(id), data: this.#data(params) }))
+    return this.#write(context, params, () => this.#rows.update({ where: this.#whereId(id), data: this.#data(params) }))
   }
 
   override async delete(id: string | number, context?: ActionContext): Promise<void> {
-    await this.#write(context, () => this.#rows.delete({ where: this.#whereId(id) }))
+    await this.#write(context, {}, () => this.#rows.delete({ where: this.#whereId(id) }))
   }
 
   async #where(filter: Filter, context?: ActionContext): Promise<Condition> {
@@ -146,8 +155,10 @@ export class PanelResource extends Resource {
   }
 
   #search(filter: Filter): Search | undefined {
-    const { searched, provider } = this.#table
-    return searched && searchIn(searched, toValues(filter).search, provider)
+    const { searched, spelled, provider } = this.#table
+    const asked = toValues(filter).search
+    const search = searched && searchIn(searched, asked, provider)
+    return search && spelled ? orSpelled(search, spelled, asked) : search
   }
 
   /** Returns the first rows that the search means, at most `most`. */
@@ -192,14 +203,31 @@ export class PanelResource extends Resource {
     )
   }
 
-  async #write(context: ActionContext | undefined, write: () => Promise<Row>): Promise<Record<string, unknown>> {
+  /** Returns the id of the row that has the identity of a row to be written; undefined where it is gone by now. */
+  async #idOfOther(params: Row): Promise<number | undefined> {
+    const { description } = this.#table
+    if (description === undefined) return undefined
+    const identity = Object.fromEntries(description.identity.map((name) => [name, params[name] ?? '']))
+    const where = { ...identity, ...spelled(description.fields, identity) }
+    return Number((await this.#rows.findFirst({ where }))?.id) || undefined
+  }
+
+  async #write(
+    context: ActionContext | undefined,
+    params: Row,
+    write: () => Promise<Row>,
+  ): Promise<Record<string, unknown>> {
     try {
       return this.#params(await fromPanel(context, write))
     } catch (error) {
-      throw explained(error, this.#table.name)
+      const duplicates = errorCode(error) === DUPLICATE
+      throw explained(error, this.#table.name, duplicates ? await this.#idOfOther(params) : undefined)
     }
   }
 }
+
+/** Prisma's code for a row whose identity another row has. */
+const DUPLICATE = 'P2002'
 
 /** Restores line feeds, which forms send as CRLF: otherwise an unedited text would change when it is saved. */
 function written(value: unknown): unknown {

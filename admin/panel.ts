@@ -4,17 +4,21 @@ import { internalsFor } from '../src/internals.js'
 import { registerPages } from '../src/sign-in/pages.js'
 import { createScriptGuard } from '../src/sign-in/same-site.js'
 import { registerSignInRoutes } from '../src/sign-in/sign-in-routes.js'
+import { createStaffGuard } from '../src/sign-in/staff-guard.js'
 import { staffRoute } from '../src/sign-in/staff-routes.js'
 import { createErrorHandler, NotFoundError } from './error-answers.js'
 import { exchangePage } from './exchange.js'
 import { parseForms } from './forms.js'
-import { createActorReader, createGuard } from './guard.js'
+import { createPanelCheck } from './guard.js'
 import { homePage } from './home.js'
+import { createPanelNavigation } from './navigation.js'
 import type { AdminOptions } from './options.js'
 import { setSecurityHeaders } from './page.js'
 import { createResources } from './resources/index.js'
+import type { AdminResource } from './resources/resource.js'
 import { addPanelRoutes, STYLES } from './router.js'
 import { TEXTS } from './texts.js'
+import { THEME } from './theme.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
@@ -25,8 +29,10 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')
   }
-  const pages = await registerPages(app, undefined, staff !== undefined)
-  app.setErrorHandler(createErrorHandler(pages, mount, staff !== undefined))
+  const resources = createResources(app, mount)
+  const navigation = createPanelNavigation(internals, mount, resources, staff !== undefined)
+  const pages = await registerPages(app, { navigation })
+  app.setErrorHandler(createErrorHandler(internals, pages, mount, staff !== undefined))
   app.addHook('onRequest', setSecurityHeaders)
 
   // Two scopes, since the routes to sign in have no guard.
@@ -42,14 +48,14 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
     )
   }
   app.register(async (scope) => {
-    scope.addHook('onRequest', createGuard(internals, createActorReader(options, internals)))
+    scope.addHook('onRequest', createStaffGuard(internals, createPanelCheck(options, internals)))
     const refuseForged = createScriptGuard(internals)
     scope.addHook('onRequest', async (request, reply) => {
       // Pages and scripts change nothing, and other sites may link to them.
       if (!isPage(request, rootPath)) await refuseForged(request, reply)
     })
     parseForms(scope)
-    await addPanelRoutes(scope, createAdmin(scope, mount, staff !== undefined), rootPath)
+    await addPanelRoutes(scope, createAdmin(scope, mount, resources, staff !== undefined), rootPath, pages)
     scope.route({
       ...staffRoute('not-found'),
       exposeHeadRoute: false,
@@ -73,21 +79,26 @@ function isPage({ routeOptions: { url = '' }, method, server }: FastifyRequest, 
   return method === 'GET' && !path.startsWith('/api/')
 }
 
-function createAdmin(app: FastifyInstance, mount: string, canSignOut: boolean): AdminJS {
+function createAdmin(
+  app: FastifyInstance,
+  mount: string,
+  resources: readonly AdminResource[],
+  canSignIn: boolean,
+): AdminJS {
   const internals = internalsFor(app)
   const limits = app.smartRateLimit
   const admin = new AdminJS({
     rootPath: mount,
     loginPath: `${mount}/sign-in`,
-    logoutPath: canSignOut ? `${mount}/sign-out` : '',
+    logoutPath: canSignIn ? `${mount}/sign-out` : '',
     componentLoader: new ComponentLoader(),
     assets: { styles: [`${mount}${STYLES}`] },
-    branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON },
+    branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON, theme: THEME },
     dashboard: homePage(internals, limits, mount),
     pages: { exchange: exchangePage(limits) },
     locale: { language: 'en', translations: { en: TEXTS } },
   })
-  for (const { resource, options } of createResources(app, mount)) {
+  for (const { resource, options } of resources) {
     // Added without AdminJS's factory, which would use adapters that the host registered for its own AdminJS.
     resource.assignDecorator(admin, options)
     admin.resources.push(resource)

@@ -5,12 +5,16 @@ import { type AdminJS, Router } from 'adminjs'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { asActor } from '../src/history/actor.js'
 import { readRouterOptions } from '../src/http/request-path.js'
+import type { Pages } from '../src/sign-in/pages.js'
 import { requestedSearch } from '../src/sign-in/request-query.js'
+import { ActionDeniedError } from '../src/sign-in/staff-errors.js'
+import { keepMember } from '../src/sign-in/staff-member.js'
 import { hiddenSchema } from '../src/sign-in/staff-routes.js'
-import { componentScript, STYLE_SHEET } from './component-script.js'
+import { componentScript, panelStyles } from './component-script.js'
 import { NotFoundError } from './error-answers.js'
-import { knownActor } from './guard.js'
+import { panelUser } from './guard.js'
 import { finishPage } from './page.js'
+import { PanelResource } from './panel-resource.js'
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
@@ -30,13 +34,19 @@ const KEPT_S = 3_600
  *
  * @param rootPath relative to the prefix of `app`
  */
-export async function addPanelRoutes(app: FastifyInstance, admin: AdminJS, rootPath: string): Promise<void> {
+export async function addPanelRoutes(
+  app: FastifyInstance,
+  admin: AdminJS,
+  rootPath: string,
+  pages: Pages,
+): Promise<void> {
   // Nothing is bundled: see component-script.ts.
   admin.initialize = async () => undefined
   const routes = { app, mount: admin.options.rootPath, rootPath }
   const script = componentScript()
   addRoute(routes, 'GET', COMPONENTS, async (_request, reply) => reply.type(CONTENT_TYPES['.js'] ?? '').send(script))
-  addRoute(routes, 'GET', STYLES, serveFile(STYLE_SHEET))
+  const styles = panelStyles()
+  addRoute(routes, 'GET', STYLES, async (_request, reply) => reply.type(CONTENT_TYPES['.css'] ?? '').send(styles))
   for (const { path, src } of Router.assets) {
     if (path !== COMPONENTS) addRoute(routes, 'GET', path, serveFile(src))
   }
@@ -45,7 +55,7 @@ export async function addPanelRoutes(app: FastifyInstance, admin: AdminJS, rootP
     const path = url.slice(routes.mount.length)
     // No field refers to a row of another table, so that no search is needed.
     if (served.has(path) || path.includes('/search')) return
-    addRoute(routes, method, path, asKnownActor(app, whereThereIs(admin, path, handler)))
+    addRoute(routes, method, path, asKnownActor(app, pages, whereThereIs(admin, path, handler)))
   }
   const shell = { register: async () => undefined, get: add('GET'), post: add('POST') }
   // It uses only these three members of an app.
@@ -85,28 +95,34 @@ function serveFile(source: string): RouteHandlerMethod {
 }
 
 /** Calls a handler of AdminJS as the actor who passed the guard, since the session that it reads is the host's. */
-function asKnownActor(app: FastifyInstance, handler: RouteHandlerMethod): RouteHandlerMethod {
+function asKnownActor(app: FastifyInstance, pages: Pages, handler: RouteHandlerMethod): RouteHandlerMethod {
   return function handleAsActor(request: FastifyRequest, reply: FastifyReply) {
-    const actor = knownActor(request)
+    const adminUser = panelUser(request)
     const known: FastifyRequest = Object.create(request, {
-      session: { value: { adminUser: { email: actor } } },
+      session: { value: { adminUser } },
       params: { value: splitWildcard(request.params) },
       query: { value: plainQuery(request) },
     })
-    const answer: FastifyReply = Object.create(reply, {
-      // A text is a page; every other payload is for its scripts.
-      send: {
-        value: (payload: unknown) => reply.send(typeof payload === 'string' ? finishPage(reply, payload) : payload),
-      },
-    })
-    return asActor(actor, async () => handler.call(app, known, answer))
+    keepMember(request, known)
+    // A text is a page; every other payload is for its scripts.
+    function send(payload: unknown): FastifyReply {
+      if (typeof payload !== 'string') return reply.send(payload)
+      return reply.send(finishPage(reply, payload, pages.navigationFor(request)))
+    }
+    const answer: FastifyReply = Object.create(reply, { send: { value: send } })
+    return asActor(adminUser.email, async () => handler.call(app, known, answer))
   }
 }
 
-/** Refuses unknown addresses, at which AdminJS fails, and actions of rows, which it takes for actions of the table. */
+const NOT_ALLOWED = 'You are not authorized to do this.'
+
+/**
+ * Refuses unknown addresses, at which AdminJS fails, actions of rows, which it takes for actions of the table, and what a
+ * role may not do.
+ */
 function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod): RouteHandlerMethod {
   return async function handleKnown(this: FastifyInstance, request, reply) {
-    const { resourceId, action } = Object(request.params)
+    const { resourceId, recordId, action } = Object(request.params)
     const resource = admin.resources.find((each) => each.id() === resourceId)
     const actions = resource?.decorate().actions ?? {}
     const known = Object.hasOwn(actions, String(action)) ? actions[action] : undefined
@@ -115,9 +131,16 @@ function whereThereIs(admin: AdminJS, path: string, handler: RouteHandlerMethod)
       (path.includes('/records/') && known?.isRecordType()) ||
       (path.includes('/bulk/') && known?.isBulkType()) ||
       (action === undefined && (resourceId === undefined || resource !== undefined))
+    const isOfRow = path.includes('/records/') && recordId !== undefined && resource instanceof PanelResource
+    const row = isOfRow ? await resource.findOne(String(recordId)) : null
+    // AdminJS would answer that with a status of 200.
+    if (known !== undefined && !known.isAccessible(panelUser(request), row ?? undefined))
+      throw new ActionDeniedError(NOT_ALLOWED)
     // An action without a component has no page: AdminJS would run it as soon as the page is opened.
     const isThere = path.startsWith('/api/') || known?.toJSON().component !== false
     if (!isKnown || !isThere) throw new NotFoundError()
+    // The page would say so too, but with a status of 200.
+    if (isOfRow && row === null && !path.startsWith('/api/')) throw new NotFoundError()
     return handler.call(this, request, reply)
   }
 }

@@ -1,7 +1,6 @@
 /** Texts of the panel in place of AdminJS's own. */
 export const TEXTS = {
   labels: { navigation: 'Rate limits', dashboard: 'Overview' },
-  buttons: { confirm: 'Yes' },
   pages: { exchange: 'Import and export' },
   messages: {
     successfullyCreated: 'Saved.',

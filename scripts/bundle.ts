@@ -2,8 +2,8 @@
  * Bundles the built package, before it is packed: a process loads a few files instead of hundreds. What only some
  * servers use (Prisma, the pages, alerts, commands) stays in files of its own, which are loaded on their first use.
  */
-import { readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
 import { PACKAGE_ROOT } from '../src/package-root.js'
 
@@ -18,6 +18,9 @@ const ENTRIES = [
   'admin/index.js',
   'scripts/ratelimit.js',
 ]
+/** The types of the entry points. */
+const TYPES = ['src/index.d.ts', 'src/stores/conformance.d.ts', 'admin/index.d.ts']
+const GENERATED = join(DIST, 'src', 'db', 'generated')
 const PUBLISHED = ['src', 'admin', 'scripts/commands']
 
 const { metafile } = await build({
@@ -37,10 +40,27 @@ const { metafile } = await build({
   logLevel: 'warning',
 })
 
+/** The declarations that the types of the entry points need. */
+const declared = new Set<string>()
+
+async function declare(path: string): Promise<void> {
+  if (declared.has(path)) return
+  declared.add(path)
+  const source = await readFile(path, 'utf8')
+  for (const [, name = ''] of source.matchAll(/(?:from |import |import\()['"](\.[^'"]+)\.js['"]/g)) {
+    await declare(join(dirname(path), `${name}.d.ts`))
+  }
+  // A third of what Prisma generates is comments, the same ones for every model.
+  if (path.startsWith(GENERATED)) await writeFile(path, source.replace(/^\s*\/\*[\s\S]*?\*\/\n/gm, ''))
+}
+
+for (const path of TYPES) await declare(join(DIST, path))
+
 const written = new Set(Object.keys(metafile.outputs).map((path) => join(PACKAGE_ROOT, path)))
 for (const folder of PUBLISHED) {
   for (const name of await readdir(join(DIST, folder), { recursive: true })) {
     const path = join(DIST, folder, name)
-    if (/\.m?js$/.test(name) && !written.has(path)) await rm(path)
+    const isUnused = /\.m?js$/.test(name) ? !written.has(path) : name.endsWith('.d.ts') && !declared.has(path)
+    if (isUnused) await rm(path)
   }
 }

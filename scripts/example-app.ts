@@ -4,8 +4,11 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
 import { errorMessage } from '../src/errors.js'
 import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
+import { Command } from './commands/support/commander.js'
 import { withEnvironmentFile } from './commands/support/environment.js'
 import { apiRoutes } from './example/api-routes.js'
+import { createDemoDatabase, type DemoDatabase, tellDemoStory } from './example/demo.js'
+import { demoRoutes, demoUser } from './example/demo-traffic.js'
 import { HOME_PAGE } from './example/home-page.js'
 import { explainListenError, listenAddress } from './example/listen-address.js'
 import { openStaffFile, type StaffFile } from './example/staff-file.js'
@@ -14,7 +17,30 @@ const STAFF_FILE = './ratelimit-staff.json'
 
 const PANEL = '/ratelimit/admin'
 
-async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<FastifyInstance> {
+const DEFAULT_RATE = '100/m'
+
+const { demo } = new Command('npm start --')
+  .description('Starts an example app with limited routes, a staff dashboard and an admin panel.')
+  .option('--demo', 'add invented traffic: a week of it, with an incident that goes on')
+  .helpOption('-h, --help', 'show this help')
+  .addHelpText(
+    'after',
+    `
+Environment, also from .env in the working directory:
+  PORT                    the port, 3000 by default; 0 is any free one
+  HOST                    the address to listen on, 127.0.0.1 by default: this machine only
+  RATELIMIT_DATABASE_URL  the database, the file ratelimit.db by default; a demo has one of its own
+
+The accounts are in ${STAFF_FILE}: delete it, and the next start makes a new password.`,
+  )
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+  .opts()
+
+async function buildApp(
+  { accounts, sessionSecret }: StaffFile,
+  database: DemoDatabase | undefined,
+): Promise<FastifyInstance> {
   // Behind a proxy, give its addresses: trustProxy: ['10.0.0.0/8'].
   // AdminJS takes seconds to load on a slow machine.
   const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
@@ -22,13 +48,18 @@ async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<Fastify
   await app.register(rateLimitPlugin, {
     logEvents: true,
     useDynamicRules: true,
-    middleware: { defaultRate: '100/m', rateLimits: { '/auth/': '5/m' } },
+    middleware: { defaultRate: DEFAULT_RATE, rateLimits: { '/auth/': '5/m' } },
+    ...(database && { database: database.url, user: demoUser }),
   })
   // One sign-in for both: the path is above the dashboard and the panel.
   const staff = staffAccounts({ accounts, sessionSecret, cookiePath: '/ratelimit' })
   await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
   if (hasAdminJs()) await app.register(adminPlugin, { rootPath: PANEL, staff })
   await app.register(apiRoutes)
+  if (database !== undefined) {
+    app.addHook('onClose', () => database.remove())
+    await app.register(demoRoutes)
+  }
   app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))
   return app
 }
@@ -57,9 +88,11 @@ async function start(): Promise<void> {
   const listen = listenAddress(process.env)
   const { staff, newPassword } = await openStaffFile(STAFF_FILE)
   if (newPassword !== undefined) announcePassword(newPassword)
-  const app = await buildApp(staff)
+  const database = demo ? await createDemoDatabase() : undefined
+  const app = await buildApp(staff, database)
   try {
-    await createExampleRule(app)
+    if (database === undefined) await createExampleRule(app)
+    else await tellDemoStory(app, DEFAULT_RATE)
     await app.listen(listen)
   } catch (error) {
     await app.close()
@@ -72,6 +105,9 @@ async function start(): Promise<void> {
   }
   console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
   if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
+  if (database !== undefined) {
+    console.log(`Demo:            a scraper is at work now; the database, ${database.url}, is removed at the end`)
+  }
 }
 
 /** Prints a new password at once, before anything can fail, since it is not stored. */

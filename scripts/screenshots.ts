@@ -1,4 +1,4 @@
-/** `npm run screenshots`: the pictures of the README, of an invented shop. Needs Chromium (`CHROMIUM`, or Debian's). */
+/** `npm run screenshots`: the pictures of the documentation, of an invented shop. Needs Chromium (`CHROMIUM`, or Debian's). */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { createInventedRules } from './screenshots/invented-rules.js'
 import { logInventedTraffic } from './screenshots/invented-traffic.js'
 import { PICTURES } from './screenshots/pictures.js'
 
-const FOLDER = '.github/images'
+const FOLDER = 'docs/images'
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 /** The time of the pages. */
 const NOW_MS = Date.UTC(2026, 10, 21, 14, 32)

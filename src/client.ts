@@ -1,6 +1,6 @@
 import { attachDatabase, Database, databaseFor } from './db/database.js'
 import type { GeneratedClient } from './db/generated-client.js'
-import { asNumbers, bucketNumbers, slidingWindowNumbers } from './db/state-numbers.js'
+import { asNumbers, listedWindows } from './db/state-numbers.js'
 import { loadModule, modulePath } from './package-root.js'
 import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
@@ -118,10 +118,11 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
       rateLimitOverride: asNumbers('id'),
       rateLimitChange: asNumbers('id', 'rowId'),
       rateLimitRevision: asNumbers('revision'),
-      rateLimitCounter: asNumbers('count'),
-      rateLimitSlidingWindow: slidingWindowNumbers,
-      rateLimitTokenBucket: bucketNumbers,
-      rateLimitLeakyBucket: bucketNumbers,
+      rateLimitCounter: { ...asNumbers('count'), ...listedWindows },
+      rateLimitSlidingWindow: { ...asNumbers('used', 'cost'), ...listedWindows },
+      rateLimitTokenBucket: { ...asNumbers('used', 'cost'), ...listedWindows },
+      rateLimitLeakyBucket: { ...asNumbers('used', 'cost'), ...listedWindows },
+      rateLimitConcurrency: asNumbers('periodMs', 'used', 'granted', 'firstMs', 'lastMs'),
     },
     model: {
       rateLimitEvent: {

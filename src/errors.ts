@@ -112,9 +112,13 @@ export function unloadablePeer(
   return new InvalidSettingError(`${user} ${problem}`, { cause: error })
 }
 
+/** Where Prisma's messages begin with the call that failed. */
+const PRISMA_CALL = /^Invalid `[^`]*` invocation(?: in \S+)?: /
+
 /** Returns an error's message in one line. Some network errors have only a code. */
 export function errorLine(error: unknown): string {
-  return (errorMessage(error) || errorCode(error) || 'unknown error').replace(/\s+/g, ' ').trim()
+  const line = (errorMessage(error) || errorCode(error) || 'unknown error').replace(/\s+/g, ' ').trim()
+  return line.replace(PRISMA_CALL, '')
 }
 
 /** Returns the message of any thrown value. */

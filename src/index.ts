@@ -7,10 +7,25 @@ export type { WebhookFormat } from './alerts/webhook-format.js'
 export type { AlertableOffendersOptions } from './analytics/alertable-offenders.js'
 export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
+export type { ClientCounts, PolicyCounts } from './analytics/client-counts.js'
+export type {
+  ClientBar,
+  ClientDetail,
+  ClientDetailOptions,
+  ClientEvent,
+  ClientPath,
+  ClientPolicy,
+  ClientTimeline,
+} from './analytics/client-detail.js'
+export type { ClientOverride, ClientOverrides } from './analytics/client-overrides.js'
 export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './analytics/offender-detail.js'
 export type { RuleHitCount } from './analytics/rule-hit-counts.js'
+export type { Sample } from './analytics/sampled-hours.js'
+export type { SuggestedRate, SuggestedRates, SuggestRatesOptions } from './analytics/suggested-rates.js'
+export type { ClientMeasure, TopClient, TopClientsOptions } from './analytics/top-clients.js'
 export type { TrafficSummary } from './analytics/traffic-summary.js'
 export type { Coverage, RankingOptions, WindowOptions } from './analytics/window.js'
+export { type ApiOptions, apiPlugin } from './api/api-plugin.js'
 export { rateLimitPlugin, rateLimitPlugin as default } from './app/plugin.js'
 export type { SmartRateLimit } from './app/smart-rate-limit.js'
 export {
@@ -42,7 +57,10 @@ export type { RuleDocument } from './exchange/rule-document.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export { asActor, type ChangeSource } from './history/actor.js'
 export type { Change, ChangedFields, HistoryOptions } from './history/history.js'
+export type { AnyHook, AnyReply, AnyRequest } from './http/any-server.js'
+export type { Ask, CheckOptions } from './http/ask.js'
 export type { Cost, RouteConfig, RouteCost } from './http/cost.js'
+export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { RefusalFunction, SkipFunction } from './http/host-hooks.js'
@@ -55,7 +73,7 @@ export {
   StoreUnavailableError,
 } from './http/refusal.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
-export type { RouteLimitOptions } from './http/route-limit.js'
+export type { RouteLimitHook, RouteLimitOptions } from './http/route-limit.js'
 export type {
   Algorithm,
   Check,
@@ -81,7 +99,10 @@ export type { OverrideEntry } from './overrides/override.js'
 export type { UncoveredReason } from './preview/clients.js'
 export type { Preview, PreviewOptions } from './preview/preview.js'
 export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './preview/report.js'
+export type { AddressForm } from './privacy/address-privacy.js'
+export type { PrivacyOptions, PrivacySettingOptions } from './privacy/privacy-settings.js'
 export type { RetentionOptions } from './rollups/retention.js'
+export type { RuleBan } from './rules/ban.js'
 export type { ClientKind, KeyPart } from './rules/client-kind.js'
 export type { CountedStatuses } from './rules/counts.js'
 export type { RefusalAnswer } from './rules/refusal-answer.js'
@@ -90,13 +111,16 @@ export type { Validity } from './rules/validity.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
 export type { MiddlewareOptions, RateLimitOptions } from './settings/options.js'
 export { hashPassword } from './sign-in/passwords.js'
+export type { StaffRole } from './sign-in/roles.js'
 export {
+  type StaffAccount,
   type StaffAccounts,
   type StaffAccountsOptions,
   type StaffCredentials,
   staffAccounts,
 } from './sign-in/staff-accounts.js'
 export type { IsStaff } from './sign-in/staff-guard.js'
+export type { StaffAnswer, StaffMember } from './sign-in/staff-member.js'
 export type { StaffOptions } from './sign-in/staff-options.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'

@@ -1,7 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Database } from './db/database.js'
 import type { EventLogStats } from './events/event-log.js'
+import type { Algorithm } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
+import type { OutageLog } from './outage-log.js'
+import type { AddressPrivacy } from './privacy/address-privacy.js'
 import type { Clock } from './time/clock.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
@@ -19,6 +22,18 @@ export interface Places {
   readonly panels: string[]
 }
 
+/** A limit that the app's code sets. */
+export interface CodeLimit {
+  /** A prefix such as `/auth/`, `default`, `ceiling`, or the name of a limit of routes (`route` without one). */
+  readonly policy: string
+  /** Such as `100/m`; null where a function of the request answers it. */
+  readonly rate: string | null
+  /** The option that sets it. */
+  readonly setting: 'rateLimits' | 'defaultRate' | 'ceiling' | 'route'
+  /** The routes of a limit of routes, such as `POST /login`; empty for the others. */
+  readonly routes: readonly string[]
+}
+
 /** Returns the mount that shares the most leading segments with another one. */
 export function nearestMount(mounts: readonly string[], own: string): string | undefined {
   const segments = own.split('/')
@@ -30,18 +45,44 @@ export function nearestMount(mounts: readonly string[], own: string): string | u
   return mounts.toSorted((one, other) => shared(other) - shared(one))[0]
 }
 
+/** A limit of the hook. */
+export interface NamedLimit {
+  /** Such as `100/m`. */
+  readonly rate: string
+  readonly algorithm: Algorithm
+}
+
+/** An override that is in force. */
+export interface InForce {
+  /** `deny`, `allow`, or a rate. */
+  readonly effect: string
+  /** Milliseconds since the epoch; null for none. */
+  readonly expiresAtMs: number | null
+}
+
 /** The parts of the plugin that the staff routes need. */
 export interface Internals {
   readonly database: Database
   /** Counts requests without sign-in on the staff pages: in the store, and in memory while that fails. */
   readonly staffLimiter: Limiter
+  readonly log: OutageLog
   readonly clock: Clock
   readonly switches: Switches
+  /** How addresses are stored; undefined where they are stored in full. */
+  readonly privacy: AddressPrivacy | undefined
   readonly places: Places
   /** Returns the state of this process's event log. */
   eventStats(): EventLogStats
   /** Returns whether a rule, or the limit without a rule, counts by user; false for a rule that is not in force. */
   countsByUser(ruleName: string | undefined): boolean
+  /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */
+  limitNamed(policy: string): NamedLimit | undefined
+  /** Returns the override that decides about a client's requests, as this process knows it; undefined where none does. */
+  overrideFor(client: string): InForce | undefined
+  /** Returns the limits that the app's code sets. */
+  codeLimits(): readonly CodeLimit[]
+  /** Returns the path that rules see for a received one. */
+  routedPath(received: string): string
   /** Returns the client's address as limits count it: IPv6 by its network. */
   clientAddress(request: FastifyRequest): string
 }
@@ -53,11 +94,14 @@ export function attachInternals(decoration: object, its: Internals): void {
   internals.set(decoration, its)
 }
 
+/** An app of any server, with the decoration of `rateLimitPlugin`. */
+export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'>
+
 /**
  * @param plugin the plugin that asks
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
-export function internalsFor(app: FastifyInstance, plugin = 'dashboardPlugin'): Internals {
+export function internalsFor(app: LimitedApp, plugin = 'dashboardPlugin'): Internals {
   const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
   if (its === undefined) throw new Error(`Register rateLimitPlugin before ${plugin}, on the same app`)
   return its

@@ -9,17 +9,19 @@ const SOURCE = join(PACKAGE_ROOT, 'src')
 /** From the top down. A file imports from its own layer's folder and from the layers below. */
 const LAYERS = [
   ['index'],
-  ['app', 'dashboard'],
+  ['api', 'app', 'dashboard'],
   ['settings', 'sign-in'],
-  ['analytics'],
+  ['analytics', 'erasure'],
   ['client'],
-  ['exchange', 'writes'],
+  ['bans', 'exchange', 'writes'],
   ['history', 'http', 'preview', 'snapshot'],
   ['health', 'internals', 'overrides', 'rollups'],
   ['alerts', 'events', 'metrics', 'rules', 'schedule', 'stores'],
   ['conditions'],
-  ['db', 'limiter', 'patterns', 'settings/setting'],
-  ['errors', 'overrides/network', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
+  ['db'],
+  ['limiter', 'outage-log', 'patterns', 'privacy'],
+  ['settings/setting'],
+  ['errors', 'number-text', 'overrides/network', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
 ]
 const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
 

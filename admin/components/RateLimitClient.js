@@ -5,6 +5,7 @@ export default function RateLimitClient({ property, record, where }) {
   const { translateProperty } = AdminJS.useTranslation()
   const { params } = record
   const key = params[property.path]
+  const mayBlock = REDUX_STATE.session?.rateLimitRights?.includes('writeOverrides') ?? true
   const to = (name, text) => {
     const href = params[`links.${name}`]
     return href === undefined ? null : h('a', { key: name, href, className: 'rate-limit-link' }, text)
@@ -18,8 +19,7 @@ export default function RateLimitClient({ property, record, where }) {
       'div',
       { className: 'rate-limit-links' },
       to('offender', 'On the dashboard'),
-      to('limit', 'Limit this client'),
-      to('block', 'Block'),
+      mayBlock ? [to('limit', 'Limit this client'), to('block', 'Block')] : null,
     ),
   )
 }

@@ -1,17 +1,17 @@
 /** Shows the outcome of a request. */
 export default function RateLimitDecision({ property, record, where }) {
   const { createElement: h } = React
-  const { Badge, ValueGroup } = AdminJSDesignSystem
+  const { ValueGroup } = AdminJSDesignSystem
   const { translateProperty } = AdminJS.useTranslation()
-  const { allowed, count, limit } = record.params
-  const isOver = Number(count) > Number(limit)
-  const [variant, text] = allowed
-    ? isOver
-      ? ['secondary', 'Over limit']
-      : ['success', 'Allowed']
-    : ['danger', 'Blocked']
-  const badge = h(Badge, { variant, size: 'sm' }, text)
+  const [kind, text] = decisionOf(record.params)
+  const badge = h('span', { className: `rate-limit-badge rate-limit-${kind}` }, text)
   return where === 'show'
     ? h(ValueGroup, { label: translateProperty(property.label, property.resourceId) }, badge)
     : badge
+}
+
+/** Returns the outcome; rows that other programs wrote have none. */
+function decisionOf({ allowed, outcome, count, limit }) {
+  if (allowed) return Number(count) > Number(limit) ? ['over', 'Over limit'] : ['allowed', 'Allowed']
+  return ['blocked', outcome === 'denied' ? 'Denied' : 'Over the limit']
 }

@@ -1,10 +1,12 @@
 /** Exports all rules and overrides as a file, and imports them: the changes are shown before they are applied. */
 export default function RateLimitExchange() {
-  const { createElement: h, useState } = React
-  const { Box, Button, H2, H4 } = AdminJSDesignSystem
+  const { createElement: h, useEffect, useState } = React
   const [text, setText] = useState('')
   const [keeps, setKeeps] = useState(false)
   const [answer, setAnswer] = useState()
+  useEffect(() => {
+    document.title = 'Import and export · Rate limits'
+  }, [])
   const change = (setter) => (value) => {
     setter(value)
     setAnswer(undefined)
@@ -28,18 +30,24 @@ export default function RateLimitExchange() {
     if (file !== undefined) change(setText)(await file.text())
   }
   const lines = answer === undefined ? [] : linesFor(answer)
+  const mayApply = REDUX_STATE.session?.rateLimitRights?.includes('writeOverrides') ?? true
   const canApply = answer?.result !== undefined && !answer.result.applied && lines.length > 0
 
+  function button(label, disabled, apply) {
+    const className = `rate-limit-button${apply ? ' rate-limit-primary' : ''}`
+    return h('button', { type: 'button', className, disabled, onClick: () => send(apply) }, label)
+  }
+
   return h(
-    Box,
-    { variant: 'grey' },
+    'div',
+    null,
+    h('div', { className: 'rate-limit-header' }, h('h1', null, 'Import and export')),
     h(
-      Box,
-      { variant: 'white', className: 'rate-limit-exchange' },
-      h(H2, { mb: 'xl' }, 'Import and export'),
+      'div',
+      { className: 'rate-limit-card rate-limit-exchange' },
       h('p', null, 'One file holds all rules and all overrides that have not expired.'),
-      h(Button, { type: 'button', onClick: download }, 'Export rules.json'),
-      h(H4, { mt: 'xxl' }, 'Import'),
+      h('button', { type: 'button', className: 'rate-limit-button', onClick: download }, 'Export rules.json'),
+      h('h2', null, 'Import'),
       h('label', { htmlFor: 'rules-file' }, 'A file, or its text:'),
       h('input', { id: 'rules-file', type: 'file', accept: '.json,application/json', onChange: choose }),
       h('textarea', {
@@ -59,8 +67,8 @@ export default function RateLimitExchange() {
       h(
         'div',
         { className: 'rate-limit-row' },
-        h(Button, { type: 'button', disabled: text === '', onClick: () => send(false) }, 'Show the difference'),
-        h(Button, { type: 'button', variant: 'contained', disabled: !canApply, onClick: () => send(true) }, 'Import'),
+        button('Show the difference', text === '', false),
+        mayApply ? button('Import', !canApply, true) : null,
       ),
       h(
         'div',
@@ -78,8 +86,12 @@ export default function RateLimitExchange() {
 
 async function ask(options) {
   try {
-    return (await new AdminJS.ApiClient().getPage({ pageName: 'exchange', ...options })).data
-  } catch {
+    const { data } = await new AdminJS.ApiClient().getPage({ pageName: 'exchange', ...options })
+    // `RateLimitApiClient` answers with a notice where a request failed.
+    return data.hasFailed ? { problem: data.notice.options.defaultValue } : data
+  } catch (error) {
+    const { denied, error: refusal } = error.response?.data ?? {}
+    if (denied) return { problem: refusal }
     return { problem: 'The server does not answer, or you are signed out. Reload the page.' }
   }
 }

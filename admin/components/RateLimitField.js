@@ -4,7 +4,17 @@ const NAMED_KINDS = {
   'header:': { label: 'Header name', example: 'X-Api-Key' },
   'cookie:': { label: 'Cookie name', example: 'session' },
 }
-const INPUT_TYPES = { number: 'number', moment: 'datetime-local' }
+const INPUT_TYPES = { number: 'number', moment: 'datetime-local', expiry: 'datetime-local' }
+const MINUTE_MS = 60_000
+const EXPIRIES = [
+  { label: '15 minutes', ms: 15 * MINUTE_MS },
+  { label: '1 hour', ms: 60 * MINUTE_MS },
+  { label: '24 hours', ms: 24 * 60 * MINUTE_MS },
+  { label: '7 days', ms: 7 * 24 * 60 * MINUTE_MS },
+]
+
+/** The reader's time zone, in which fields have their moments. */
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Shows one field of a form or of a filter, with its help and its error. */
 export default function RateLimitField({ property, record, filter, onChange, where }) {
@@ -13,13 +23,18 @@ export default function RateLimitField({ property, record, filter, onChange, whe
   const { translateProperty } = AdminJS.useTranslation()
   const { path, custom } = property
   const isFilter = where === 'filter'
+  const kind = isFilter ? 'text' : custom.kind
   const given = isFilter ? filter?.[path] : record?.params?.[path]
   const value = given ?? (isFilter ? '' : (custom.initial ?? ''))
-  const error = isFilter ? undefined : record?.errors?.[path]?.message
+  const { message: error, row } = (isFilter ? undefined : record?.errors?.[path]) ?? {}
   const id = `${where}-${path}`
-  const described = { 'aria-describedby': `${id}-help ${id}-error`, 'aria-invalid': error ? 'true' : undefined }
+  const isMoment = kind === 'moment' || kind === 'expiry'
+  const notes = [custom.help && `${id}-help`, error && `${id}-error`, isMoment && `${id}-zone`].filter(Boolean)
+  const described = {
+    'aria-describedby': notes.length === 0 ? undefined : notes.join(' '),
+    'aria-invalid': error ? 'true' : undefined,
+  }
   const change = (changed) => onChange(path, changed)
-  const kind = isFilter ? 'text' : custom.kind
 
   function control() {
     const common = { id, name: path, ...described }
@@ -36,12 +51,12 @@ export default function RateLimitField({ property, record, filter, onChange, whe
       ...common,
       type: INPUT_TYPES[kind] ?? 'text',
       step: kind === 'number' ? 1 : undefined,
-      value: kind === 'moment' ? localMoment(value) : value,
+      value: isMoment ? toLocal(value) : value,
       placeholder: custom.example,
       autoComplete: 'off',
       spellCheck: false,
       className: `rate-limit-input${kind === 'code' ? ' rate-limit-code' : ''}`,
-      onChange: typed(kind === 'moment' ? (text) => change(text === '' ? null : `${text}:00.000Z`) : change),
+      onChange: typed(isMoment ? (text) => change(toIso(text)) : change),
     })
   }
 
@@ -50,7 +65,16 @@ export default function RateLimitField({ property, record, filter, onChange, whe
     { error: Boolean(error) },
     kind === 'boolean' ? null : h(Label, { htmlFor: id }, translateProperty(property.label, property.resourceId)),
     control(),
-    error ? h(FormMessage, { id: `${id}-error`, role: 'alert' }, error) : null,
+    kind === 'expiry' ? expiries(h, change) : null,
+    isMoment ? h('div', { id: `${id}-zone`, className: 'rate-limit-help' }, `Time zone: ${ZONE}.`) : null,
+    error
+      ? h(
+          FormMessage,
+          { id: `${id}-error`, role: 'alert', className: 'rate-limit-wrong' },
+          error,
+          row === undefined ? null : otherRow(h, property, row),
+        )
+      : null,
     custom.help ? h('div', { id: `${id}-help`, className: 'rate-limit-help' }, custom.help) : null,
   )
 }
@@ -137,8 +161,32 @@ function choice(h, common, options, value, change) {
   )
 }
 
-/** Returns a moment as the browser's field accepts it, in UTC. */
-function localMoment(value) {
-  const moment = new Date(value === '' ? Number.NaN : value)
-  return Number.isNaN(moment.getTime()) ? '' : moment.toISOString().slice(0, 16)
+/** Shows buttons that fill in usual expiries, from now on. */
+function expiries(h, change) {
+  const button = (label, set) =>
+    h('button', { key: label, type: 'button', className: 'rate-limit-button rate-limit-preset', onClick: set }, label)
+  return h(
+    'div',
+    { className: 'rate-limit-row', role: 'group', 'aria-label': 'Expires after' },
+    EXPIRIES.map(({ label, ms }) => button(label, () => change(new Date(Date.now() + ms).toISOString()))),
+    button('For ever', () => change(null)),
+  )
+}
+
+/** Links to the row that has the value already. */
+function otherRow(h, { resourceId }, recordId) {
+  const href = new AdminJS.ViewHelpers().recordActionUrl({ resourceId, recordId, actionName: 'edit' })
+  return h('a', { href, className: 'rate-limit-link rate-limit-other' }, 'Edit that one')
+}
+
+function toIso(text) {
+  const moment = new Date(text)
+  return Number.isNaN(moment.getTime()) ? null : moment.toISOString()
+}
+
+/** Returns a moment as the browser's field accepts it, in the reader's time zone. */
+function toLocal(value) {
+  const moment = new Date(value || Number.NaN)
+  if (Number.isNaN(moment.getTime())) return ''
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 16)
 }

@@ -1,10 +1,10 @@
 /** Shows what is in force, and which clients are refused. */
 export default function RateLimitHome() {
   const { createElement: h, useEffect, useState } = React
-  const { Box, H2, H4, MessageBox } = AdminJSDesignSystem
   const [home, setHome] = useState()
   const [hasFailed, setFailed] = useState(false)
   useEffect(() => {
+    document.title = 'Overview · Rate limits'
     new AdminJS.ApiClient().getDashboard().then(
       ({ data }) => setHome(data),
       () => setFailed(true),
@@ -23,36 +23,36 @@ export default function RateLimitHome() {
     )
   }
 
-  function offender({ key, blocked, href, limit, block, events }) {
+  function client({ name, refused, href, block }) {
     return h(
       'tr',
-      { key },
-      h('th', { scope: 'row', className: 'rate-limit-code' }, link(href ?? events, key)),
-      h('td', null, `${blocked} blocked`),
-      h('td', null, h('div', { className: 'rate-limit-links' }, link(limit, 'Limit'), link(block, 'Block'))),
+      { key: name },
+      h('th', { scope: 'row', className: 'rate-limit-code' }, link(href, name) ?? name),
+      h('td', null, refused),
+      block === undefined ? null : h('td', null, link(block, 'Block')),
     )
   }
 
-  function content({ tiles, offenders, empty, notices, dashboard }) {
+  function content({ tiles, clients, empty, notices, dashboard }) {
     return [
-      ...notices.map((text) => h(MessageBox, { key: text, variant: 'info', mb: 'xl', message: text })),
+      ...notices.map((text) => h('p', { key: text, className: 'rate-limit-notice', role: 'note' }, text)),
       h('div', { key: 'tiles', className: 'rate-limit-tiles' }, tiles.map(tile)),
-      h(H4, { key: 'title', mt: 'xxl' }, 'Most blocked clients of the last 24 hours'),
-      offenders.length === 0
+      h('h2', { key: 'title' }, 'Most refused clients of the last 24 hours'),
+      clients.length === 0
         ? h('p', { key: 'none', className: 'rate-limit-help' }, empty)
-        : h('table', { key: 'offenders', className: 'rate-limit-table' }, h('tbody', null, offenders.map(offender))),
+        : h('table', { key: 'clients', className: 'rate-limit-table' }, h('tbody', null, clients.map(client))),
       dashboard === undefined ? null : h('p', { key: 'more' }, link(dashboard, 'More on the dashboard')),
     ]
   }
 
   return h(
-    Box,
-    { variant: 'grey' },
+    'div',
+    null,
+    h('div', { className: 'rate-limit-header' }, h('h1', null, 'Overview')),
     h(
-      Box,
-      { variant: 'white' },
-      h(H2, { mb: 'xl' }, 'Overview'),
-      hasFailed ? 'The server does not answer.' : home && content(home),
+      'div',
+      { className: 'rate-limit-card' },
+      hasFailed ? 'The server does not answer, or you are signed out. Reload the page.' : home && content(home),
     ),
   )
 }

@@ -2,6 +2,14 @@ const NO_NUMBER = 'Not saved: a priority must be an integer.'
 
 /** Shows a field that is edited in the list itself. */
 export default function RateLimitInList(props) {
+  const { property, record } = props
+  const isSwitch = property.type === 'boolean'
+  const actions = isSwitch ? record.bulkActions : record.recordActions
+  // Those who may not change it see it.
+  if (!actions.some(({ name }) => name === (isSwitch ? 'enable' : 'edit'))) {
+    const value = record.params[property.path]
+    return React.createElement('span', null, isSwitch ? (value === true ? 'On' : 'Off') : String(value))
+  }
   return React.createElement(props.property.type === 'boolean' ? Toggle : NumberField, props)
 }
 
@@ -19,7 +27,14 @@ function Toggle({ property, record, resource }) {
     event.stopPropagation()
     setSaving(true)
     setOn(!isOn)
-    const problem = await save(resource.id, record.id, property.path, !isOn)
+    const problem = await problemOf((api) =>
+      api.bulkAction({
+        resourceId: resource.id,
+        recordIds: [record.id],
+        actionName: isOn ? 'disable' : 'enable',
+        method: 'post',
+      }),
+    )
     setSaving(false)
     if (problem === undefined) {
       record.params[property.path] = !isOn
@@ -88,16 +103,16 @@ function NumberField({ property, record, resource }) {
 }
 
 /** Saves one field, and returns the problem where it could not be saved. */
-async function save(resourceId, recordId, field, value) {
+function save(resourceId, recordId, field, value) {
   const data = new FormData()
   data.set(field, String(value))
+  return problemOf((api) => api.recordAction({ resourceId, recordId, actionName: 'edit', data }))
+}
+
+/** Returns the problem of an action, where there is one. */
+async function problemOf(act) {
   try {
-    const { data: answer } = await new AdminJS.ApiClient().recordAction({
-      resourceId,
-      recordId,
-      actionName: 'edit',
-      data,
-    })
+    const { data: answer } = await act(new AdminJS.ApiClient())
     const wrong = Object.values(answer.record?.errors ?? {}).map(({ message }) => message)
     if (wrong.length > 0) return wrong.join(' ')
     return answer.notice?.type === 'error' ? (answer.notice.options?.defaultValue ?? 'Not saved.') : undefined

@@ -17,6 +17,6 @@ export default function RateLimitList(props) {
     Fragment,
     null,
     note === undefined ? null : h('p', { className: 'rate-limit-note' }, note),
-    h(AdminJS.OriginalList, { ...props, setTag: setCount }),
+    h(AdminJS.List, { ...props, setTag: setCount }),
   )
 }

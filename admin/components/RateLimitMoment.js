@@ -1,13 +1,19 @@
-/** Shows a moment to the second, in UTC as everywhere in the log, not in the reader's time zone. */
+/** Shows a moment to the second in the reader's time zone, and in UTC on hover. */
 export default function RateLimitMoment({ property, record, where }) {
   const { createElement: h } = React
   const { ValueGroup } = AdminJSDesignSystem
   const { translateProperty } = AdminJS.useTranslation()
   const moment = new Date(record.params[property.path] ?? Number.NaN)
-  const isNone = Number.isNaN(moment.getTime())
-  const text = isNone ? '–' : moment.toISOString().replace('T', ' ').slice(0, 19)
-  const time = isNone ? h('span', null, text) : h('time', { dateTime: moment.toISOString(), title: 'UTC' }, text)
+  const time = Number.isNaN(moment.getTime())
+    ? h('span', null, '–')
+    : h('time', { dateTime: moment.toISOString(), title: `${spelled(moment, 'UTC')} UTC` }, spelled(moment))
   return where === 'show'
-    ? h(ValueGroup, { label: `${translateProperty(property.label, property.resourceId)} (UTC)` }, time)
+    ? h(ValueGroup, { label: translateProperty(property.label, property.resourceId) }, time)
     : time
+}
+
+/** @param timeZone the reader's by default */
+function spelled(moment, timeZone) {
+  // Swedish spells moments as ISO 8601 does.
+  return moment.toLocaleString('sv-SE', { timeZone })
 }

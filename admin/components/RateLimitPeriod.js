@@ -1,4 +1,4 @@
-/** Filters by two moments, in UTC as in the list, not in the reader's time zone. */
+/** Filters by two moments, in the reader's time zone as in the list. Addresses have them in UTC. */
 export default function RateLimitPeriod({ property, filter, onChange }) {
   const { createElement: h } = React
   const { FormGroup, Label } = AdminJSDesignSystem
@@ -11,7 +11,7 @@ export default function RateLimitPeriod({ property, filter, onChange }) {
     return h(
       FormGroup,
       { key: end },
-      h(Label, { htmlFor: id }, `${translateProperty(label, resourceId)} ${end} (UTC)`),
+      h(Label, { htmlFor: id }, `${translateProperty(label, resourceId)} ${end}`),
       h('input', {
         id,
         type: 'datetime-local',
@@ -20,14 +20,21 @@ export default function RateLimitPeriod({ property, filter, onChange }) {
         max: '9999-12-31T23:59:59.999',
         className: 'rate-limit-input',
         value: toText(filter?.[name]),
-        onChange: ({ target }) => onChange(name, target.value === '' ? undefined : `${target.value}Z`),
+        onChange: ({ target }) => onChange(name, toIso(target.value)),
       }),
     )
   })
 }
 
+function toIso(text) {
+  const moment = new Date(text)
+  return Number.isNaN(moment.getTime()) ? undefined : moment.toISOString()
+}
+
 /** Returns a moment as the browser spells it, so that the text being typed is not replaced. */
 function toText(value) {
   const moment = new Date(value ?? Number.NaN)
-  return Number.isNaN(moment.getTime()) ? '' : moment.toISOString().replace(/(:00)?\.?0*Z$/, '')
+  if (Number.isNaN(moment.getTime())) return ''
+  const local = new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000)
+  return local.toISOString().replace(/(:00)?\.?0*Z$/, '')
 }

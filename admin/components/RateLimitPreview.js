@@ -1,29 +1,53 @@
-/** Shows what the rule in the form would have done to the requests of the last day, before it is saved. */
-export default function RateLimitPreview({ record, resource }) {
-  const { createElement: h, useState } = React
-  const { Box, Button } = AdminJSDesignSystem
-  const [lines, setLines] = useState([])
-  const [isAsking, setAsking] = useState(false)
+/**
+ * Says what the rule in the form would have done to the requests of the last day, before it is saved, and which rates
+ * fit what clients did.
+ */
+export default function RateLimitPreview({ record, resource, onChange }) {
+  const { createElement: h, useEffect, useState } = React
+  const { RateLimitChart, RateLimitRates } = AdminJS.UserComponents
+  const [answer, setAnswer] = useState({ sentences: [] })
+  const [asking, setAsking] = useState('')
 
-  async function ask() {
-    setAsking(true)
-    setLines(await preview(resource.id, record?.params ?? {}))
-    setAsking(false)
+  async function show(actionName) {
+    setAsking(actionName === 'preview' ? 'Replaying the log …' : 'Reading the log …')
+    setAnswer(await ask(resource.id, actionName, record?.params ?? {}))
+    setAsking('')
   }
 
+  // A form that a link filled in, as that from a filter of the dashboard does. Its fields come after the first drawing.
+  const isFilledIn = !record?.id && Boolean(record?.params?.pathPattern)
+  useEffect(() => {
+    if (isFilledIn && new URLSearchParams(window.location.search).has('pathPattern')) void show('suggest')
+  }, [isFilledIn])
+
+  const button = (text, actionName) =>
+    h(
+      'button',
+      { type: 'button', className: 'rate-limit-button', onClick: () => show(actionName), disabled: asking !== '' },
+      text,
+    )
   return h(
-    Box,
-    { mb: 'xl', className: 'rate-limit-preview' },
-    h(Button, { type: 'button', onClick: ask, disabled: isAsking }, 'Preview on the last 24 hours'),
+    'div',
+    { className: 'rate-limit-preview' },
+    h(
+      'div',
+      { className: 'rate-limit-row' },
+      button('Preview on the last 24 hours', 'preview'),
+      button('Suggest rates', 'suggest'),
+    ),
     h(
       'div',
       { role: 'status', 'aria-live': 'polite' },
-      isAsking ? h('p', null, 'Replaying the log …') : lines.map((line) => h('p', { key: line }, line)),
+      asking === '' ? answer.sentences.map((line) => h('p', { key: line }, line)) : h('p', null, asking),
     ),
+    asking === '' && answer.chart && h(RateLimitChart, { chart: answer.chart }),
+    asking === '' &&
+      answer.rates &&
+      h(RateLimitRates, { rates: answer.rates, choose: (rate) => onChange('rate', rate) }),
   )
 }
 
-async function preview(resourceId, params) {
+async function ask(resourceId, actionName, params) {
   const data = new FormData()
   for (const [name, value] of Object.entries(params)) {
     if (value !== null && value !== undefined) data.set(name, String(value))
@@ -31,10 +55,10 @@ async function preview(resourceId, params) {
   // The server does not answer a form without a field.
   data.set('asked', 'true')
   try {
-    const { data: answer } = await new AdminJS.ApiClient().resourceAction({ resourceId, actionName: 'preview', data })
+    const { data: answer } = await new AdminJS.ApiClient().resourceAction({ resourceId, actionName, data })
     const wrong = Object.entries(answer.errors ?? {}).map(([field, message]) => `${field}: ${message}`)
-    return wrong.length > 0 ? ['Nothing to preview yet:', ...wrong] : answer.sentences
+    return wrong.length > 0 ? { sentences: ['Nothing to preview yet:', ...wrong] } : answer
   } catch {
-    return ['No preview: the server does not answer, or you are signed out. Reload the page.']
+    return { sentences: ['No answer: the server does not answer, or you are signed out. Reload the page.'] }
   }
 }

@@ -9,17 +9,21 @@ import {
   type BaseRecord,
   type ResourceOptions,
 } from 'adminjs'
+import type { Right } from '../../src/sign-in/roles.js'
 
 /** The part of an action that differs from AdminJS's own. */
 export type PanelAction = Partial<Action<ActionResponse>>
 
-function isSignedIn({ currentAdmin }: ActionContext): boolean {
-  return currentAdmin !== undefined
+/** Returns whether who uses the panel has a right. In the host's own AdminJS everybody has, unless it says otherwise. */
+export function hasRight({ currentAdmin }: Pick<ActionContext, 'currentAdmin'>, right: Right): boolean {
+  if (currentAdmin === undefined) return false
+  const rights: unknown = currentAdmin.rateLimitRights
+  return rights === undefined || (Array.isArray(rights) && rights.includes(right))
 }
 
-/** Returns an action for all staff. */
-export function allowed(action: PanelAction = {}): PanelAction {
-  return { ...action, isAccessible: isSignedIn }
+/** Returns an action for those who have a right. */
+export function allowed(action: PanelAction = {}, right: Right = 'read'): PanelAction {
+  return { ...action, isAccessible: (context: ActionContext) => hasRight(context, right) }
 }
 
 /** An action that does not exist. */
@@ -48,20 +52,22 @@ async function refuseOutdated(request: ActionRequest, { record }: ActionContext)
 
 const OUTDATED = 'Not saved: the row was changed after you opened it. The form now shows the stored values.'
 
-/** The actions of tables that operators write. */
-export const EDITABLE = {
-  list: allowed(),
-  show: allowed(),
-  search: REFUSED,
-  new: allowed(),
-  edit: allowed({ before: refuseOutdated }),
-  delete: allowed(),
-} as const satisfies Readonly<Record<string, PanelAction>>
+/** Returns the actions of a table that is written by those who have a right. */
+export function editableBy(right: Right) {
+  return {
+    list: allowed(),
+    show: allowed(),
+    search: REFUSED,
+    new: allowed({}, right),
+    edit: allowed({ before: refuseOutdated }, right),
+    delete: allowed({}, right),
+  } as const satisfies Readonly<Record<string, PanelAction>>
+}
 
 export const PostOnlyError = createError('FST_RATE_LIMIT_POST_ONLY', 'This action requires POST.', 405)
 
 /** AdminJS's actions that only read when they are requested by GET. */
-const READS = ['list', 'show', 'edit', 'bulkDelete']
+const READS = ['list', 'show', 'edit']
 
 type Actions = NonNullable<ResourceOptions['actions']>
 

@@ -1,6 +1,6 @@
 /** Actions on the selected rows of a list. */
 import { setImmediate } from 'node:timers/promises'
-import { type ActionContext, type ActionRequest, AppError, type BaseRecord, ValidationError } from 'adminjs'
+import { type ActionContext, AppError, type BaseRecord, ValidationError } from 'adminjs'
 import { notice, type PanelAction } from './actions.js'
 
 export interface Deed {
@@ -39,9 +39,10 @@ export async function doForEach(context: ActionContext, { isDue = () => true, ac
 
 /** Deletes rows one by one, in place of AdminJS's own action, which deletes all at once. */
 export const BULK_DELETE: PanelAction = {
-  async handler({ method }: ActionRequest, _response: unknown, context: ActionContext) {
-    const { records = [], resource, currentAdmin } = context
-    if (method !== 'post') return { records: records.map((record) => record.toJSON(currentAdmin)) }
+  component: false,
+  guard: 'confirmBulkDelete',
+  async handler(_request: unknown, _response: unknown, context: ActionContext) {
+    const { resource } = context
     return doForEach(context, {
       act: (record) => resource.delete(record.id(), context),
       describe: (done) => `Deleted ${done} row(s).`,

@@ -3,10 +3,11 @@ import { visible } from '../../src/dashboard/format.js'
 import { errorMessage, RevertError, RuleValidationError } from '../../src/errors.js'
 import { CHANGE_SOURCES } from '../../src/history/actor.js'
 import { isMoment } from '../../src/history/history.js'
+import { storedSpellings } from '../../src/overrides/client-networks.js'
 import { type Condition, type FilterValues, isExactly, toFilterText } from '../conditions.js'
 import { fromPanel, PanelResource, type Row } from '../panel-resource.js'
-import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
-import { filterBy, MOMENT, only } from './fields.js'
+import { hasRight, notice, type PanelAction, READ_ONLY, requireRecord } from './actions.js'
+import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
 
 /** Creates the resource for the history of rules and overrides, with an action that reverts a change. */
@@ -15,14 +16,15 @@ export function changes({ client, internals, limits }: ResourceDependencies): Ad
   async function conditionForName({ name }: FilterValues): Promise<Condition> {
     const asked = toFilterText(name)
     if (asked === '') return {}
+    const named = { name: { in: storedSpellings(asked, internals.privacy) } }
     const rows = await client.rateLimitChange.findMany({
-      where: { name: asked },
+      where: named,
       distinct: ['entity', 'rowId'],
       select: { entity: true, rowId: true },
       orderBy: { id: 'desc' },
       take: NAMESAKES,
     })
-    return { OR: [{ name: asked }, ...rows.map(({ entity, rowId }) => ({ entity, rowId }))] }
+    return { OR: [named, ...rows.map(({ entity, rowId }) => ({ entity, rowId }))] }
   }
 
   const resource = new PanelResource({
@@ -49,11 +51,13 @@ export function changes({ client, internals, limits }: ResourceDependencies): Ad
         id: only(),
         changedAt: MOMENT,
         difference: { isSortable: false, isVisible: { list: true, show: true }, components: LINES },
+        name: filterByText('A name it has, or ever had.'),
+        actor: filterByText('The whole name.'),
         source: filterBy(choices(...CHANGE_SOURCES)),
         entity: filterBy(choices('rule', 'override')),
         action: filterBy(choices('create', 'update', 'delete')),
       },
-      actions: { ...READ_ONLY, revert: allowed(revertAction(limits.rules.revert)) },
+      actions: { ...READ_ONLY, revert: revertAction(limits.rules.revert) },
       translations: { en: TEXTS },
     },
   }
@@ -92,6 +96,9 @@ function revertAction(revert: (changeId: number) => Promise<void>): PanelAction 
     icon: 'RotateCcw',
     component: false,
     guard: 'confirmRevert',
+    // Without a row, whether there is any that may be reverted.
+    isAccessible: (context: ActionContext) =>
+      hasRight(context, context.record?.get('entity') === 'rule' ? 'writeRules' : 'writeOverrides'),
     handler: revertOne,
   }
 }

@@ -3,6 +3,14 @@ import type { LayoutElement, PropertyOptions, ResourceOptions } from 'adminjs'
 import type { Description, Field } from '../../src/rules/description.js'
 import { filterByText, MOMENT, only } from './fields.js'
 
+/** The fields below one heading of a form. */
+export interface FieldGroup {
+  readonly title?: string
+  readonly fields: readonly string[]
+  /** Whether every field has a default, so that most rows leave the group as it is. */
+  readonly isOptional?: boolean
+}
+
 /** The fields of a table, as its pages use them. */
 export interface DescribedFields {
   /** The fields in the order of the form: by groups, with check boxes at the end. */
@@ -12,8 +20,10 @@ export interface DescribedFields {
   readonly searched: string[]
   readonly properties: NonNullable<ResourceOptions['properties']>
   readonly titles: Readonly<Record<string, string>>
-  /** The form with a heading over each group. */
+  /** The form with a heading over each group, for the host's own AdminJS. */
   readonly layout: LayoutElement[]
+  /** The groups of the panel's form. */
+  readonly groups: FieldGroup[]
 }
 
 export function describedFields(description: Description): DescribedFields {
@@ -50,6 +60,11 @@ export function describedFields(description: Description): DescribedFields {
       createdAt: 'Created',
       updatedAt: 'Changed',
     },
+    groups: inForm.map(({ group, names }) => ({
+      ...(group !== undefined && { title: group }),
+      fields: names,
+      isOptional: names.every((name) => description.fields[name]?.default !== undefined),
+    })),
     layout: inForm.flatMap(({ group, names }, place): LayoutElement[] => {
       return group === undefined ? names : [heading(group, place > 0), ...names]
     }),

@@ -3,7 +3,7 @@ import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
 import type { RateLimitClient } from '../../src/client.js'
 import { formatCount, formatTime } from '../../src/dashboard/format.js'
 import { type Clock, DAY_MS } from '../../src/time/clock.js'
-import { type Condition, type FilterValues, isExactly, isTrue, isWithin, toFilterText } from '../conditions.js'
+import { type Condition, type FilterKind, type FilterValues, isWithin, toFilterText } from '../conditions.js'
 import { notice } from './actions.js'
 
 /** Filters without an index: they would have to read all requests of the window, of which there may be millions. */
@@ -17,15 +17,29 @@ function searched({ key }: FilterValues): number {
   return toFilterText(key) === '' ? LOOKED_AT : LOOKED_AT_OF_CLIENT
 }
 
+/** The decisions that the list is filtered by. */
+export const DECISIONS = [
+  { value: 'over_limit', label: 'Over the limit', allowed: false, outcome: { outcome: { not: 'denied' } } },
+  { value: 'denied', label: 'Denied', allowed: false, outcome: { outcome: 'denied' } },
+  { value: 'false', label: 'Refused (both)', allowed: false, outcome: {} },
+  { value: 'true', label: 'Allowed', allowed: true, outcome: {} },
+] as const
+
+function chosenDecision({ allowed }: FilterValues) {
+  return DECISIONS.find(({ value }) => value === allowed)
+}
+
 /** Returns whether the filter has a client and a decision, which have separate indexes. */
-function isOfClient({ key, allowed }: FilterValues): boolean {
-  return toFilterText(key) !== '' && isTrue('allowed', allowed) !== undefined
+function isOfClient(values: FilterValues): boolean {
+  return toFilterText(values.key) !== '' && chosenDecision(values) !== undefined
 }
 
 function decisionFor(values: FilterValues): Condition {
+  const decision = chosenDecision(values)
+  if (decision === undefined) return {}
+  const { allowed, outcome } = decision
   // For an equation SQLite would use the index of the decision, and read the events of all clients.
-  if (isOfClient(values)) return { allowed: { not: values.allowed !== 'true' } }
-  return isTrue('allowed', values.allowed) ?? {}
+  return { allowed: isOfClient(values) ? { not: !allowed } : allowed, ...outcome }
 }
 
 /** The end of a list that searches only a part of its window. */
@@ -35,7 +49,8 @@ interface Bound {
   readonly searched: number
 }
 
-export function createEventReach(client: RateLimitClient, clock: Clock) {
+/** @param isClient the filter by key */
+export function createEventReach(client: RateLimitClient, clock: Clock, isClient: FilterKind) {
   /** The bounds by call: the rows of a page, their count and its notice share one. */
   const bounds = new WeakMap<ActionContext, Promise<Bound | undefined>>()
 
@@ -48,7 +63,7 @@ export function createEventReach(client: RateLimitClient, clock: Clock) {
     if (UNAIDED.every((name) => toFilterText(values[name]) === '') && !isOfClient(values)) return undefined
     const most = searched(values)
     const row = await client.rateLimitEvent.findFirst({
-      where: { AND: [windowFor(values), isExactly('key', values.key) ?? {}] },
+      where: { AND: [windowFor(values), isClient('key', values.key) ?? {}] },
       orderBy: { timestamp: 'desc' },
       skip: most,
       select: { timestamp: true },

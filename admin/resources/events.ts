@@ -1,10 +1,10 @@
 import type { CountedClient } from '../../src/analytics/counted-clients.js'
 import { visible } from '../../src/dashboard/format.js'
 import { panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
-import { beginsWith, isExactly } from '../conditions.js'
+import { beginsWith, isExactly, isLogged } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
-import { createEventReach } from './event-reach.js'
+import { createEventReach, DECISIONS } from './event-reach.js'
 import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import { offenderHref } from './links.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
@@ -14,9 +14,10 @@ const SHOWN = [...LISTED, 'ipAddress', 'clientIp', 'userId']
 
 /** Creates the resource for the event log, which is read-only. */
 export function events({ client, internals, mounts }: ResourceDependencies): AdminResource {
-  const { database, clock, countsByUser } = internals
+  const { database, clock, countsByUser, privacy } = internals
   const { provider } = database.dialect
-  const reach = createEventReach(client, clock)
+  const isClient = isLogged(privacy)
+  const reach = createEventReach(client, clock, isClient)
   const linksTo = (panel: string, event: CountedClient) =>
     panelLinks(panel, event.key, toOverrideClient(event, countsByUser), clock.now())
   const resource = new PanelResource({
@@ -27,9 +28,9 @@ export function events({ client, internals, mounts }: ResourceDependencies): Adm
     always: reach.condition,
     filters: {
       ruleName: isExactly,
-      key: isExactly,
+      key: isClient,
       path: beginsWith(provider),
-      ipAddress: isExactly,
+      ipAddress: isClient,
     },
     order: [{ timestamp: 'desc' }, { id: 'desc' }],
     shown: ({ key, path, method, ruleName, clientIp, userId }) => ({
@@ -71,7 +72,7 @@ function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClien
   }
 }
 
-const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first, times in UTC.'
+const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first.'
 
 const FIELDS = {
   id: only(),
@@ -81,10 +82,7 @@ const FIELDS = {
     components: { list: 'RateLimitClient', show: 'RateLimitClient', filter: 'RateLimitField' },
   },
   allowed: {
-    ...filterBy([
-      { value: 'false', label: 'Blocked' },
-      { value: 'true', label: 'Allowed' },
-    ]),
+    ...filterBy(DECISIONS.map(({ value, label }) => ({ value, label }))),
     components: { list: 'RateLimitDecision', show: 'RateLimitDecision', filter: 'RateLimitSelect' },
   },
   ruleName: filterByText('The whole name.'),

@@ -1,5 +1,4 @@
-import type { FastifyInstance } from 'fastify'
-import { internalsFor, nearestMount } from '../../src/internals.js'
+import { internalsFor, type LimitedApp, nearestMount } from '../../src/internals.js'
 import { byPost } from './actions.js'
 import { changes } from './changes.js'
 import { counters } from './counters.js'
@@ -14,7 +13,7 @@ import { rules } from './rules.js'
  * @param panel the path of the panel, as browsers request it; undefined in the host's own AdminJS
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
-export function createResources(app: FastifyInstance, panel?: string): AdminResource[] {
+export function createResources(app: LimitedApp, panel?: string): AdminResource[] {
   const internals = internalsFor(app, 'adminPlugin')
   const limits = app.smartRateLimit
   // Dashboards may be registered later.

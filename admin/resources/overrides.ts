@@ -1,7 +1,8 @@
+import { storedSpellings } from '../../src/overrides/client-networks.js'
 import { OVERRIDES } from '../../src/overrides/override.js'
 import { isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
-import { allowed, EDITABLE } from './actions.js'
+import { allowed, editableBy } from './actions.js'
 import { BULK_DELETE } from './bulk.js'
 import { historyAction } from './changes.js'
 import { describedFields } from './described.js'
@@ -18,8 +19,10 @@ export function overrides({ client, internals }: ResourceDependencies): AdminRes
     client,
     filters,
     searched,
+    spelled: { field: 'client', spell: (text) => storedSpellings(text, internals.privacy) },
     order: [{ client: 'asc' }, { pathPattern: 'asc' }],
     sortable: [...sortable, 'updatedAt'],
+    description: OVERRIDES,
     editable: edited,
   })
   return {
@@ -34,9 +37,9 @@ export function overrides({ client, internals }: ResourceDependencies): AdminRes
       sort: { sortBy: 'client', direction: 'asc' },
       properties,
       actions: {
-        ...EDITABLE,
-        delete: allowed({ guard: 'confirmDeleteOverride' }),
-        bulkDelete: allowed(BULK_DELETE),
+        ...editableBy('writeOverrides'),
+        delete: allowed({ guard: 'confirmDeleteOverride' }, 'writeOverrides'),
+        bulkDelete: allowed(BULK_DELETE, 'writeOverrides'),
         history: allowed(historyAction('override', 'client')),
       },
       translations: { en: { ...TEXTS, properties: titles } },
@@ -54,6 +57,7 @@ const TEXTS = {
     history: 'History',
   },
   messages: {
+    confirmBulkDelete: 'Delete the selected overrides?',
     confirmDeleteOverride: 'Delete this override? Rules and static limits apply to the client again.',
     noRecordsInResource: 'There is no override: rules and static limits apply to every client.',
   },

@@ -1,5 +1,6 @@
 import type { ActionRequest } from 'adminjs'
 import { formatCount, visible } from '../../src/dashboard/format.js'
+import { drawPreview } from '../../src/dashboard/preview-chart.js'
 import { RuleValidationError } from '../../src/errors.js'
 import type { RulePreview } from '../../src/preview/report.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
@@ -12,7 +13,8 @@ const SHOWN_KEYS = 3
 export function previewAction({ limits }: ResourceDependencies): PanelAction {
   async function preview({ payload = {} }: ActionRequest) {
     try {
-      return { sentences: describe(await limits.rules.preview(toCandidate(payload), { hours: 24 })) }
+      const result = await limits.rules.preview(toCandidate(payload), { hours: 24 })
+      return { sentences: describe(result), ...(result.matched > 0 && { chart: drawPreview(result) }) }
     } catch (error) {
       if (!(error instanceof RuleValidationError)) throw error
       return { sentences: [], errors: error.errors }
@@ -31,16 +33,17 @@ function toCandidate(payload: Readonly<Record<string, unknown>>): RuleCandidate 
   return Object.fromEntries(given) as RuleCandidate
 }
 
-/** Returns the preview in sentences, the main one first. */
+/** Returns the preview of the last 24 hours in sentences, the main one first. */
 export function describe(preview: RulePreview): string[] {
-  const { events, matched, over_limit, would_refuse, newly_refused, uncovered } = preview
-  const blocks = would_refuse > 0 || over_limit === 0
+  const { sentence, over_limit, newly_refused, uncovered } = preview
   const hits = preview.top_keys.filter((key) => key.over_limit > 0).slice(0, SHOWN_KEYS)
   const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
-  const sentences = [
-    `In the last 24 hours it ${blocks ? 'would have refused' : 'would have found over the limit, and let through,'} ${formatCount(over_limit)} of ${formatCount(events)} requests${mostly === '' ? '' : `, mostly ${mostly}`}.`,
-    `${formatCount(matched)} would have matched this rule; ${formatCount(newly_refused)} of the refused ones were allowed at the time.`,
+  return [
+    sentence,
+    ...(mostly === '' ? [] : [`Mostly ${mostly}.`]),
+    ...(over_limit === 0 ? [] : [`${formatCount(newly_refused)} of the refused ones were allowed at the time.`]),
+    ...(uncovered.count > 0 ? [`${formatCount(uncovered.count)} could not be replayed.`] : []),
+    ...preview.gaps,
+    ...preview.notes,
   ]
-  if (uncovered.count > 0) sentences.push(`${formatCount(uncovered.count)} could not be replayed.`)
-  return [...sentences, ...preview.gaps, ...preview.notes]
 }

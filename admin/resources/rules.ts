@@ -2,21 +2,26 @@ import type { ActionContext } from 'adminjs'
 import { RULES } from '../../src/rules/rule.js'
 import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
-import { allowed, EDITABLE, type PanelAction } from './actions.js'
+import { allowed, editableBy, type PanelAction } from './actions.js'
 import { BULK_DELETE, doForEach } from './bulk.js'
 import { historyAction } from './changes.js'
 import { describedFields, heading } from './described.js'
 import { only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
 import { previewAction } from './rule-preview.js'
+import { suggestAction } from './rule-suggestion.js'
 
 /** Creates the resource for the rules, which operators edit. */
 export function rules(dependencies: ResourceDependencies): AdminResource {
   const { client, internals } = dependencies
   const { provider } = internals.database.dialect
-  const { edited, listed, sortable, searched, properties, titles, layout } = describedFields(RULES)
+  const { edited, listed, sortable, searched, properties, titles, layout, groups } = describedFields(RULES)
   const filters = { isActive: isTrue, algorithm: isExactly, key: beginsWith(provider) }
-  const form = { layout: [...layout, heading('Preview'), 'preview'] }
+  const form = {
+    layout: [...layout, heading('Preview'), 'preview'],
+    custom: { groups: [...groups, { title: 'Preview', fields: ['preview'] }] },
+  }
+  const editable = editableBy('writeRules')
   const resource = new PanelResource({
     name: 'rules',
     model: 'RateLimitRule',
@@ -26,6 +31,7 @@ export function rules(dependencies: ResourceDependencies): AdminResource {
     searched,
     order: [{ priority: 'desc' }, { name: 'asc' }],
     sortable,
+    description: RULES,
     editable: edited,
   })
   return {
@@ -40,15 +46,16 @@ export function rules(dependencies: ResourceDependencies): AdminResource {
       sort: { sortBy: 'priority', direction: 'desc' },
       properties: { ...properties, preview: { ...only('edit'), components: { edit: 'RateLimitPreview' } } },
       actions: {
-        ...EDITABLE,
-        new: allowed(form),
-        edit: { ...EDITABLE.edit, ...form },
-        delete: allowed({ guard: 'confirmDeleteRule' }),
-        bulkDelete: allowed(BULK_DELETE),
-        enable: allowed(switchAction('enable', true)),
-        disable: allowed(switchAction('disable', false)),
+        ...editable,
+        new: allowed(form, 'writeRules'),
+        edit: { ...editable.edit, ...form },
+        delete: allowed({ guard: 'confirmDeleteRule' }, 'writeRules'),
+        bulkDelete: allowed(BULK_DELETE, 'writeRules'),
+        enable: allowed(switchAction('enable', true), 'switchRules'),
+        disable: allowed(switchAction('disable', false), 'switchRules'),
         history: allowed(historyAction('rule', 'name')),
         preview: allowed(previewAction(dependencies)),
+        suggest: allowed(suggestAction(dependencies)),
       },
       translations: { en: { ...TEXTS, properties: titles } },
     },
@@ -78,6 +85,7 @@ const TEXTS = {
     history: 'History',
   },
   messages: {
+    confirmBulkDelete: 'Delete the selected rules?',
     confirmDeleteRule: 'Delete this rule? Its clients fall back to the next rule that matches, or to the default.',
     noRecordsInResource: 'There are no rules yet. The static limits apply.',
   },

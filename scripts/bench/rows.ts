@@ -4,7 +4,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import * as flexible from 'rate-limiter-flexible'
-import { createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { withDefaults } from '../../src/api/entry-schemas.js'
+import { addToken } from '../../src/api/token-table.js'
+import { databaseFor } from '../../src/db/database.js'
+import { apiPlugin, createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { RULES } from '../../src/rules/rule.js'
 import { CLIENT_HEADER, NEW_ENDING } from './load.js'
 import type { Place } from './places.js'
 import type { Need } from './servers.js'
@@ -21,12 +25,15 @@ export interface Row {
   readonly bare?: string
   /** Whether nine requests of ten are refused. */
   readonly refuses?: boolean
+  /** Whether the API answers, to which no limit applies. */
+  readonly isApi?: boolean
   /** Registers the limiter on an app, before its routes. */
   readonly register: Register
 }
 
 export const BARE = 'bare Fastify'
 const BARE_REFUSING = 'bare Fastify, answering 429 to 90 %'
+export const BARE_RULES = 'bare Fastify, 100 rules as JSON'
 export const OURS = 'fastify-smart-ratelimit'
 export const PEERS = ['@fastify/rate-limit', 'rate-limiter-flexible'] as const
 const [FASTIFY_RATE_LIMIT, FLEXIBLE] = PEERS
@@ -44,23 +51,35 @@ const THINGS_PATH = '/things/'
 export const ROUTES = ['/', FULL_PATH, `${THINGS_PATH}:id`]
 const REPEATING_PATHS = Array.from({ length: 16 }, (_, id) => `${THINGS_PATH}${id}`)
 
+const API = '/ratelimit/api'
+const API_RULES = 100
+const READING_RULES = { isApi: true, paths: [`${API}/rules`], bare: BARE_RULES }
+
 /** The advice of the peers' READMEs: a limiter should fail rather than wait. */
 const REDIS_OPTIONS = { connectTimeout: 500, maxRetriesPerRequest: 1 }
 const FASTIFY_OPTIONS = { max: LIMIT, timeWindow: '1 minute', keyGenerator: clientKey }
 const FLEXIBLE_OPTIONS = { points: LIMIT, duration: 60 }
+
+/** The rules in the order of the list, with all their fields. */
+const API_ENTRIES = Array.from({ length: API_RULES }, (_, index) =>
+  withDefaults(RULES.fields, { ...ruleAt(index), name: `rule-${String(index).padStart(3, '0')}`, priority: 1 }),
+)
 
 type OptionsAt = (place: Place) => RateLimitOptions
 export const memory: OptionsAt = () => ({ middleware: { backend: 'memory' } })
 const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
 const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 
-/** Lets busy clients' requests be decided from shares. */
-function leased(optionsAt: OptionsAt): OptionsAt {
+function withMiddleware(optionsAt: OptionsAt, middleware: RateLimitOptions['middleware']): OptionsAt {
   return (place) => {
     const options = optionsAt(place)
-    return { ...options, middleware: { ...options.middleware, lease: '1s' } }
+    return { ...options, middleware: { ...options.middleware, ...middleware } }
   }
 }
+
+/** Lets busy clients' requests be decided from shares. */
+const leased = (optionsAt: OptionsAt) => withMiddleware(optionsAt, { lease: '1s' })
+const twoWindows = (optionsAt: OptionsAt) => withMiddleware(optionsAt, { defaultRate: `${LIMIT}/m, ${LIMIT}/h` })
 
 /** Every limiter counts per `x-client`, allows the same, and writes the `X-RateLimit-*` headers. */
 export const ROWS: readonly Row[] = [
@@ -69,6 +88,9 @@ export const ROWS: readonly Row[] = [
   ours('SQLite', database, { needs: 'sqlite' }),
   ours('PostgreSQL', database, { needs: 'postgresql' }),
   ours('Redis', redis, { needs: 'redis' }),
+  ours('SQLite, two windows', twoWindows(database), { needs: 'sqlite' }),
+  ours('PostgreSQL, two windows', twoWindows(database), { needs: 'postgresql' }),
+  ours('Redis, two windows', twoWindows(redis), { needs: 'redis' }),
   ours('PostgreSQL, lease of 1 s', leased(database), { needs: 'postgresql' }),
   ours('Redis, lease of 1 s', leased(redis), { needs: 'redis' }),
   ours('SQLite + events', (place) => ({ ...database(place), logEvents: true }), { needs: 'sqlite' }),
@@ -94,6 +116,10 @@ export const ROWS: readonly Row[] = [
   withRules(10_000, REPEATING_PATHS, 'paths that repeat'),
   withRules(1, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
   withRules(10_000, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
+  { name: BARE_RULES, paths: READING_RULES.paths, register: (app) => answerRules(app) },
+  apiRow('sqlite', 'SQLite'),
+  apiRow('postgresql', 'PostgreSQL'),
+  besideApi(),
   { name: BARE_REFUSING, refuses: true, paths: MOSTLY_FULL, register: refuseWithoutLimiter },
   ours('memory, 90 % refused', memory, REFUSING),
   ours('PostgreSQL, 90 % refused', database, { ...REFUSING, needs: 'postgresql' }),
@@ -146,6 +172,46 @@ function ruleAt(index: number) {
   if (index === 0) return { ...rule, pathPattern: `^${THINGS_PATH}`, priority: 1 }
   const begun = `^/service-${index}/v\\d+/(items|orders)/[^/]+$`
   return { ...rule, pathPattern: index % 10 === 0 ? `/export-${index}\\.(csv|pdf)$` : begun, priority: 100 }
+}
+
+/** The API answers a page of 100 rules to the bearer of a token. */
+function apiRow(needs: 'sqlite' | 'postgresql', what: string): Row {
+  return {
+    name: `${OURS}, API, ${API_RULES} rules, ${what}`,
+    needs,
+    ...READING_RULES,
+    async register(app, { url, name: schema }) {
+      await migrate({ database: url, schema })
+      const client = createRateLimitClient({ database: url, schema })
+      await client.rateLimitRule.createMany({ data: [...API_ENTRIES] })
+      const reader = { name: 'reader', role: 'viewer', expiresAtMs: null }
+      const token = await addToken(databaseFor(client), reader, Date.now())
+      await client.$disconnect()
+      // The load knows no token.
+      app.addHook('onRequest', async ({ headers }) => void Object.assign(headers, { authorization: `Bearer ${token}` }))
+      await app.register(rateLimitPlugin, { database: url, schema, middleware: { backend: 'memory' } })
+      await app.register(apiPlugin, { prefix: API })
+    },
+  }
+}
+
+/** Answers the same as the API: the lowest possible cost. */
+function answerRules(app: FastifyInstance): void {
+  app.get(`${API}/rules`, async () => ({ items: API_ENTRIES, nextCursor: null }))
+}
+
+/** A limit beside an API that nobody uses. */
+function besideApi(): Row {
+  const row = ours('memory, beside the API', ({ url }) => ({ database: url, middleware: { backend: 'memory' } }), {
+    needs: 'sqlite',
+  })
+  return {
+    ...row,
+    async register(app, place) {
+      await row.register(app, place)
+      await app.register(apiPlugin, { prefix: API })
+    },
+  }
 }
 
 /** Refuses in the same words as our limiter: the lowest possible cost. */

@@ -2,12 +2,10 @@
  * `npm run bench`: the same server once per row, in interleaved rounds, so that a machine that slows down slows all
  * rows down. Prints Markdown tables.
  */
-import { writeFile } from 'node:fs/promises'
 import { Command } from '@commander-js/extra-typings'
 import { errorLine } from '../../src/errors.js'
 import { integer } from '../commands/support/integer.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
-import { ratioChart } from './chart.js'
 import { type Measurement, measureRow } from './measure.js'
 import { Places } from './places.js'
 import { markdownReport } from './report.js'
@@ -19,7 +17,6 @@ const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
   .option('--rows <substring...>', 'parts of the names of the rows to measure, with the bare server of each')
-  .option('--svg <file>', 'a file to draw the ratios to bare Fastify into')
   .addHelpText('after', `\nRows:\n${ROWS.map(({ name }) => `  ${name}`).join('\n')}`)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
@@ -27,7 +24,7 @@ const program = new Command('npm run bench --')
 const interruption = new AbortController()
 const { signal } = interruption
 
-async function bench({ rounds, seconds, rows: parts = [''], svg } = program.opts()): Promise<void> {
+async function bench({ rounds, seconds, rows: parts = [''] } = program.opts()): Promise<void> {
   const measured = (await availableRows(chooseWithBare(parts))).map((row) => ({ row, rounds: [] as Measurement[] }))
   const places = await Places.open()
   try {
@@ -42,7 +39,6 @@ async function bench({ rounds, seconds, rows: parts = [''], svg } = program.opts
     await places.close()
   }
   for (const line of markdownReport(measured, seconds)) printLine(line)
-  if (svg !== undefined) await writeFile(svg, ratioChart(measured))
 }
 
 /** Returns the rows whose names contain one of the parts, and the bare rows that they are compared with. */

@@ -1,10 +1,10 @@
 import { RuleValidationError } from '../../src/errors.js'
 import { asActor } from '../../src/history/actor.js'
-import { parseRate } from '../../src/limiter/rate.js'
 import { OVERRIDES, overrideErrors } from '../../src/overrides/override.js'
 import { spelled } from '../../src/rules/description.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
+import { parseLength } from './support/length.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { overrideClient } from './support/override-client.js'
 import { overrideJson, overrideLine } from './support/override-lines.js'
@@ -55,7 +55,7 @@ export async function run(
 
 /** @throws UsageError for an invalid duration or moment */
 function parseExpiry(length: string | undefined, until: string | undefined, nowMs: number): Date | null {
-  if (length !== undefined) return new Date(nowMs + lengthMs(length))
+  if (length !== undefined) return new Date(nowMs + parseLength('--for', length))
   if (until === undefined) return null
   const moment = /^\d{4}-\d\d-\d\d(?:T|$)/.test(until) ? new Date(until) : new Date(Number.NaN)
   const day = new Date(until.slice(0, 'yyyy-mm-dd'.length))
@@ -64,15 +64,4 @@ function parseExpiry(length: string | undefined, until: string | undefined, nowM
     throw new UsageError(`--until is ${JSON.stringify(until)}: give a moment such as 2027-01-31T12:00:00Z`)
   }
   return moment
-}
-
-/** Parses a duration, which is spelled like the period of a rate. */
-function lengthMs(length: string): number {
-  try {
-    const { periodMs, windows } = parseRate(`1/${length}`)
-    if (windows === undefined) return periodMs
-    throw new RangeError('a month or several periods')
-  } catch {
-    throw new UsageError(`--for is ${JSON.stringify(length)}: give 30m, 2h or 7d, at most 366d`)
-  }
 }

@@ -1,5 +1,6 @@
 import { asActor } from '../../src/history/actor.js'
 import { clientText, parseOverrideClient } from '../../src/overrides/override.js'
+import type { Settings } from '../../src/settings/resolve.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandActor } from './support/command-actor.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
@@ -15,8 +16,9 @@ export async function run(
   context: CommandContext,
 ): Promise<CommandResult> {
   const { path: pathPattern = '' } = options
-  const names = spellings(given)
-  return withExistingDatabase(commandSettings(options, context), context, async ({ client }) => {
+  const settings = commandSettings(options, context)
+  const names = spellings(given, settings)
+  return withExistingDatabase(settings, context, async ({ client }) => {
     const { count } = await asActor(commandActor('override remove'), () =>
       client.rateLimitOverride.deleteMany({ where: { client: { in: names }, pathPattern } }),
     )
@@ -29,13 +31,17 @@ export async function run(
   })
 }
 
-/** Returns the possible spellings of a client, including the typed one, since raw SQL may have written any. */
-function spellings(given: string): string[] {
+/**
+ * Returns the possible spellings of a client, including the typed one, since raw SQL may have written any, and the
+ * pseudonym that bans have. The usual one is the last.
+ */
+function spellings(given: string, { privacy }: Settings): string[] {
   const name = overrideClient(given)
+  const pseudonym = privacy === undefined ? [] : [privacy.toCounted(name)]
   try {
-    return [...new Set([given, name, clientText(parseOverrideClient(name))])]
+    return [...new Set([...pseudonym, given, name, clientText(parseOverrideClient(name))])]
   } catch {
-    return [...new Set([given, name])]
+    return [...new Set([...pseudonym, given, name])]
   }
 }
 

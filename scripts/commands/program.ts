@@ -71,6 +71,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       'alertRoutingKey',
       'alertCooldown',
       'alertResolved',
+      'publicUrl',
       'blockPrivateNetworks',
     ],
   })
@@ -95,6 +96,36 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--dry-run', 'print what would be deleted, delete nothing')
     .option('--verbose', 'also print how many were found')
     .action((options, command) => perform(command, import('./cleanup.js'), options))
+
+  defineOnDatabase(program, 'erase', {
+    summary: 'Delete what is stored of one client',
+    about: [
+      'Deletes the events of a client, its counters, also those in Redis, its alerts, overrides and bans, and counts the sums of its hours again, so that reports stay exact for all others. In the history of overrides its name is replaced. What has to be kept is listed. Where addresses are stored as pseudonyms, that of an address is derived.',
+      'It works in batches beside running servers. When it is interrupted, what was deleted stays deleted: run it again. Servers that are refusing the client, or count in memory, forget it within its window. Mails that were sent, the log of the app and backups are not touched.',
+    ],
+    example: 'ratelimit erase --client ip:203.0.113.7 --dry-run',
+    settings: ['redis', 'eventSpool', 'privacy', 'hashSecret', 'ipv6Subnet'],
+  })
+    .requiredOption('--client <client>', 'ip:203.0.113.7, user:<id>, or a client as the reports spell it')
+    .option('--namespace <name>', 'namespace of the counters in Redis, where the app has one')
+    .addOption(batchSize())
+    .option('--dry-run', 'print what would be deleted, delete nothing')
+    .action((options, command) => perform(command, import('./erase.js'), options))
+
+  defineOnDatabase(program, 'explain', {
+    summary: 'Show which limits a request meets, and why',
+    about: [
+      'Lists the limits that a request would meet, in the order of deciding, and why the others do not, with what its client has used. Nothing is sent or charged.',
+      "It knows the rules and overrides of the database and the settings of the environment. Limits in the app's own code (options of the plugin, limit(), config of routes) are known only to the app: see explain.html of its dashboard, or app.smartRateLimit.explain().",
+    ],
+    example: 'ratelimit explain --method POST --path /login --ip 203.0.113.7 --user 7',
+    settings: ['enabled', 'useDynamicRules', 'middleware', 'redis', 'namespace', 'ipv6Subnet', 'privacy', 'hashSecret'],
+  })
+    .option('--method <name>', 'method of the request', 'GET')
+    .requiredOption('--path <path>', 'path of the request, with or without a query')
+    .option('--ip <address>', "the client's address")
+    .option('--user <id>', "the user's id")
+    .action((options, command) => perform(command, import('./explain.js'), options))
 
   define(program, 'hash-password', {
     summary: 'Hash a staff password',
@@ -231,6 +262,72 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--keep', 'delete nothing')
     .action((file, options, command) => perform(command, import('./rules-import.js'), file, options))
 
+  defineOnDatabase(program, 'tail', {
+    summary: 'Print the latest events of the log',
+    about: [
+      'Prints the latest events, the oldest first: the time, what came of the request (allowed, over_limit, would_be, denied, unavailable), the client, the policy that decided, the request, and the count with its limit. Filters look at the latest million events. With --json every event is one line of JSON.',
+      'With --follow it goes on with new events, which servers write within some seconds, until it is interrupted.',
+    ],
+    example: 'ratelimit tail --follow --refused --client 203.0.113.0/24',
+  })
+    .option('--lines <int>', 'how many events to begin with', integer('lines', 0, 10_000), 20)
+    .option('--follow', 'go on with new events')
+    .option('--client <client>', 'only of an address, a network, user:<id> or a key of the log')
+    .option('--policy <name>', 'only decided by a rule, a prefix, default, override, deny-list, …')
+    .option('--path <prefix>', 'only of paths that begin so')
+    .option('--refused', 'only refused requests')
+    .action((options, command) => perform(command, import('./tail.js'), options))
+
+  const token = program
+    .command('token')
+    .summary('Let pipelines and tools use the API: create, list, revoke')
+    .description('Tokens of the API.')
+
+  defineOnDatabase(token, 'create', {
+    summary: 'Create a token of the API',
+    about: [
+      'Prints a token once: the database has only its SHA-256. Its name is the actor of what it changes in the history.',
+      'A viewer reads; an operator also writes overrides, resets counters, and switches rules on and off; an admin does all.',
+    ],
+    example: 'ratelimit token create --name ci --role operator --for 90d',
+  })
+    .requiredOption('--name <name>', 'name of the token, once')
+    .requiredOption('--role <role>', 'viewer, operator or admin')
+    .option('--for <time>', 'how long it opens the API: 12h, 90d; at most 366d (default: without end)')
+    .action((options, command) => perform(command, import('./token-create.js'), options))
+
+  defineOnDatabase(token, 'list', {
+    summary: 'List the tokens of the API',
+    about: ['Lists all tokens by name, also expired ones, with their last use, to the minute. No list shows a token.'],
+    example: 'ratelimit token list',
+  }).action((options, command) => perform(command, import('./token-list.js'), options))
+
+  defineOnDatabase(token, 'revoke', {
+    summary: 'Revoke a token of the API',
+    about: ['Deletes a token: the next request with it is refused. The history keeps its name.'],
+    example: 'ratelimit token revoke ci',
+  })
+    .argument('<name>', 'name of the token')
+    .action((name, options, command) => perform(command, import('./token-revoke.js'), name, options))
+
+  defineOnDatabase(program, 'top', {
+    summary: 'List the clients that were refused or asked the most',
+    about: [
+      'Lists clients over all rules, with their requests that were over a limit (refused, or only counted) and denied (by the deny list, an override or a ban), and the policies that decided.',
+      'With --follow it reads them again every five seconds, until it is interrupted; a terminal shows the latest list.',
+    ],
+    example: 'ratelimit top --within 15m --follow',
+  })
+    .option('--within <time>', 'how far back to look: 15m, 1h, 7d', '1h')
+    .addOption(
+      new Option('--by <measure>', 'the order: by refused and denied requests, or by all')
+        .choices(['refused', 'requests'])
+        .default('refused'),
+    )
+    .option('--limit <int>', 'how many clients to list', integer('clients', 1, 1_000), 20)
+    .option('--follow', 'read them again every five seconds')
+    .action((options, command) => perform(command, import('./top.js'), options))
+
   defineOnDatabase(program, 'verify-rollups', {
     summary: 'Recount the sums of the event log',
     about: [
@@ -267,10 +364,10 @@ function define(parent: CommandUnknownOpts, name: string, { summary, about, exam
 
 /** Creates a command that works on the database. */
 function defineOnDatabase(parent: CommandUnknownOpts, name: string, description: Description) {
-  const settings = ['database', ...(description.settings ?? [])] as const
+  const settings = ['database', 'schema', ...(description.settings ?? [])] as const
   return define(parent, name, { ...description, settings }).option(
     '--schema <name>',
-    'PostgreSQL schema of the tables (default: fastify_smart_ratelimit)',
+    `PostgreSQL schema of the tables (default: ${variableFor('schema')})`,
   )
 }
 

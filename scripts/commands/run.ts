@@ -14,7 +14,8 @@ export async function ratelimit(args: readonly string[], context: CommandContext
     try {
       const { run } = await module
       const { json, lines, warnings = [], failures = [] } = await run(...given, context)
-      for (const line of command.opts().json ? [JSON.stringify(json)] : lines) printLine(line, stdout)
+      const printed = command.opts().json && json !== undefined ? [JSON.stringify(json)] : lines
+      for (const line of printed) printLine(line, stdout)
       for (const line of [...warnings, ...failures]) warnLine(`${fullName(command)}: ${line}`, stderr)
       if (failures.length > 0) status = 1
     } catch (error) {

@@ -34,7 +34,7 @@ export const PICTURES: Readonly<Record<string, Picture>> = {
     prepare: async (page) => {
       await page.getByLabel('Rate', { exact: true }).fill('10/h')
       await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
-      await page.getByText('would have refused').first().waitFor()
+      await page.getByText('requests matched').first().waitFor()
     },
   },
   'panel-phone.png': {

@@ -15,6 +15,7 @@ import {
   validateSettings,
 } from '../settings/setting.js'
 import { SECOND_MS } from '../time/clock.js'
+import { parsePublicUrl } from './client-link.js'
 import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
 import { webhookUrl } from './webhook.js'
@@ -39,6 +40,8 @@ export interface AlertSettingOptions {
   alertCooldown?: number | undefined
   /** Reports once that a reported key fell below the threshold. Needs `alertCooldown`. */
   alertResolved?: boolean | undefined
+  /** The address of the dashboard as staff open it, `https://example.com/ratelimit/dashboard/`: alerts link to clients. */
+  publicUrl?: string | undefined
   /** The sender of alerts: `alerts@example.com`, or `Rate limits <alerts@example.com>`. */
   defaultFromEmail?: string | undefined
   /** The mail server: `smtps://user:password@mail.example.com`, or `smtp://…`. */
@@ -114,6 +117,13 @@ export const ALERT_SETTINGS = {
     variable: 'RATELIMIT_ALERT_RESOLVED',
     help: 'true reports clients that are below the threshold again',
   },
+  publicUrl: {
+    schema: Type.String(),
+    allowed: 'the address of the dashboard, such as https://example.com/ratelimit/dashboard/',
+    variable: 'RATELIMIT_PUBLIC_URL',
+    help: 'address of the dashboard, for the links of alerts',
+    parse: parseAddress,
+  },
   defaultFromEmail: {
     schema: Type.String(),
     allowed: 'a sender such as alerts@example.com',
@@ -183,6 +193,7 @@ export function alertSettingsFrom(
     routingKey: alertRoutingKey,
     cooldownMs: alertCooldown * SECOND_MS,
     notifiesResolved: alertResolved,
+    publicUrl: settings.publicUrl,
     from: settings.defaultFromEmail,
     smtpUrl: settings.smtpUrl,
     mailer: settings.mailer,
@@ -201,6 +212,14 @@ function hasSendMail(mailer: Mailer): boolean {
 function isSmtpUrl(text: string): boolean {
   const url = readableUrl(text)
   return (url?.protocol === 'smtp:' || url?.protocol === 'smtps:') && url.hostname !== ''
+}
+
+function parseAddress(text: string, called: string): string {
+  const address = parsePublicUrl(text)
+  if (address !== undefined) return address
+  throw new InvalidSettingError(
+    `Setting "${called}" is no address of a dashboard: give one such as https://example.com/ratelimit/dashboard/, without a query`,
+  )
 }
 
 function parseSecrets(secrets: string | string[], called: string): Buffer[] {

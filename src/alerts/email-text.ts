@@ -23,7 +23,7 @@ export async function renderEmail(message: AlertMessage): Promise<EmailText> {
   })
   const { text, html } = await templates
   const title = toTitle(message)
-  const offenders = listOffenders(message.offenders, MAX_LINES)
+  const offenders = listOffenders(message, MAX_LINES)
   const resolved = listedKeys(message.resolved, MAX_LINES)
   const context = {
     title,

@@ -1,4 +1,5 @@
 import { visible } from '../visible.js'
+import { clientLink } from './client-link.js'
 import type { Offender } from './offender.js'
 
 /** The message of one channel in one run. */
@@ -13,11 +14,19 @@ export interface AlertMessage {
   readonly resolved: readonly string[]
   /** The number of keys that were reported, now or before, and are not resolved. */
   readonly remaining: number
+  /** The address of the dashboard; undefined where it is not known. */
+  readonly publicUrl?: string | undefined
+}
+
+/** An offender as people read it. */
+export interface ListedOffender extends Offender {
+  /** The page of the client; absent where the address of the dashboard is not known. */
+  readonly url?: string
 }
 
 /** A shortened list for people. */
 export interface Listing {
-  readonly lines: readonly Offender[]
+  readonly lines: readonly ListedOffender[]
   /** The number of entries that are left out. */
   readonly more: number
 }
@@ -40,13 +49,14 @@ export function toSentence({ offenders, resolved, threshold, days }: AlertMessag
  * @param maxKeyLength in characters; longer keys are cut
  */
 export function listOffenders(
-  offenders: readonly Offender[],
+  { offenders, publicUrl, days }: AlertMessage,
   max: number,
   maxKeyLength = Number.MAX_SAFE_INTEGER,
 ): Listing {
   const lines = offenders.slice(0, max).map(({ key, blocked_count }) => ({
     key: shortened(visible(key), maxKeyLength),
     blocked_count,
+    ...(publicUrl !== undefined && { url: clientLink(publicUrl, key, days) }),
   }))
   return { lines, more: offenders.length - lines.length }
 }
@@ -57,20 +67,37 @@ export function listedKeys(keys: readonly string[], max: number, maxKeyLength = 
   return { lines, more: keys.length - lines.length }
 }
 
+/** A line of a message without layout. */
+export interface TextLine {
+  readonly text: string
+  /** Where it leads, if the address is short enough for a chat. */
+  readonly url?: string | undefined
+}
+
+/** With twenty of them a message stays within the limits of every chat. */
+const MAX_URL_LENGTH = 400
+
 /**
  * Returns both lists as lines of text, for messages without layout.
  *
  * @param max the most keys to show; two lists share them equally
  */
-export function textLines({ offenders, resolved }: AlertMessage, max: number, maxKeyLength: number): string[] {
+export function textLines(message: AlertMessage, max: number, maxKeyLength: number): TextLine[] {
+  const { offenders, resolved } = message
   const each = offenders.length > 0 && resolved.length > 0 ? Math.floor(max / 2) : max
-  const shown = listOffenders(offenders, each, maxKeyLength)
+  const shown = listOffenders(message, each, maxKeyLength)
   const silent = listedKeys(resolved, each, maxKeyLength)
-  return [
-    ...shown.lines.map(({ key, blocked_count }) => `${key}: ${blocked_count}`),
+  const notes = [
     ...(shown.more > 0 ? [`and ${shown.more} more`] : []),
     ...(silent.lines.length > 0 ? ['Resolved:', ...silent.lines] : []),
     ...(silent.more > 0 ? [`and ${silent.more} more`] : []),
+  ]
+  return [
+    ...shown.lines.map(({ key, blocked_count, url = '' }) => ({
+      text: `${key}: ${blocked_count}`,
+      ...(url !== '' && url.length <= MAX_URL_LENGTH && { url }),
+    })),
+    ...notes.map((text) => ({ text })),
   ]
 }
 

@@ -49,7 +49,8 @@ export async function notifyChannel(
     return run.offenders.length === 0 ? undefined : { sent: false, quiet: run.offenders.length }
   }
   const { threshold, days } = run
-  const message = { watch, threshold, days, offenders, resolved, remaining }
+  const { publicUrl } = dependencies.settings
+  const message = { watch, threshold, days, offenders, resolved, remaining, publicUrl }
   const { delivered, isEmpty, error } = await channel
     .send(message)
     .catch((failure: unknown): Delivery => ({ delivered: false, error: errorMessage(failure) }))

@@ -1,4 +1,15 @@
-import { type AlertMessage, listedKeys, listOffenders, textLines, toSentence, toTitle } from './message.js'
+import { clientLink } from './client-link.js'
+import {
+  type AlertMessage,
+  type ListedOffender,
+  listedKeys,
+  listOffenders,
+  type TextLine,
+  textLines,
+  toSentence,
+  toTitle,
+} from './message.js'
+import type { Offender } from './offender.js'
 import type { WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
@@ -6,6 +17,9 @@ const MAX_JSON_BYTES = 20_000
 /** Fits into every chat: Discord takes 4,096 characters, a text of Slack 3,000. */
 const CHAT_LINES = 20
 const CHAT_KEY_LENGTH = 100
+/** The longest description of an embed of Discord. */
+const DISCORD_LENGTH = 4_096
+const LINKS = '\nOpen'
 /** PagerDuty takes 512 kB for an event. */
 const PAGER_LINES = 100
 /** Discord wants a number: the red, and the green, of the staff pages. */
@@ -27,7 +41,7 @@ export function toWebhookBody(message: AlertMessage, format: WebhookFormat, rout
 }
 
 /** Returns the documented JSON, cut from the end until it is small enough. `resolved` is present where a key is. */
-function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): string {
+function jsonBody({ threshold, days, offenders, resolved, publicUrl }: AlertMessage): string {
   // Leaves room for everything except the two lists.
   let left = MAX_JSON_BYTES - 200
   function fitting<Entry>(entries: readonly Entry[]): readonly Entry[] {
@@ -37,7 +51,9 @@ function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): strin
     })
     return end === -1 ? entries : entries.slice(0, end)
   }
-  const shown = fitting(offenders)
+  const linked = (offender: Offender): ListedOffender =>
+    publicUrl === undefined ? offender : { ...offender, url: clientLink(publicUrl, offender.key, days) }
+  const shown = fitting(offenders.map(linked))
   const silent = fitting(resolved)
   return JSON.stringify({
     threshold,
@@ -51,23 +67,29 @@ function jsonBody({ threshold, days, offenders, resolved }: AlertMessage): strin
 
 /** Returns an incoming webhook: a fallback for notifications, and blocks. Texts inside `rich_text` have no markup. */
 function slackBody(message: AlertMessage): object {
-  const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).join('\n')
+  const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH)
+  const elements = lines.flatMap(({ text, url }, place) => [
+    url === undefined ? { type: 'text', text } : { type: 'link', url, text },
+    ...(place < lines.length - 1 ? [{ type: 'text', text: '\n' }] : []),
+  ])
   return {
     text: `${toTitle(message)}: ${toSentence(message)}`,
     blocks: [
       { type: 'header', text: { type: 'plain_text', text: toTitle(message) } },
       { type: 'section', text: { type: 'plain_text', text: toSentence(message) } },
-      { type: 'rich_text', elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: lines }] }] },
+      { type: 'rich_text', elements: [{ type: 'rich_text_preformatted', elements }] },
     ],
   }
 }
 
 /** Returns a message of the Workflows app: one adaptive card. A `TextRun`, unlike a `TextBlock`, has no Markdown. */
 function teamsBody(message: AlertMessage): object {
-  const line = (text: string) => ({
+  const line = ({ text, url }: TextLine) => ({
     type: 'RichTextBlock',
     spacing: 'None',
-    inlines: [{ type: 'TextRun', text, fontType: 'Monospace' }],
+    inlines: [
+      { type: 'TextRun', text, fontType: 'Monospace', ...(url && { selectAction: { type: 'Action.OpenUrl', url } }) },
+    ],
   })
   return {
     type: 'message',
@@ -92,12 +114,24 @@ function teamsBody(message: AlertMessage): object {
 
 /** Returns an embed that mentions no user. In a code block only the closing backticks are special. */
 function discordBody(message: AlertMessage): object {
-  const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).join('\n').replaceAll('`', "'")
+  const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH)
+  const list = lines
+    .map(({ text }) => text)
+    .join('\n')
+    .replaceAll('`', "'")
+  const description = `${toSentence(message)}\n\`\`\`\n${list}\n\`\`\``
+  // A block of code has no links, and a link's text would have markup: it is the number of its line.
+  const links = lines.flatMap(({ url }, place) => (url === undefined ? [] : ` [${place + 1}](${url})`))
+  let left = DISCORD_LENGTH - description.length - LINKS.length
+  const fitting = links.filter((link) => {
+    left -= link.length
+    return left >= 0
+  })
   return {
     embeds: [
       {
         title: toTitle(message),
-        description: `${toSentence(message)}\n\`\`\`\n${lines}\n\`\`\``,
+        description: fitting.length === 0 ? description : `${description}${LINKS}${fitting.join('')}`,
         color: message.offenders.length > 0 ? RED : GREEN,
       },
     ],
@@ -113,11 +147,16 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
   if (message.offenders.length === 0) {
     return message.remaining === 0 ? { ...identity, event_action: 'resolve' } : undefined
   }
-  const offenders = listOffenders(message.offenders, PAGER_LINES)
+  const offenders = listOffenders(message, PAGER_LINES)
   const resolved = listedKeys(message.resolved, PAGER_LINES)
   return {
     ...identity,
     event_action: 'trigger',
+    ...(message.publicUrl !== undefined && {
+      client: 'Rate limits',
+      client_url: message.publicUrl,
+      links: offenders.lines.map(({ key, url }) => ({ href: url, text: key })),
+    }),
     payload: {
       summary: toSentence(message),
       source: 'fastify-smart-ratelimit',
@@ -125,7 +164,7 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
       custom_details: {
         threshold: message.threshold,
         days: message.days,
-        offenders: offenders.lines,
+        offenders: offenders.lines.map(({ key, blocked_count }) => ({ key, blocked_count })),
         omitted: offenders.more,
         resolved: resolved.lines,
       },

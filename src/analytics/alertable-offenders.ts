@@ -1,5 +1,5 @@
 import type { Offender } from '../alerts/offender.js'
-import { rankOffenders } from './offender-ranking.js'
+import { rankOffenders } from './ranking.js'
 import { type RankingOptions, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
 
 export interface AlertableOffendersOptions extends RankingOptions {

@@ -5,11 +5,16 @@ import type { Offender } from '../alerts/offender.js'
 import { type AlertOptions, type AlertResult, sendOffenderAlerts } from '../alerts/send-alerts.js'
 import { openDatabase, type RateLimitClient } from '../client.js'
 import type { Database } from '../db/database.js'
+import type { AddressPrivacy } from '../privacy/address-privacy.js'
+import { type PrivacySettingOptions, resolvePrivacy } from '../privacy/privacy-settings.js'
 import { type Clock, systemClock } from '../time/clock.js'
 import { type AlertableOffendersOptions, alertableOffenders } from './alertable-offenders.js'
+import { type ClientDetail, type ClientDetailOptions, clientDetail } from './client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from './csv.js'
 import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from './offender-detail.js'
 import { type RuleHitCount, ruleHitCounts } from './rule-hit-counts.js'
+import { type SuggestedRates, type SuggestRatesOptions, suggestedRates } from './suggested-rates.js'
+import { type TopClient, type TopClientsOptions, topClients } from './top-clients.js'
 import { topOffenders } from './top-offenders.js'
 import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
 import { createReportRunner, type RankingOptions, type WindowOptions } from './window.js'
@@ -29,6 +34,21 @@ export interface Analytics {
   offendersCsv(options?: RankingOptions): Promise<string>
   /** Returns the totals, paths and latest events of one key; `days` is 7 and `recent` 50 unless given. */
   getOffenderDetail(options: OffenderDetailOptions): Promise<OffenderDetail>
+  /**
+   * Returns the clients that were refused or denied the most, or that asked the most, over all rules; `days` is 7,
+   * `limit` 100 and `by` `refused` unless given.
+   */
+  getTopClients(options?: TopClientsOptions): Promise<readonly TopClient[]>
+  /**
+   * Returns the totals of one client, its policies, paths, timeline and latest events, and its overrides with their
+   * history; `days` is 7 and `recent` 50 unless given.
+   */
+  getClient(options: ClientDetailOptions): Promise<ClientDetail>
+  /**
+   * Suggests rates for a path, method or rule, from what clients sent in their busiest minute and hour; `days` is 7
+   * unless given. Of a window with more than a million events it reads whole hours at equal distances.
+   */
+  suggestRates(options?: SuggestRatesOptions): Promise<SuggestedRates>
   /** Returns the keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
   findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
   /**
@@ -38,8 +58,11 @@ export interface Analytics {
   sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
 }
 
-/** The database, and the settings of alerts, as options of `rateLimitPlugin`; no environment variable is read. */
-export interface AnalyticsOptions extends AlertSettingOptions {
+/**
+ * The database, and the settings of alerts and of privacy, as options of `rateLimitPlugin`; no environment variable is
+ * read. With the `privacy` and the `hashSecret` of the servers a client is found by its address, as in their reports.
+ */
+export interface AnalyticsOptions extends AlertSettingOptions, PrivacySettingOptions {
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   readonly database?: string | RateLimitClient | undefined
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
@@ -53,19 +76,24 @@ export interface AnalyticsOptions extends AlertSettingOptions {
  * Creates the reports of a database without a server, for scripts and scheduled jobs.
  *
  * @returns the reports; `close()` closes the database that was opened here, a client that was passed in stays open
- * @throws InvalidSettingError for an invalid database, or an invalid setting of alerts
+ * @throws InvalidSettingError for an invalid database, or an invalid setting of alerts or of privacy
  */
 export function createAnalytics({
   database,
   schema,
   clock = systemClock,
   log = SILENT,
+  privacy,
+  hashSecret,
+  ipv6Subnet,
   ...options
 }: AnalyticsOptions = {}): Analytics & { close(): Promise<void> } {
   const settings = resolveAlertSettings(options)
+  const addresses = resolvePrivacy({ privacy, hashSecret, ipv6Subnet })
   const opened = openDatabase(database, schema, clock)
   opened.database.useThreads({ logsEvents: false })
-  return { ...analyticsFor(opened.database, clock, { settings, log }), close: () => opened.close() }
+  const analytics = analyticsFor(opened.database, clock, { settings, log }, false, addresses)
+  return { ...analytics, close: () => opened.close() }
 }
 
 const SILENT: AlertLog = { error: () => undefined }
@@ -83,8 +111,9 @@ export function analyticsFor(
   clock: Clock,
   alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
   onlyBlocked = false,
+  privacy?: AddressPrivacy,
 ): Analytics {
-  const read = createReportRunner(database, clock, onlyBlocked)
+  const read = createReportRunner(database, clock, onlyBlocked, privacy)
   // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   return {
@@ -96,6 +125,9 @@ export function analyticsFor(
       return [...offendersCsvRows(offenders)].join('')
     },
     getOffenderDetail: async (options) => read(offenderDetail(options)),
+    getTopClients: async (options) => read(topClients(options)),
+    getClient: async (options) => read(clientDetail(options)),
+    suggestRates: async (options) => read(suggestedRates(options)),
     findAlertableOffenders,
     sendOffenderAlerts: async (options = {}) =>
       sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),

@@ -1,9 +1,12 @@
 /** The counts of a part of the traffic. */
 export interface TrafficCounts {
+  /** All requests but denied ones. */
   readonly total: number
   readonly blocked: number
   /** Requests over a limit that does not block, and so were let through. */
   readonly would_block: number
+  /** Requests that the deny list, an override or a ban refused. */
+  readonly denied: number
 }
 
 export interface Share extends TrafficCounts {
@@ -13,7 +16,7 @@ export interface Share extends TrafficCounts {
 
 /** The traffic by rule, path or method: the busiest, and the sum of the others. */
 export interface Breakdown {
-  /** Most requests first, then by name; at most 20. */
+  /** Most requests first, denied ones too, then by name; at most 20. */
   readonly shares: readonly Share[]
   /** The sum of all that is not listed; zeros where everything is. */
   readonly other: TrafficCounts
@@ -27,37 +30,49 @@ export function breakdown<Counts extends TrafficCounts>(
   nameFor: (counts: Counts) => string,
   isListed: (name: string) => boolean = () => true,
 ): Breakdown {
-  const shares = busiest(traffic, nameFor)
+  const shares = busiest(traffic, nameFor, ({ total, denied }) => total + denied)
   const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
   const names = new Set(listed.map(({ name }) => name))
   return { shares: listed, other: sumTraffic(shares.filter(({ name }) => !names.has(name))) }
 }
 
-/** Sums the counts of each name: most requests first, then by the bytes of the name. */
+/** Sums the counts of each name: the highest first by a measure, then by the bytes of the name. */
 export function busiest<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
   nameFor: (counts: Counts) => string,
+  measure: (counts: TrafficCounts) => number = ({ total }) => total,
 ): Share[] {
-  const shares = new Map<string, Share>()
+  // Added up in place: there are thousands of entries in a page.
+  const shares = new Map<string, { -readonly [Field in keyof Share]: Share[Field] }>()
   for (const counts of traffic) {
     const name = nameFor(counts)
-    shares.set(name, { name, ...sumTraffic([counts, shares.get(name) ?? NO_TRAFFIC]) })
+    const { total, blocked, would_block, denied } = counts
+    const share = shares.get(name)
+    if (share === undefined) {
+      shares.set(name, { name, total, blocked, would_block, denied })
+      continue
+    }
+    share.total += total
+    share.blocked += blocked
+    share.would_block += would_block
+    share.denied += denied
   }
   return [...shares.values()]
-    .filter(({ total }) => total > 0)
-    .toSorted((one, other) => other.total - one.total || compareBytes(one.name, other.name))
+    .filter((share) => measure(share) > 0)
+    .toSorted((one, other) => measure(other) - measure(one) || compareBytes(one.name, other.name))
 }
 
-export const NO_TRAFFIC: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+export const NO_TRAFFIC: TrafficCounts = { total: 0, blocked: 0, would_block: 0, denied: 0 }
 
 export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
-  let [total, blocked, would_block] = [0, 0, 0]
+  let [total, blocked, would_block, denied] = [0, 0, 0, 0]
   for (const counts of traffic) {
     total += counts.total
     blocked += counts.blocked
     would_block += counts.would_block
+    denied += counts.denied
   }
-  return { total, blocked, would_block }
+  return { total, blocked, would_block, denied }
 }
 
 /** Compares in the order of UTF-8, as the databases do; JavaScript's UTF-16 differs above U+FFFF. */

@@ -1,4 +1,5 @@
 import type { Offender } from '../alerts/offender.js'
+import type { TopClient } from './top-clients.js'
 
 /** The most rows of an export, unless another number is given. */
 export const CSV_LIMIT = 1000
@@ -29,4 +30,12 @@ function csvCell(cell: string | number): string {
 export function* offendersCsvRows(offenders: Iterable<Offender>): Generator<string, void, undefined> {
   yield csvRow(['key', 'blocked_count'])
   for (const { key, blocked_count } of offenders) yield csvRow([key, blocked_count])
+}
+
+/** Yields clients as CSV, line by line: each outcome has a column of its own. */
+export function* clientsCsvRows(clients: Iterable<TopClient>): Generator<string, void, undefined> {
+  yield csvRow(['client', 'requests', 'over_limit', 'would_be', 'denied'])
+  for (const { client, requests, over_limit, would_be, denied } of clients) {
+    yield csvRow([client, requests, over_limit, would_be, denied])
+  }
 }

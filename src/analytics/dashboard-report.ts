@@ -1,13 +1,25 @@
-import { type Breakdown, breakdown, sumTraffic } from './breakdown.js'
-import type { ReportFilter } from './filter.js'
+import type { Offender } from '../alerts/offender.js'
+import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
+import { type ChangeEffect, readOverrideEffects, readRuleEffects } from './change-effects.js'
+import {
+  DEFAULT_LISTING,
+  type ListedClient,
+  type Listing,
+  readListedClients,
+  readListedNetworks,
+} from './dashboard-clients.js'
+import { type EventFilter, filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { findFiltered } from './find-filtered.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
-import { type OffenderOverTime, readOffendersOverTime } from './offenders-over-time.js'
 import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
+import { rankOffenders } from './ranking.js'
+import { type RecentChange, readRecentChanges } from './recent-changes.js'
 import { type RuleHitCount, toRuleHits } from './rule-hit-counts.js'
+import type { TopNetwork } from './top-networks.js'
 import { countTraffic, readTraffic } from './traffic.js'
 import { type TrafficSummary, toSummary } from './traffic-summary.js'
-import { type Report, validateDays, windowBefore, windowFor } from './window.js'
+import { duringPeriod, type LogSnapshot, type Report, validateDays, windowBefore, windowFor } from './window.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {
@@ -16,17 +28,26 @@ export interface Outcomes {
   /** Over a limit that does not block, and so let through. */
   readonly would_block: number
   readonly blocked: number
+  /** Refused by the deny list, an override or a ban; part of no total. */
+  readonly denied: number
 }
 
-export interface DashboardReport {
+/** A window, with the counts that the seed's summary leaves out. */
+export type WindowSummary = TrafficSummary & Pick<Outcomes, 'would_block' | 'denied'>
+
+export interface DashboardReport extends Listing {
   readonly days: number
   readonly filter: ReportFilter
-  readonly today: TrafficSummary
-  readonly window: TrafficSummary
+  readonly today: WindowSummary
+  readonly window: WindowSummary
   /** The 24 hours before `today`, and the days before `window`. */
-  readonly before: { readonly today: TrafficSummary; readonly window: TrafficSummary }
-  /** At most 20. */
-  readonly top_offenders: readonly OffenderOverTime[]
+  readonly before: { readonly today: WindowSummary; readonly window: WindowSummary }
+  /** The clients over all rules, at most 20; empty where networks are listed. */
+  readonly top_clients: readonly ListedClient[]
+  /** At most 20; empty where clients are listed. */
+  readonly top_networks: readonly TopNetwork[]
+  /** By key, at most 20; empty unless asked for. */
+  readonly top_offenders: readonly Offender[]
   /** At most 20. */
   readonly rule_hits: readonly RuleHitCount[]
   readonly outcomes: Outcomes
@@ -35,6 +56,12 @@ export interface DashboardReport {
   readonly by_method: Breakdown
   readonly over_time: OverTime
   readonly near_limit: NearLimit
+  /** Of rules and overrides within the window, the newest first. */
+  readonly changes: readonly RecentChange[]
+  /** Of the rules that changed last. */
+  readonly rule_effects: readonly ChangeEffect[]
+  /** Of the overrides that changed last. */
+  readonly override_effects: readonly ChangeEffect[]
   /** Requests of the window whose paths the rollups did not keep, so that a filter by path leaves them out. */
   readonly unknown_paths: number
 }
@@ -42,47 +69,81 @@ export interface DashboardReport {
 export interface DashboardReportOptions {
   readonly days: number
   readonly filter?: ReportFilter | undefined
+  readonly listing?: Listing | undefined
+  /** Whether to read `top_offenders`, which takes a quarter of the time. */
+  readonly hasOffenders?: boolean | undefined
 }
 
 const MAX_ROWS = 20
 const TODAY = 1
 
 /** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
-export function dashboardReport({ days, filter = {} }: DashboardReportOptions): Report<DashboardReport> {
+export function dashboardReport({
+  days,
+  filter: asked = {},
+  listing = DEFAULT_LISTING,
+  hasOffenders = false,
+}: DashboardReportOptions): Report<DashboardReport> {
   validateDays(days)
   return async (snapshot) => {
     const { nowMs } = snapshot
+    const filter = await findFiltered(snapshot, asked, days)
     const summary = async (its: number, period = windowFor(its, nowMs)) =>
-      toSummary(its, await countTraffic(snapshot, period, filter))
+      toWindow(its, await countTraffic(snapshot, period, filter))
+    const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
     // A window of one day is the present day's.
     const unlessToday = async (period?: Period) => (days === TODAY ? undefined : summary(TODAY, period))
-    const [anyPath, today, windowWasBefore, todayWasBefore, top_offenders, over_time, near_limit] = await Promise.all([
+    const [
+      anyPath,
+      today,
+      windowWasBefore,
+      todayWasBefore,
+      top_clients,
+      top_networks,
+      top_offenders,
+      over_time,
+      near_limit,
+      changes,
+    ] = await Promise.all([
       readTraffic(snapshot, windowFor(days, nowMs), others),
       unlessToday(),
       summary(days, windowBefore(days, nowMs)),
       unlessToday(windowBefore(TODAY, nowMs)),
-      readOffendersOverTime(snapshot, days, filter, MAX_ROWS),
+      isByNetwork ? [] : readListedClients(snapshot, days, filter, listing, MAX_ROWS),
+      isByNetwork ? readListedNetworks(snapshot, days, filter, listing, MAX_ROWS) : [],
+      hasOffenders ? readOffenders(snapshot, days, filter) : [],
       readOverTime(snapshot, days, filter),
       nearLimit(filter)(snapshot),
+      readRecentChanges(snapshot, days),
     ])
     const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
     const counts = sumTraffic(traffic)
-    const window = toSummary(days, counts)
+    const window = toWindow(days, counts)
+    const by_rule = breakdown(traffic, ({ rule_name }) => rule_name)
+    const rules = new Set(by_rule.shares.map(({ name }) => name))
+    const [rule_effects, override_effects] = await Promise.all([
+      readRuleEffects(snapshot, changes, rules, filter),
+      readOverrideEffects(snapshot, changes, filter),
+    ])
     return {
+      ...listing,
       days,
-      filter,
+      filter: asked,
       today: today ?? window,
       window,
       before: { today: todayWasBefore ?? windowWasBefore, window: windowWasBefore },
+      top_clients,
+      top_networks,
       top_offenders,
       rule_hits: toRuleHits(traffic, MAX_ROWS),
       outcomes: {
         allowed: counts.total - counts.blocked - counts.would_block,
         would_block: counts.would_block,
         blocked: counts.blocked,
+        denied: counts.denied,
       },
-      by_rule: breakdown(traffic, ({ rule_name }) => rule_name),
+      by_rule,
       // The rollups count paths for which they had no room under the empty path.
       by_path: breakdown(
         traffic,
@@ -92,7 +153,30 @@ export function dashboardReport({ days, filter = {} }: DashboardReportOptions): 
       by_method: breakdown(traffic, ({ method }) => method),
       over_time,
       near_limit,
+      changes,
+      rule_effects,
+      override_effects,
       unknown_paths: path === undefined ? 0 : sumTraffic(anyPath.filter((its) => its.path === '')).total,
     }
   }
+}
+
+function toWindow(days: number, counts: TrafficCounts): WindowSummary {
+  return { ...toSummary(days, counts), would_block: counts.would_block, denied: counts.denied }
+}
+
+/** Ranks keys. The rollup of keys has no other fields of a request, so a filter reads the events. */
+async function readOffenders(snapshot: LogSnapshot, days: number, filter: EventFilter): Promise<readonly Offender[]> {
+  const period = windowFor(days, snapshot.nowMs)
+  if (!isFiltering(filter)) return rankOffenders(snapshot, period, { limit: MAX_ROWS, atLeast: 1 })
+  const { query, dialect } = snapshot
+  const parameters = new Parameters()
+  // `allowed = false` would use the index of all refusals, where the index of a key is shorter.
+  const isBlocked = `${filter.key === undefined ? 'allowed = false' : 'NOT allowed'} AND outcome <> 'denied'`
+  return query<Offender>(
+    `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
+     WHERE ${isBlocked} AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}
+     GROUP BY key ORDER BY COUNT(*) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(MAX_ROWS)}`,
+    parameters.values,
+  )
 }

@@ -1,4 +1,5 @@
 import type { Dialect, SqlValue } from '../db/dialect.js'
+import { CLIENT } from '../events/readings.js'
 
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
@@ -7,8 +8,19 @@ export interface ReportFilter {
   /** The beginning of the path. */
   readonly path?: string | undefined
   readonly method?: string | undefined
-  /** The client's key. */
+  /** A client in any spelling, a network, or a key of the log. */
   readonly key?: string | undefined
+}
+
+/** A filter whose client is found: all of its keys, where the text is not one key's own spelling. */
+export interface EventFilter extends ReportFilter {
+  readonly found?: FoundClients | undefined
+}
+
+/** The clients that a text means, and the keys under which the log may have them. */
+export interface FoundClients {
+  readonly clients: readonly string[]
+  readonly keys: readonly string[]
 }
 
 /** Returns whether the filter excludes anything. */
@@ -55,12 +67,20 @@ export function oneByOne(
 }
 
 /** Returns the condition that a row of events, or of a rollup, passes the filter: begins with AND, or is empty. */
-export function filtered({ rule, path, method, key }: ReportFilter, parameters: Parameters): string {
+export function filtered(
+  dialect: Dialect,
+  { rule, path, method, key, found }: EventFilter,
+  parameters: Parameters,
+): string {
   const conditions: string[] = []
   if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
   // Counts whole characters, as both databases do.
   if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
   if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
-  if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
+  if (found !== undefined) {
+    conditions.push(dialect.isOneOf('key', parameters.add(JSON.stringify(found.keys)), 'text'))
+    const isClient = dialect.isOneOf(`(${CLIENT})`, parameters.add(JSON.stringify(found.clients)), 'text')
+    conditions.push(`(${isClient} OR key = ${parameters.add(key ?? '')})`)
+  } else if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
   return conditions.map((condition) => ` AND ${condition}`).join('')
 }

@@ -1,53 +1,69 @@
-import { HOUR_MS } from '../time/clock.js'
-import { filtered, Parameters, type ReportFilter } from './filter.js'
+import { CLIENT, POLICY } from '../events/readings.js'
+import { MINUTE_MS } from '../time/clock.js'
+import { type EventFilter, filtered, Parameters } from './filter.js'
 import type { Report } from './window.js'
 
-/** A client that had used more than 80 % of a limit and was let through. */
+/** A client whose latest request under a policy had used more than 80 % of its limit, and was let through. */
 export interface NearLimitClient {
+  /** Empty where the log does not know it. */
+  readonly client: string
   readonly key: string
-  /** Empty when no rule matched. */
-  readonly rule_name: string
-  /** The most it had used, as a share of the limit: above 0.8, at most 1. */
-  readonly usage: number
-  /** The number of its requests above 80 %. */
-  readonly requests: number
+  readonly policy: string
+  /** Used at that request, of `limit`. */
+  readonly count: number
+  readonly limit: number
+  /** The time of the request, in milliseconds since the epoch. */
+  readonly at_ms: number
 }
 
-/** The clients that are near a limit now, among the latest 5,000 requests of the last hour. */
+/** The clients that are near a limit now: where each stood at its latest request of the last minute. */
 export interface NearLimit {
   /** The nearest first; at most 20. */
   readonly clients: readonly NearLimitClient[]
-  /** The time of the oldest of these requests, in milliseconds since the epoch; null where there was none. */
-  readonly since_ms: number | null
+  /** From when on requests were looked at, in milliseconds since the epoch: fewer than a minute where there were many. */
+  readonly since_ms: number
+  /** How many requests were looked at, of those that pass the filter: the latest 5,000. */
+  readonly requests: number
 }
 
-const MAX_AGE_MS = HOUR_MS
+interface Looked {
+  readonly since_ms: number | null
+  readonly requests: number
+}
+
+/** How long ago "now" is. */
+export const NOW_MS = MINUTE_MS
 const MAX_REQUESTS = 5_000
 const MAX_CLIENTS = 20
 
 /** Reports the clients near a limit. It reads few and recent events, however long the log is. */
-export function nearLimit(filter: ReportFilter): Report<NearLimit> {
+export function nearLimit(filter: EventFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
-    const latestSql = (columns: string, parameters: Parameters) =>
-      `SELECT ${columns} FROM ${dialect.table('rate_limit_event')}
-       WHERE "timestamp" >= ${dialect.fromMs(parameters.add(Math.max(0, nowMs - MAX_AGE_MS)))}
-       ${filtered(filter, parameters)} ORDER BY "timestamp" DESC LIMIT ${MAX_REQUESTS}`
+    const startMs = Math.max(0, nowMs - NOW_MS)
     const parameters = new Parameters()
-    const nearest = query<NearLimitClient>(
-      `SELECT key, rule_name, MAX(count * 1.0 / "limit") AS usage, COUNT(*) AS requests
-       FROM (${latestSql('key, rule_name, allowed, count, "limit"', parameters)}) AS latest
-       WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
-       GROUP BY key, rule_name
-       ORDER BY MAX(count * 1.0 / "limit") DESC, COUNT(*) DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('rule_name')}
-       LIMIT ${MAX_CLIENTS}`,
+    const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit"
+       FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs(parameters.add(startMs))}
+       ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
+    // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
+    const rows = await query<Looked & (NearLimitClient | { readonly client: null })>(
+      `WITH latest AS (${latest}), nearest AS (
+         SELECT client, key, policy, count, "limit", "timestamp" FROM latest AS standing
+         WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
+           AND NOT EXISTS (SELECT 1 FROM latest AS later
+             WHERE later.key = standing.key AND later.client = standing.client AND later.policy = standing.policy
+               AND (later."timestamp" > standing."timestamp"
+                 OR later."timestamp" = standing."timestamp" AND later.id > standing.id))
+         ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}
+         LIMIT ${MAX_CLIENTS}
+       )
+       SELECT since_ms, requests, client, key, policy, count, "limit", ${dialect.toMs('"timestamp"')} AS at_ms
+       FROM (SELECT MIN(${dialect.toMs('"timestamp"')}) AS since_ms, COUNT(*) AS requests FROM latest) AS looked
+       LEFT JOIN nearest ON true
+       ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}`,
       parameters.values,
     )
-    const again = new Parameters()
-    const oldest = query<{ since_ms: number | null }>(
-      `SELECT MIN("timestamp") AS since_ms FROM (${latestSql('"timestamp"', again)}) AS latest`,
-      again.values,
-    )
-    const [clients, [first]] = await Promise.all([nearest, oldest])
-    return { clients, since_ms: first?.since_ms ?? null }
+    const { since_ms = null, requests = 0 } = rows[0] ?? {}
+    const clients = rows.flatMap(({ since_ms: _, requests: _requests, ...its }) => (its.client === null ? [] : [its]))
+    return { clients, requests, since_ms: requests < MAX_REQUESTS ? startMs : (since_ms ?? startMs) }
   }
 }

@@ -1,11 +1,13 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
+import { clampedIsoTime } from './iso-time.js'
 import { blockRate } from './traffic-summary.js'
 import {
   type Coverage,
   type LogSnapshot,
   type Report,
   toCoverage,
+  toLogged,
   validateAtLeastOne,
   validateDays,
   windowFor,
@@ -54,8 +56,6 @@ export interface OffenderDetailOptions {
 }
 
 const MAX_PATHS = 20
-/** The range of JavaScript's dates. */
-const MAX_DATE_MS = 8.64e15
 
 /** Reports on one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
 export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<OffenderDetail> {
@@ -64,9 +64,9 @@ export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOpt
   }
   validateDays(days)
   validateAtLeastOne('recent', recent)
-  // The log cuts keys to the length of their column: a longer key would never be found.
-  const storedKey = storable(key, MAX_KEY_LENGTH)
   return async (snapshot) => {
+    // The log cuts keys to the length of their column: a longer key would never be found.
+    const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
     const { startMs } = windowFor(days, snapshot.nowMs)
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
     return {
@@ -132,10 +132,4 @@ async function readRecentEvents(
     [startMs, key, recent],
   )
   return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
-}
-
-/** Formats a timestamp. Raw SQL may have written an invalid one, which becomes the earliest or latest date. */
-function clampedIsoTime(ms: number): string {
-  const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
-  return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()
 }

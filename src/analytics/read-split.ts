@@ -1,39 +1,37 @@
-import type { SqlValue } from '../db/dialect.js'
 import { Parameters } from './filter.js'
-import { type BucketRange, type SplitPeriod, splitAtToday } from './period.js'
-import type { LogSnapshot } from './window.js'
+import { type BucketRange, type SplitPeriod, splitAtPresent } from './period.js'
+import { closedMinutes, type LoggedParts, type LogSnapshot, openEvents } from './window.js'
 
-/** What is read of the closed days, of the present one, and of the events that these lack. */
+/** What is read of whole buckets, and of the events that these lack. */
 export interface SplitQueries {
   buckets(ranges: readonly BucketRange[], parameters: Parameters): readonly string[]
-  events(parameters: Parameters): readonly string[]
+  events(logged: LoggedParts, parameters: Parameters): readonly string[]
   /** Returns the statement that sums the rows of a sub-select. */
   select(rows: string): string
 }
 
-/** Sums a period in up to three statements, of which the one of the closed days is mostly known. */
+/** Sums a period. The statements of all hours but the present one are mostly known: one statement is left. */
 export async function readSplit<Row>(snapshot: LogSnapshot, split: SplitPeriod, queries: SplitQueries): Promise<Row[]> {
-  const { closed, open } = splitAtToday(split.buckets, snapshot.nowMs)
-  const read = (
-    create: (parameters: Parameters) => readonly string[],
-    query: (sql: string, values: readonly SqlValue[]) => Promise<readonly Row[]>,
-  ) => {
+  const { closed, open } = splitAtPresent(split.buckets, snapshot.nowMs)
+  const read = async (create: (parameters: Parameters) => readonly string[], isClosed: boolean) => {
     const parameters = new Parameters()
     const rows = create(parameters)
-    return rows.length === 0 ? [] : query(queries.select(rows.join(' UNION ALL ')), parameters.values)
+    if (rows.length === 0) return []
+    const sql = queries.select(rows.join(' UNION ALL '))
+    return isClosed
+      ? snapshot.closed.query<Row>(snapshot, sql, parameters.values)
+      : snapshot.query<Row>(sql, parameters.values)
   }
   const parts = await Promise.all([
+    read((parameters) => queries.buckets(closed, parameters), true),
+    ...closedMinutes(snapshot, split).map((minutes) => read((parameters) => queries.events(minutes, parameters), true)),
     read(
-      (parameters) => queries.buckets(closed, parameters),
-      (sql, values) => snapshot.closed.query<Row>(snapshot, sql, values),
-    ),
-    read(
-      (parameters) => queries.buckets(open, parameters),
-      (sql, values) => snapshot.query<Row>(sql, values),
-    ),
-    read(
-      (parameters) => queries.events(parameters),
-      (sql, values) => snapshot.query<Row>(sql, values),
+      (parameters) => [
+        // PostgreSQL refuses parameters that no statement uses.
+        ...(open.length === 0 ? [] : queries.buckets(open, parameters)),
+        ...queries.events(openEvents(snapshot, split), parameters),
+      ],
+      false,
     ),
   ])
   return parts.flat()

@@ -2,13 +2,14 @@ import type { Database } from '../db/database.js'
 import type { Dialect, Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
 import { IS_REFUSED } from '../events/readings.js'
+import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { foldForReport } from '../rollups/catch-up.js'
-import { HOUR_SPAN } from '../rollups/counting.js'
+import { watermarkSql } from '../rollups/fold.js'
 import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
-import { ClosedDays } from './closed-days.js'
+import { ClosedHours } from './closed-hours.js'
 import { inRange, type Parameters } from './filter.js'
-import type { Period, SplitPeriod } from './period.js'
+import { type Edge, isClosed, type Period, type SplitPeriod } from './period.js'
 
 /** The event log as of one moment, which a report reads. */
 export interface LogSnapshot {
@@ -17,10 +18,17 @@ export interface LogSnapshot {
   readonly nowMs: number
   /** The state of the rollups. */
   readonly sums: Sums
-  /** What this process knows of all days but the present one. */
-  readonly closed: ClosedDays
+  /** What this process knows of all hours but the present one. */
+  readonly closed: ClosedHours
   /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
   readonly onlyBlocked: boolean
+  /** How addresses are stored; undefined where they are stored in full, or this process does not know. */
+  readonly privacy?: AddressPrivacy | undefined
+}
+
+/** Returns a client or a key, as an operator spells it, as the log has it. */
+export function toLogged({ privacy }: Pick<LogSnapshot, 'privacy'>, text: string): string {
+  return privacy === undefined ? text : privacy.toLogged(text)
 }
 
 /** The part of a report that says whether it covers refusals only. */
@@ -46,24 +54,25 @@ export interface RankingOptions extends WindowOptions {
   readonly limit?: number | undefined
 }
 
-const closedDays = new WeakMap<Database, ClosedDays>()
+const closedHours = new WeakMap<Database, ClosedHours>()
 
-/** Returns what this process knows of all days but the present one. */
-export function closedDaysFor(database: Database): ClosedDays {
-  const closed = closedDays.get(database) ?? new ClosedDays()
-  closedDays.set(database, closed)
+/** Returns what this process knows of all hours but the present one. */
+export function closedHoursFor(database: Database): ClosedHours {
+  const closed = closedHours.get(database) ?? new ClosedHours()
+  closedHours.set(database, closed)
   return closed
 }
 
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
-export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false) {
+export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false, privacy?: AddressPrivacy) {
   const { dialect } = database
-  const closed = closedDaysFor(database)
+  const closed = closedHoursFor(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
     await foldForReport(database, clock.now())
     return database.report(async (query) => {
       const nowMs = clock.now()
-      return report({ query, dialect, nowMs, onlyBlocked, closed, sums: await readSums(query, dialect, nowMs) })
+      const sums = await readSums(query, dialect, nowMs)
+      return report({ query, dialect, nowMs, onlyBlocked, closed, sums, privacy })
     })
   }
 }
@@ -81,38 +90,85 @@ export interface LoggedPart {
   readonly sign: 1 | -1
 }
 
+/** Some events by their decision, as conditions. */
+export interface LoggedEvents {
+  /** For periods. It names the values, so that the index on (allowed, timestamp, outcome) is used, and covers the query where it can. */
+  readonly during: string
+  /** For ids. Not "allowed = false", for which SQLite would use that index instead of the id. */
+  readonly afterId: string
+}
+
+export const ALL_EVENTS: LoggedEvents = { during: 'allowed IN (true, false)', afterId: 'true' }
+export const REFUSED_EVENTS: LoggedEvents = { during: IS_REFUSED, afterId: "NOT allowed AND outcome <> 'denied'" }
+/** Over a limit that blocks, or denied. */
+export const TURNED_AWAY_EVENTS: LoggedEvents = {
+  during: "allowed = false AND outcome <> 'unavailable'",
+  afterId: "NOT allowed AND outcome <> 'unavailable'",
+}
+
+/** Creates the conditions of some events. Others than `events` are left out: by default, none. */
+export type LoggedParts = (parameters: Parameters, events?: LoggedEvents) => readonly LoggedPart[]
+
 /**
- * Returns the events of a period that its buckets lack, or have in excess: at its ends, in dirty hours, and above the
- * watermark.
- *
- * @param onlyRefused leaves out all other events
+ * Returns the whole minutes by which a period differs from its buckets, each for a statement of its own: their rows are
+ * known until a late event is folded.
  */
-export function loggedRanges(
-  { dialect, sums }: LogSnapshot,
-  { edges, dirty, hours }: SplitPeriod,
+export function closedMinutes({ dialect, sums, nowMs }: LogSnapshot, { wholeMinutes }: SplitPeriod): LoggedParts[] {
+  return wholeMinutes
+    .filter((part) => isClosed(part, sums.dirty, nowMs))
+    .map(
+      ({ sign, ...part }): LoggedParts =>
+        (parameters, events = ALL_EVENTS) => [
+          // The watermark is no parameter, which would change with it.
+          {
+            sign,
+            where: `${events.during} AND ${duringPeriod(dialect, part, parameters)} AND id <= ${watermarkSql({ dialect })}`,
+          },
+        ],
+    )
+}
+
+/**
+ * Returns the other events of a period that its buckets lack, or have in excess: at its ends, in dirty hours, and above
+ * the watermark.
+ */
+export function openEvents(snapshot: LogSnapshot, split: SplitPeriod): LoggedParts {
+  return (parameters, events) => openParts(snapshot, split, parameters, events)
+}
+
+/** Returns all events of a period that its buckets lack, or have in excess. */
+export function loggedEvents(snapshot: LogSnapshot, split: SplitPeriod): LoggedParts {
+  return (parameters, events) =>
+    [...closedMinutes(snapshot, split), openEvents(snapshot, split)].flatMap((logged) => logged(parameters, events))
+}
+
+function openParts(
+  { dialect, sums, nowMs }: LogSnapshot,
+  { edges, dirty, minutes, wholeMinutes }: SplitPeriod,
   parameters: Parameters,
-  onlyRefused = false,
+  events = ALL_EVENTS,
 ): LoggedPart[] {
-  // Names the values, so that the index on (allowed, timestamp, outcome) is used, and covers the query where it can.
-  const indexed = onlyRefused ? IS_REFUSED : 'allowed IN (true, false)'
-  // Not "allowed = false", for which SQLite would use that index instead of the id.
-  const isNew = onlyRefused ? "NOT allowed AND outcome <> 'denied' AND " : ''
   // An end that planners do not know makes them expect few rows.
   const lastId = `SELECT MAX(id) FROM ${dialect.table('rate_limit_event')}`
-  const hour = `${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN}`
+  const minute = dialect.toMinute('"timestamp"')
+  const { unfolded } = sums
   return [
-    ...edges.map(({ sign, ...edge }) => ({ sign, where: `${indexed} AND ${duringPeriod(dialect, edge, parameters)}` })),
-    ...dirty.map(
-      (period): LoggedPart => ({
-        sign: 1,
-        where: `${indexed} AND ${duringPeriod(dialect, period, parameters)} AND id <= ${parameters.add(sums.watermark)}`,
-      }),
-    ),
-    ...(hours.from < hours.to
+    ...edges.map(({ sign, ...edge }) => ({
+      sign,
+      where: `${events.during} AND ${duringPeriod(dialect, edge, parameters)}`,
+    })),
+    ...[
+      ...dirty.map((period): Edge => ({ ...period, sign: 1 })),
+      ...wholeMinutes.filter((part) => !isClosed(part, sums.dirty, nowMs)),
+    ].map(({ sign, ...part }) => ({
+      sign,
+      where: `${events.during} AND ${duringPeriod(dialect, part, parameters)} AND id <= ${parameters.add(sums.watermark)}`,
+    })),
+    ...(unfolded !== undefined && Math.max(minutes.from, unfolded.from) < Math.min(minutes.to, unfolded.to)
       ? [
           {
             sign: 1 as const,
-            where: `${isNew}id > ${parameters.add(sums.watermark)} AND id <= (${lastId}) AND ${inRange(hour, hours, parameters)}`,
+            where: `${events.afterId} AND id > ${parameters.add(sums.watermark)} AND id <= (${lastId}) AND ${inRange(minute, minutes, parameters)}`,
           },
         ]
       : []),

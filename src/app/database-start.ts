@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
 import { type Database, isFault } from '../db/database.js'
 import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
+import type { OutageLog } from '../outage-log.js'
 import type { Component } from './components.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
@@ -14,7 +14,7 @@ const START_TIMEOUT_MS = 3_000
  * unreachable PostgreSQL server is logged; one that can never be used is an error at start too, or is logged when it is
  * first reached.
  */
-export function createDatabaseStart(database: Database, log: FastifyBaseLogger): Component {
+export function createDatabaseStart(database: Database, log: OutageLog): Component {
   if (database.dialect.provider === 'sqlite') return { prepare: () => prepareFile(database, log) }
   const report = createFaultReport(log)
   return {
@@ -28,7 +28,7 @@ export function createDatabaseStart(database: Database, log: FastifyBaseLogger):
 }
 
 /** @throws InvalidSettingError naming the remedy */
-async function prepareFile(database: Database, log: FastifyBaseLogger): Promise<void> {
+async function prepareFile(database: Database, log: OutageLog): Promise<void> {
   await database.ready()
   warnOfExposure(sqlitePath(database.url), log)
   // Opens the database, on a thread where one is configured, before the first request would have to wait for it.
@@ -36,7 +36,7 @@ async function prepareFile(database: Database, log: FastifyBaseLogger): Promise<
 }
 
 /** Creates a function that logs each kind of fault once, since every query may meet it. */
-function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
+function createFaultReport(log: OutageLog): (fault: Error) => void {
   const reported = new Set<string | undefined>()
   return function reportFault(fault) {
     if (reported.has(errorCode(fault))) return
@@ -46,7 +46,7 @@ function createFaultReport(log: FastifyBaseLogger): (fault: Error) => void {
 }
 
 /** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
-async function isSettled(database: Database, report: (fault: Error) => void, log: FastifyBaseLogger): Promise<boolean> {
+async function isSettled(database: Database, report: (fault: Error) => void, log: OutageLog): Promise<boolean> {
   let isStarting = true
   const answered = database.requireMigrations().then(
     () => true,
@@ -67,10 +67,10 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
 }
 
 /** Warns when other users can access the file, which holds addresses, ids and sessions. Its mode is left unchanged. */
-function warnOfExposure(path: string, log: FastifyBaseLogger): void {
+function warnOfExposure(path: string, log: OutageLog): void {
   const exposed = exposedFiles(path)
   if (exposed.length === 0) return
   const files = exposed.map((file) => `${file.path} (mode ${file.mode})`).join(', ')
   const paths = exposed.map((file) => `'${file.path}'`).join(' ')
-  log.warn(`Rate limit database: other users of this machine may read or change ${files}: run chmod 600 ${paths}`)
+  log.warn({}, `Rate limit database: other users of this machine may read or change ${files}: run chmod 600 ${paths}`)
 }

@@ -1,16 +1,19 @@
 /** The app's decoration `smartRateLimit`, and what the staff pages need of the plugin. */
 import type { Analytics } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
+import { InvalidSettingError } from '../errors.js'
 import type { EventLog } from '../events/event-log.js'
 import { exportRules, importRules } from '../exchange/exchange.js'
 import { listChanges, revertChange } from '../history/history.js'
-import { validateCost } from '../http/cost.js'
 import { type CounterScopes, countersForOverrides, countersForRules } from '../http/counter-scopes.js'
 import { keptDecision } from '../http/on-request.js'
 import type { RequestAddresses } from '../http/request-address.js'
-import type { RouterOptions } from '../http/request-path.js'
-import type { Internals } from '../internals.js'
+import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
+import type { InForce, Internals, NamedLimit } from '../internals.js'
 import type { Limiter } from '../limiter/limiter.js'
+import { toRateText } from '../limiter/rate.js'
+import type { OutageLog } from '../outage-log.js'
+import { clientAddress, storedSpellings } from '../overrides/client-networks.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Store } from '../stores/store.js'
@@ -34,7 +37,8 @@ export interface Decorated {
 }
 
 export function createDecoration(decorated: Decorated): SmartRateLimit {
-  const { opened, store, limiter, current, events, reports, scopes, hook } = decorated
+  const { settings, opened, store, limiter, current, events, reports, scopes, hook } = decorated
+  const { privacy } = settings
   return {
     client: opened.client,
     store,
@@ -44,11 +48,18 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     rules: createRules(decorated),
     limit: hook.routeLimit,
     decisionOf: keptDecision,
-    check: async (request, { cost = 1 } = {}) => hook.ask(request, validateCost('check.cost', cost)),
-    peek: (request) => hook.ask(request, 0),
-    reset(key) {
+    ...hook.ask,
+    explain: hook.explain,
+    async reset(given) {
+      const key = privacy === undefined ? given : privacy.toCounted(given)
+      if (privacy?.isShortened(key)) {
+        throw new InvalidSettingError(
+          `The key ${JSON.stringify(given)} is of a network, whose clients have counters of their own: give the key of one address`,
+        )
+      }
       const { rules, overrides } = current.lastGood()
-      return limiter.reset([
+      await limiter.reset([
+        given,
         ...scopes.countersFor(key),
         ...countersForRules(rules.rules, key),
         ...countersForOverrides(overrides, key),
@@ -59,7 +70,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
 
 function createRules({ settings, opened, router, current, events, hook }: Decorated): SmartRateLimit['rules'] {
   const { database } = opened
-  const { clock } = settings
+  const { clock, privacy } = settings
   return {
     invalidateCache: () => current.invalidate(),
     reload: async () => {
@@ -72,24 +83,28 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
     },
     export: () => exportRules(database, clock),
     import: (document, options) => importRules(database, clock, document, options),
-    history: (name, options) => listChanges(database, name, options),
+    history: (name, options) =>
+      listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options),
     revert: (changeId) => revertChange(opened, changeId),
     preview: createRulePreview(settings, opened, router, {
       gaps: () => findLogGaps(settings, events),
-      notes: () => previewNotesFor(settings, hook.pricedRoutes()),
+      notes: () => previewNotesFor(settings, hook.routeSettings),
     }),
   }
 }
 
 export function createInternals(
-  { settings, opened, addresses, current, events }: Decorated,
+  { settings, opened, router, addresses, current, events, hook }: Decorated,
   staffLimiter: Limiter,
+  log: OutageLog,
 ): Internals {
   return {
     database: opened.database,
     staffLimiter,
+    log,
     clock: settings.clock,
     switches: settings,
+    privacy: settings.privacy,
     places: { dashboards: [], panels: [] },
     eventStats: () => events.stats(),
     countsByUser: (ruleName) => {
@@ -97,6 +112,29 @@ export function createInternals(
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
       return current.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
+    limitNamed: (policy) => findLimit(settings, current, policy),
+    overrideFor: (client) => findOverride(current, client, settings.clock.now()),
+    codeLimits: hook.codeLimits,
+    routedPath: createRoutedPath(router),
     clientAddress: (request) => addresses.client(request).key,
   }
+}
+
+function findOverride(current: CurrentSnapshot, client: string, nowMs: number): InForce | undefined {
+  const { overrides } = current.lastGood()
+  const network = clientAddress(client)
+  const user = client.startsWith('user:') ? client.slice('user:'.length) : null
+  if (network === undefined && user === null) return undefined
+  const found = overrides.find(network?.address ?? null, user, '/', nowMs)
+  if (found === undefined || found === null) return undefined
+  const { effect, expiresAtMs } = found
+  return { effect: typeof effect === 'string' ? effect : toRateText(effect), expiresAtMs }
+}
+
+function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
+  const rule = current.lastGood().rules.rules.find(({ name }) => name === policy)
+  if (rule !== undefined) return { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }
+  const { algorithm, defaultRate, rateLimits } = middleware
+  const rate = policy === 'default' ? defaultRate : Object.hasOwn(rateLimits, policy) ? rateLimits[policy] : undefined
+  return typeof rate === 'string' ? { rate, algorithm } : undefined
 }

@@ -1,9 +1,11 @@
-import type { FastifyInstance, FastifyReply, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import type { RefusalBans } from '../bans/refusal-bans.js'
 import type { EventLog } from '../events/event-log.js'
 import { after } from '../http/after.js'
 import { createAsk } from '../http/ask.js'
 import { type Ceiling, createCeiling } from '../http/ceiling.js'
 import { createHeaderHash } from '../http/client-key.js'
+import { listCodeLimits } from '../http/code-limits.js'
 import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
 import { createConfigLimits, isConfigLimit } from '../http/config-limits.js'
 import { createRouteCost } from '../http/cost.js'
@@ -11,6 +13,7 @@ import type { CountedResponses } from '../http/counted-responses.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
+import type { HeldPlaces } from '../http/held-places.js'
 import { createDecide, createRefusalNotice } from '../http/host-hooks.js'
 import {
   createFunctionKey,
@@ -19,7 +22,14 @@ import {
   type KeyFunction,
   type KeyOptions,
 } from '../http/kind-key.js'
-import { createStaticLimits, limitForOverride, limitForRule, TOO_LONG_LIMIT } from '../http/limits.js'
+import {
+  createRouteRate,
+  createStaticLimits,
+  denialForRule,
+  limitForOverride,
+  limitForRule,
+  TOO_LONG_LIMIT,
+} from '../http/limits.js'
 import { memoize } from '../http/memoize.js'
 import { createOnRequest, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
@@ -27,20 +37,24 @@ import { createErrorHandlerCheck } from '../http/refusal.js'
 import type { RequestAddresses } from '../http/request-address.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
-import { createRouteLimit, type RouteLimitOptions } from '../http/route-limit.js'
-import type { Check } from '../limiter/algorithm.js'
+import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'
+import { createTrialRequests } from '../http/trial-requests.js'
+import { type Check, isRate, type Policy } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
+import { clientText } from '../overrides/override.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { type ClientKind, countsBy } from '../rules/client-kind.js'
 import type { Rule } from '../rules/rule.js'
+import { canSettle, requireSettle } from '../settings/middleware.js'
 import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createAppExplain } from './explain.js'
 import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
-import { createRecord, createRouteRecord } from './record.js'
+import { createRecords } from './record.js'
 
 export interface HookComponents {
   readonly app: FastifyInstance
@@ -49,20 +63,20 @@ export interface HookComponents {
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
   readonly responses: CountedResponses
+  readonly places: HeldPlaces
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly scopes: CounterScopes
   readonly metrics: Metrics | undefined
   readonly conditions: ConditionReports
+  readonly bans: RefusalBans
 }
-
-type OnRequest = ReturnType<typeof createOnRequest>
 
 export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { app, settings, router, scopes, responses } = components
+  const { app, settings, router, scopes, responses, places } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -70,13 +84,16 @@ export function createHook(components: HookComponents) {
     router,
   )
   const hadRoutes = hasRoutes(app)
-  const routeCost = createRouteCost(log, hadRoutes)
+  const routeSettings = { costs: 0, haveLimits: false }
+  const routeCost = createRouteCost(log, hadRoutes, createRateForRoutes(components))
   const configLimits = createConfigLimits(
     settings.hook,
     // A limit without a name is that of its route.
     (options) => createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
+    (request) => records.postponed?.settle(request),
     log,
   )
+  const records = createRecords(components, hadRoutes)
   const errorHandlers = createErrorHandlerCheck()
   const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
@@ -85,12 +102,16 @@ export function createHook(components: HookComponents) {
   const costFor = (checked: CheckedRequest) => (isSkipped(checked) ? 0 : routeCost.costFor(checked.request))
   const check = createCheck(components)
   const ask: Limiter['check'] = (asked, nowMs) => check(asked, nowMs, false)
+  places.isNeeded = settings.useDynamicRules || settings.middleware.algorithm === 'concurrency'
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
     now: () => Math.floor(settings.clock.now()),
     address: components.addresses.client,
     check,
+    underWay: (counter: string) => places.underWay.get(counter) ?? responses.underWay.get(counter),
     checkAhead: (asked: Check, nowMs: number) => responses.checkAhead(asked, nowMs, ask),
+    takePlaces: (checked: CheckedRequest) => places.take(checked, ask),
+    keepReply: (request: FastifyRequest, reply: FastifyReply) => places.keepReply(request, reply),
     awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, log),
     hasErrorHandler: errorHandlers.hasErrorHandler,
@@ -103,11 +124,11 @@ export function createHook(components: HookComponents) {
     cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
     user: needsUser(settings) ? createRequestUser(settings.user, log) : () => undefined,
     inForce: createSnapshotReader(components, warnings.warnOfUsers),
-    overrideLimit: createOverrideLimit(keys),
+    overrideLimit: createOverrideLimit(components, keys),
     limit: createLimitFinder(components, keys, warnings),
     ceiling: createAppCeiling(components),
     headers: createHeaders(settings.headers),
-    record: createRecord(components),
+    record: records.record,
     proceed: hadRoutes ? configLimits.limitLate : undefined,
   }
   const preflights = createPreflights(
@@ -117,49 +138,74 @@ export function createHook(components: HookComponents) {
     }),
   )
 
-  function createLimitHook(options: RouteLimitOptions, setting: string, isShared: boolean): OnRequest {
+  const trials = createTrialRequests(router)
+
+  function createLimitHook(options: RouteLimitOptions, setting: string, isShared: boolean): RouteLimitHook {
     const { key, ...resolved } = resolveRouteLimit(options, setting)
+    if (resolved.algorithm === 'concurrency') {
+      requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
+      places.isNeeded = true
+    }
     const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
       scopes.addKind(key)
       warnings.noteKind(key)
     }
-    const hook = createRouteLimit(
+    const limit = createRouteLimit(
       { ...resolved, setting, isShared },
       {
         ...common,
+        enabled: settings.enabled,
+        note: trials.noteLimit,
         user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
         variant: settings.headers,
         deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
         scopes,
         router,
         log,
-        record: createRouteRecord(components),
+        record: records.recordRoute,
       },
     )
-    return settings.enabled ? hook : (_request, _reply, done) => done()
+    records.limitedRoutes?.noteLimit(limit)
+    routeSettings.haveLimits = true
+    return limit
   }
 
-  let pricedRoutes = 0
   /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { method, url, config } = route
     configLimits.noteRoute(route)
+    records.limitedRoutes?.noteRoute(this, route)
     if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
-    routeCost.validateConfig(config?.smartRateLimit)
-    if (typeof config?.smartRateLimit === 'object' && !isConfigLimit(config.smartRateLimit)) pricedRoutes++
+    routeCost.validateConfig(config?.smartRateLimit, url)
+    if (typeof config?.smartRateLimit === 'object' && !isConfigLimit(config.smartRateLimit)) routeSettings.costs++
     scopes.addRoute({ method, url })
+    trials.noteRoute(route)
   }
 
   return {
     onRequest: createOnRequest(dependencies),
-    ask: createAsk(dependencies, isSkipped),
+    /** A hook for requests that code may check before the plugin does. */
+    keepReply(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+      places.keepReply(request, reply)
+      done()
+    },
+    ask: createAsk(dependencies, isSkipped, () => 1),
+    explain: createAppExplain(components, dependencies, trials, isSkipped),
+    codeLimits: () => listCodeLimits(settings.middleware, trials.listLimits()),
     routeLimit: (options: RouteLimitOptions) => createLimitHook(options, 'limit', false),
     noteRoute,
-    /** Returns the number of routes that have a cost of their own. */
-    pricedRoutes: () => pricedRoutes,
+    postponed: records.postponed,
+    /** What routes have of their own, so far. */
+    routeSettings,
   }
+}
+
+/** Creates the function that returns the rate of a route, where neither rules nor settings leave another one. */
+function createRateForRoutes({ settings, router }: HookComponents): ReturnType<typeof createRouteRate> {
+  const { enabled, useDynamicRules, middleware } = settings
+  return enabled && !useDynamicRules ? createRouteRate(middleware, router) : () => undefined
 }
 
 function hasRoutes(app: FastifyInstance): boolean {
@@ -170,10 +216,11 @@ function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings
   return logEvents !== false || useDynamicRules || (typeof key === 'object' && countsBy(key, 'user'))
 }
 
-function keyOptions({ app: { log }, settings: { hashSecret, user } }: HookComponents): KeyOptions {
+function keyOptions({ app: { log }, settings: { hashSecret, privacy, user } }: HookComponents): KeyOptions {
   return {
     log,
     hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
+    privacy,
     users: createLateUserWarning(user, log),
   }
 }
@@ -208,7 +255,9 @@ function createLimitFinder(
 
   const ruleLimit = memoize((rule: Rule) => {
     warnings.noteKind(rule.client)
-    return limitForRule(rule, options)
+    return canCount(components, rule.policy, `rule ${rule.name}`)
+      ? limitForRule(rule, options, components.bans.forRule(rule, denialForRule(rule, options)))
+      : null
   })
   const chooseRule = createRuleChooser(components.conditions, warnings.warnOfConditions)
   return (checked) => {
@@ -216,7 +265,7 @@ function createLimitFinder(
     let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
     if (rule?.condition !== undefined) rule = chooseRule(checked)
     if (rule === null) return TOO_LONG_LIMIT
-    return rule === undefined ? staticLimit(checked) : ruleLimit(rule)
+    return (rule && ruleLimit(rule)) ?? staticLimit(checked)
   }
 }
 
@@ -237,12 +286,28 @@ function createSnapshotReader(
 function createAppCeiling({ settings, scopes, limiter }: HookComponents): Ceiling | undefined {
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
-  return createCeiling(ceiling, scopes.addCeiling(), (asked, nowMs) => limiter.check(asked, nowMs, true))
+  return createCeiling(ceiling, scopes.addCeiling(), {
+    check: (asked, nowMs) => limiter.check(asked, nowMs, true),
+    known: limiter.known,
+  })
 }
 
 /** Creates the function that returns the limit of an override. */
-function createOverrideLimit(options: KeyOptions): HookDependencies['overrideLimit'] {
-  return memoize((override: ActiveOverride) => limitForOverride(override, options))
+function createOverrideLimit(components: HookComponents, options: KeyOptions): HookDependencies['overrideLimit'] {
+  return memoize((override: ActiveOverride) => {
+    const { effect, client } = override
+    const isCounted = typeof effect === 'string' || canCount(components, effect, `override for ${clientText(client)}`)
+    return isCounted ? limitForOverride(override, options) : null
+  })
+}
+
+/** Returns whether the store can count by a policy; logs where it cannot, when the policy is first met. */
+function canCount({ app, settings }: HookComponents, policy: Policy, what: string): boolean {
+  if (isRate(policy) || canSettle(settings.middleware.backend)) return true
+  app.log.error(
+    `Rate limit ${what} has the algorithm concurrency, but the Store given as backend has no method settle: add it. Requests go on as if there were no such ${what.split(' ', 1)}`,
+  )
+  return false
 }
 
 /** Creates the function that asks the limiter; with metrics it also measures the duration. */

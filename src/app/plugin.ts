@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import { BanWriter } from '../bans/ban-writer.js'
 import { openDatabase } from '../client.js'
 import { warnAboutNode20 } from '../db/sqlite-driver.js'
 import { InvalidSettingError } from '../errors.js'
@@ -7,6 +8,7 @@ import { ConditionReports } from '../http/conditions.js'
 import type { RouteConfig } from '../http/cost.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { warnOfScope } from '../http/coverage.js'
+import { REPLY } from '../http/held-places.js'
 import { DECISION } from '../http/on-request.js'
 import { createRequestAddresses, readPeers } from '../http/request-address.js'
 import { readRouterOptions } from '../http/request-path.js'
@@ -14,8 +16,9 @@ import { validateRouter } from '../http/router-version.js'
 import { warnOfTrustedHops } from '../http/trust-proxy.js'
 import { attachInternals } from '../internals.js'
 import { openMetrics } from '../metrics/open-metrics.js'
+import { createOutageLog } from '../outage-log.js'
 import type { RateLimitOptions } from '../settings/options.js'
-import { resolveSettings } from '../settings/resolve.js'
+import { resolveSettings, type Settings } from '../settings/resolve.js'
 import { Components } from './components.js'
 import { createDatabaseStart } from './database-start.js'
 import { createDecoration, createInternals } from './decoration.js'
@@ -29,6 +32,8 @@ import {
   createCurrentSnapshot,
   createEventLog,
   createFlush,
+  createHeldPlaces,
+  createRefusalBans,
   createReports,
   createRollupKeeper,
   createStaffLimiter,
@@ -64,23 +69,33 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     )
   }
   warnAboutNode20()
-  const { log } = app
-  const settings = resolveSettings(options, process.env)
-  const { enabled, middleware, database, schema, clock } = settings
+  await registerWithSettings(app, resolveSettings(options, process.env))
+}
+
+/** Does what the plugin does, with settings that are resolved already. */
+export async function registerWithSettings(app: FastifyInstance, settings: Settings): Promise<void> {
+  const { enabled, database, schema, clock } = settings
+  const log = createOutageLog(app.log, clock)
+  // Another server has outages of its own.
+  const storeLog = settings.middleware.backend === 'database' ? log : createOutageLog(app.log, clock)
   const isLogging = enabled && settings.logEvents !== false
   const components = new Components(app)
 
   const metrics = enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
   const opened = components.open(openDatabase(database, schema, clock))
   const store = createStore(settings, opened)
-  components.open(createStoreComponent(settings, store, log))
-  const limiter = components.open(createStoreLimiter(settings, store, log))
-  const responses = components.open(createCountedResponses(settings, limiter, log))
+  components.open(createStoreComponent(settings, store, storeLog))
+  const limiter = components.open(createStoreLimiter(settings, store, storeLog))
+  const responses = components.open(createCountedResponses(settings, limiter, storeLog))
+  const places = components.open(createHeldPlaces(settings, limiter, storeLog))
   const staffLimiter = components.open(createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
   const current = components.open(createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
-  const conditions = new ConditionReports(log)
+  const conditions = new ConditionReports(app.log)
+  const scopes = new CounterScopes()
+  const writer = components.open(new BanWriter({ database: opened.database, log }))
+  const bans = components.open(createRefusalBans(settings, { store, limiter, current, scopes, writer, log }))
   // Opened before what writes the last events, so that these are counted.
   if (metrics) components.open(openReadings(metrics, settings, { limiter, events, current, conditions }))
   components.open(createFlush(opened, events))
@@ -89,12 +104,11 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     if (needsDatabase(settings)) components.open(createDatabaseStart(opened.database, log))
     if (settings.schedule) components.open(createScheduler(settings.schedule, settings, opened, reports, log))
     if (isLogging) components.open(createRollupKeeper(settings, opened, log))
-    if (middleware.backend === 'database') components.open(createStateSweep(settings, opened, log))
+    components.open(createStateSweep(settings, opened, log))
     opened.database.useThreads({ logsEvents: isLogging })
   }
 
-  const addresses = createRequestAddresses(settings.ipv6Subnet, middleware.lists, log)
-  const scopes = new CounterScopes()
+  const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log, settings.privacy)
   const hook = createHook({
     app,
     settings,
@@ -102,24 +116,31 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
     addresses,
     limiter,
     responses,
+    places,
     current,
     events,
     scopes,
     metrics,
     conditions,
+    bans,
   })
+  // Opened after the event log, so that it is closed before.
+  if (hook.postponed) components.open(hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
+  if (places.isNeeded) app.decorateRequest(REPLY, null)
   if (enabled) {
     validateRouter()
     warnOfTrustedHops(app)
     await components.prepare()
     readPeers(app.server)
+    // A limit that holds places may be created later.
+    if (settings.hook !== 'onRequest') app.addHook('onRequest', hook.keepReply)
     app.addHook(settings.hook, hook.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))
   }
   const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, scopes, hook }
   const decoration = createDecoration(decorated)
   app.decorate('smartRateLimit', decoration)
-  attachInternals(decoration, createInternals(decorated, staffLimiter))
+  attachInternals(decoration, createInternals(decorated, staffLimiter, log))
 }

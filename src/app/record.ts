@@ -1,46 +1,69 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 import type { EventOutcome } from '../events/event.js'
 import type { CheckedRequest } from '../http/decide.js'
+import { createLimitedRoutes, type LimitedRoutes } from '../http/limited-routes.js'
 import type { HookDependencies } from '../http/on-request.js'
+import { PostponedRecords, type RecordDecision } from '../http/postponed-records.js'
 import { createReceivedPath } from '../http/request-path.js'
 import { integerUserId } from '../http/request-user.js'
 import type { HookComponents } from './hook.js'
 
 type RecordStep = HookDependencies['record']
 
-/** Creates the record step of the plugin's hook. */
-export function createRecord(components: HookComponents): RecordStep {
-  const count = createCount(components)
-  const recordEvent = createEventRecord(components)
-  if (count === undefined || recordEvent === undefined) return count ?? recordEvent ?? recordNothing
-  return function record(checked) {
-    count(checked)
-    recordEvent(checked)
-  }
+/** The record steps of the plugin's own check, and of limits for single routes. */
+interface Records {
+  readonly record: RecordStep
+  readonly recordRoute: RecordStep
+  /** The events that wait until their requests have passed their hooks, and the routes of such requests. */
+  readonly postponed?: PostponedRecords
+  readonly limitedRoutes?: LimitedRoutes
 }
 
-/** Creates the record step of limits for single routes, which log no event. */
-export function createRouteRecord(components: HookComponents): RecordStep {
-  return createCount(components) ?? recordNothing
+/**
+ * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded after
+ * its hooks, tells of their refusal.
+ *
+ * @param hadRoutes whether the app already has routes
+ */
+export function createRecords(components: HookComponents, hadRoutes: boolean): Records {
+  const count = createCount(components)
+  const recordEvent = createEventRecord(components)
+  if (recordEvent === undefined) return { record: count ?? recordNothing, recordRoute: count ?? recordNothing }
+  const postponed = new PostponedRecords(recordEvent)
+  const limitedRoutes = createLimitedRoutes(components.app, hadRoutes, (request) => postponed.settle(request))
+  return {
+    postponed,
+    limitedRoutes,
+    record(checked, reply) {
+      count?.(checked)
+      if (!checked.isRefused && limitedRoutes.has(checked.request)) postponed.add(checked, reply)
+      else recordEvent(checked)
+    },
+    recordRoute(checked) {
+      count?.(checked)
+      if (checked.isRefused) postponed.takeOver(checked)
+    },
+  }
 }
 
 function recordNothing(): void {}
 
-function createCount({ metrics }: HookComponents): RecordStep | undefined {
+function createCount({ metrics }: HookComponents): ((checked: CheckedRequest) => void) | undefined {
   return metrics && (({ limit, decision }) => metrics.count(limit, decision.allowed))
 }
 
 function createEventRecord({
-  settings: { logEvents },
+  settings: { enabled, logEvents },
   router,
   addresses,
   events,
-}: HookComponents): RecordStep | undefined {
-  if (logEvents === false) return undefined
+}: HookComponents): RecordDecision | undefined {
+  if (!enabled || logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
   const receivedPath = createReceivedPath(router)
-  return function recordEvent(checked) {
-    const { request, address, limit, client, decision } = checked
+  return function recordEvent(checked, decided = checked) {
+    const { request } = checked
+    const { address, limit, client, decision } = decided
     if (blockedOnly && decision.allowed) return
     events.record({
       timestampMs: checked.nowMs,
@@ -48,15 +71,15 @@ function createEventRecord({
       ruleName: limit.ruleName,
       path: receivedPath(request.originalUrl),
       method: request.method,
-      allowed: !checked.isRefused,
+      allowed: !decided.isRefused,
       count: decision.count,
       limit: decision.limit,
       ipAddress: addresses.peer(request),
       userId: integerUserId(checked.user),
-      clientIp: client.byAddress && address.plain !== null ? address.key : null,
+      clientIp: client.byAddress && address.plain !== null ? address.logged : null,
       client: client.client,
       policy: limit.policyName,
-      outcome: outcomeFor(checked),
+      outcome: outcomeFor(decided),
     })
   }
 }

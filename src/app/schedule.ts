@@ -1,8 +1,8 @@
 /** The jobs of the scheduler: the same functions that the commands call. */
-import type { FastifyBaseLogger } from 'fastify'
 import type { AlertResult } from '../alerts/send-alerts.js'
 import type { Analytics } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
+import type { OutageLog } from '../outage-log.js'
 import { cleanupOldEvents } from '../rollups/retention.js'
 import { JobLeases } from '../schedule/job-leases.js'
 import type { JobName } from '../schedule/schedule-options.js'
@@ -15,7 +15,7 @@ export function createScheduler(
   settings: Settings,
   { database }: OpenDatabase,
   analytics: Pick<Analytics, 'sendOffenderAlerts'>,
-  log: Pick<FastifyBaseLogger, 'error'>,
+  log: Pick<OutageLog, 'error'>,
 ): Scheduler {
   const { clock } = settings
   const { olderThanDays } = schedule

@@ -1,4 +1,3 @@
-import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Analytics } from '../analytics/analytics.js'
 import type { RateLimitClient } from '../client.js'
 import type { EventLogStats } from '../events/event-log.js'
@@ -6,7 +5,10 @@ import type { ImportOptions, ImportResult } from '../exchange/exchange.js'
 import type { RuleDocument } from '../exchange/rule-document.js'
 import type { Health } from '../health/health.js'
 import type { Change, HistoryOptions } from '../history/history.js'
-import type { RouteLimitOptions } from '../http/route-limit.js'
+import type { AnyRequest } from '../http/any-server.js'
+import type { Ask } from '../http/ask.js'
+import type { ExplainOptions, Explanation } from '../http/explain.js'
+import type { RouteLimitHook, RouteLimitOptions } from '../http/route-limit.js'
 import type { Decision } from '../limiter/algorithm.js'
 import type { Preview } from '../preview/preview.js'
 import type { Rule } from '../rules/rule.js'
@@ -26,7 +28,7 @@ export interface SmartRateLimit {
     /**
      * Returns the changes of rules and overrides, the newest first.
      *
-     * @param name of a rule, or the client of an override (`ip:203.0.113.7`); all changes unless given
+     * @param name of a rule, or the client of an override (`ip:203.0.113.7`) in any spelling; all changes unless given
      */
     history(name?: string, options?: HistoryOptions): Promise<Change[]>
     /**
@@ -67,11 +69,12 @@ export interface SmartRateLimit {
   health(): Promise<Health>
   /**
    * Creates a hook for single routes, `{ onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }`, or for a scope: a
-   * limit with a counter per route. It logs no event, and no rule or override changes it.
+   * limit with a counter per route. No rule or override changes it, and the event of a request that it refuses tells of
+   * it. Its `check` and `peek` are for code in handlers, such as the messages of a WebSocket or the fields of GraphQL.
    *
    * @throws InvalidSettingError for invalid or unknown options
    */
-  limit(options: RouteLimitOptions): OmitThisParameter<onRequestHookHandler>
+  limit(options: RouteLimitOptions): RouteLimitHook
   /**
    * Returns the decision of the hook or of a limit of the route about a request. Of several decisions it returns the
    * one that refused, else the one with the least remaining, which the headers show too. With `block: false`, `allowed`
@@ -79,7 +82,7 @@ export interface SmartRateLimit {
    *
    * @returns null where no limit has checked the request, or not yet
    */
-  decisionOf(request: FastifyRequest): Decision | null
+  decisionOf(request: AnyRequest): Decision | null
   /**
    * Charges the limit of a request, and refuses nothing: no header, no event. For costs that are known late, and for
    * routes that opted out of the hook.
@@ -88,16 +91,27 @@ export interface SmartRateLimit {
    * @returns null where no limit applies: with `enabled: false`, on skipped paths, for the allow list, for an override
    * that lets the request through
    */
-  check(request: FastifyRequest, options?: { readonly cost?: number }): Promise<Decision | null>
+  check: Ask['check']
   /**
    * Reads the state of a request's client, and charges nothing: `count` and `remaining` exclude this request, `allowed`
    * and `retryAfterMs` are the answer it would get.
    */
-  peek(request: FastifyRequest): Promise<Decision | null>
+  peek: Ask['peek']
+  /**
+   * Explains which limits a request would meet, in the order of deciding, and why the others do not decide, with what
+   * the client has used. Nothing is sent or charged, and no hook of the app runs. Limits that are hooks of a scope, and
+   * the routes that were declared before the plugin, are not part of it.
+   *
+   * @throws InvalidSettingError for a request that cannot be: a path without a slash at its beginning, a wrong method or
+   * address
+   */
+  explain(options: ExplainOptions): Promise<Explanation>
   /**
    * Resets the counters of a client, by its key in the event log (`ip:203.0.113.7`, `rule:api:user:7`): those of all
-   * prefixes and routes. Also resets a single counter, by its key in the store.
+   * prefixes and routes. Also resets a single counter, by its key in the store. Where addresses are not stored, the key
+   * may have the address or its pseudonym.
    *
+   * @throws InvalidSettingError for a network, as the log has with `privacy: { addresses: 'truncated' }`
    * @throws the error of a store that cannot be reached
    */
   reset(key: string): Promise<void>

@@ -1,26 +1,33 @@
 /** Creates the parts of the plugin from its settings. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
-import { prepareTopOffenders } from '../analytics/top-offenders.js'
+import { prepareRankings } from '../analytics/prepare-rankings.js'
+import { deleteExpiredBans } from '../bans/ban-table.js'
+import { RefusalBans, type RefusalBansOptions } from '../bans/refusal-bans.js'
 import type { OpenDatabase } from '../client.js'
 import { errorMessage } from '../errors.js'
 import { EventLog } from '../events/event-log.js'
 import { createEventTable } from '../events/event-table.js'
 import { openSpools } from '../events/spool.js'
 import { CountedResponses } from '../http/counted-responses.js'
+import type { CounterScopes } from '../http/counter-scopes.js'
+import { HeldPlaces } from '../http/held-places.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
+import type { OutageLog } from '../outage-log.js'
+import { networksMeet } from '../overrides/network-table.js'
 import { createPreview, type Preview, type PreviewDependencies } from '../preview/preview.js'
 import { RollupKeeper } from '../rollups/keeper.js'
+import { canSettle } from '../settings/middleware.js'
 import type { Settings } from '../settings/resolve.js'
 import { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import { DatabaseStore } from '../stores/database-store.js'
 import { newEntry } from '../stores/memory-entry.js'
 import { MemoryStore } from '../stores/memory-store.js'
 import { RedisStore } from '../stores/redis-store.js'
+import { type DeleteExpired, stateDeletions } from '../stores/state-cleanup.js'
 import { StateSweep } from '../stores/state-sweep.js'
 import type { Store } from '../stores/store.js'
 import { Poll } from '../time/poll.js'
@@ -40,7 +47,7 @@ export function createStore({ middleware: { backend }, namespace, redis }: Setti
 export function createStoreComponent(
   { middleware: { backend } }: Settings,
   store: Store,
-  log: Pick<FastifyBaseLogger, 'error'>,
+  log: Pick<OutageLog, 'error'>,
 ): Component {
   return {
     prepare: async () => {
@@ -61,6 +68,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
   const memory = new MemoryStore()
   const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
+    settle: (settlements) => memory.settle(settlements),
     reset: (keys) => memory.reset(keys),
   })
   const limiter: Limiter = createLimiter({
@@ -77,7 +85,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
 export function createCountedResponses(
   { clock }: Settings,
   limiter: Limiter,
-  log: Pick<FastifyBaseLogger, 'error'>,
+  log: Pick<OutageLog, 'error'>,
 ): CountedResponses {
   return new CountedResponses(
     limiter,
@@ -86,11 +94,21 @@ export function createCountedResponses(
   )
 }
 
+export function createHeldPlaces({ clock }: Settings, limiter: Limiter, log: Pick<OutageLog, 'error'>): HeldPlaces {
+  return new HeldPlaces(
+    limiter,
+    () => Math.floor(clock.now()),
+    (error) => log.error({ err: error }, 'Rate limit failed to give back the place of a request: its period frees it'),
+  )
+}
+
 /** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
 function createMemoryLimiter(store: MemoryStore): Limiter {
   const check: Limiter['check'] = (asked, nowMs) => store.checkOne(asked, nowMs)
   return {
     check,
+    known: (asked, nowMs) => store.checkKnown(asked, nowMs),
+    settle: (settlement) => store.settle([settlement]),
     checkLeased: check,
     reset: async (keys) => store.reset(keys),
     forgetAll: () => undefined,
@@ -126,10 +144,10 @@ export function createStaffLimiter(settings: Settings, store: Store): Limiter {
 }
 
 export function createCurrentSnapshot(
-  { clock, enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs }: Settings,
+  { clock, enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs, privacy }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
-  log: FastifyBaseLogger,
+  log: OutageLog,
 ): CurrentSnapshot {
   return new CurrentSnapshot({
     database,
@@ -139,10 +157,11 @@ export function createCurrentSnapshot(
     timeoutMs: storeTimeoutMs,
     now: () => clock.now(),
     log,
+    toLogged: privacy?.toCounted,
   })
 }
 
-export function createEventLog(settings: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): EventLog {
+export function createEventLog(settings: Settings, { database }: OpenDatabase, log: OutageLog): EventLog {
   const { clock, enabled, logEvents, eventSpool } = settings
   const isLogging = enabled && logEvents !== false
   const spools = isLogging && eventSpool !== undefined ? openSpools(eventSpool) : undefined
@@ -171,28 +190,57 @@ export function createFlush({ database: { beforeReport } }: OpenDatabase, events
 }
 
 export function createReports(
-  { clock, alerts, logEvents }: Settings,
+  { clock, alerts, logEvents, privacy }: Settings,
   { database }: OpenDatabase,
-  log: Pick<FastifyBaseLogger, 'error'>,
+  log: Pick<OutageLog, 'error'>,
 ): Analytics {
-  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked')
+  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked', privacy)
 }
 
-export function createStateSweep({ clock }: Settings, { database }: OpenDatabase, log: FastifyBaseLogger): StateSweep {
-  return new StateSweep({ database, clock, log })
-}
-
-export function createRollupKeeper(
-  { clock }: Settings,
+/** Creates the sweep of what expires in the tables that this server uses. */
+export function createStateSweep(
+  { clock, middleware: { backend }, useDynamicRules }: Settings,
   { database }: OpenDatabase,
-  log: FastifyBaseLogger,
-): RollupKeeper {
-  return new RollupKeeper({ database, clock, prepare: () => prepareTopOffenders(database, clock), log })
+  log: OutageLog,
+): StateSweep {
+  const counters = backend === 'database' ? stateDeletions(database) : []
+  const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
+  return new StateSweep({ deletions: useDynamicRules ? [...counters, bans] : counters, clock, log })
+}
+
+interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
+  readonly store: Store
+  readonly limiter: Limiter
+  readonly current: CurrentSnapshot
+  readonly scopes: CounterScopes
+}
+
+/** Creates the counting of refusals, for rules that ban clients. */
+export function createRefusalBans(
+  { middleware: { allowedNetworks } }: Settings,
+  { store, limiter, current, scopes, writer, log }: BanDependencies,
+): RefusalBans {
+  return new RefusalBans({
+    limiter,
+    writer,
+    log,
+    scope: scopes.addRefusals(),
+    isAllowed: (client, nowMs) =>
+      (client.kind === 'ip' && allowedNetworks.some((network) => networksMeet(network, client))) ||
+      current.lastGood().overrides.allows(client, nowMs),
+    clear: (settlement, nowMs) =>
+      // A reset would make all processes forget what they remember.
+      canSettle(store) ? limiter.settle(settlement, nowMs) : limiter.reset([settlement.key]).catch(() => undefined),
+  })
+}
+
+export function createRollupKeeper({ clock }: Settings, { database }: OpenDatabase, log: OutageLog): RollupKeeper {
+  return new RollupKeeper({ database, clock, prepare: () => prepareRankings(database, clock), log })
 }
 
 /** @param known the gaps and notes that this process knows */
 export function createRulePreview(
-  { clock }: Settings,
+  { clock, privacy }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
   known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
@@ -201,6 +249,7 @@ export function createRulePreview(
     database,
     clock,
     router,
+    privacy,
     requestPath: createRoutedPath(router),
     newCounter: (policy) => newEntry(policy),
     ...known,
@@ -217,19 +266,36 @@ export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[
   return gaps
 }
 
-/** @param pricedRoutes the number of routes that have a cost of their own */
+/** What routes have of their own, which the log does not show. */
+export interface RouteSettings {
+  /** The number of routes that have a cost. */
+  readonly costs: number
+  /** Whether there are limits for single routes. */
+  readonly haveLimits: boolean
+}
+
 export function previewNotesFor(
-  { useDynamicRules, middleware: { ceiling } }: Settings,
-  pricedRoutes: number,
+  { useDynamicRules, privacy, middleware: { ceiling } }: Settings,
+  { costs, haveLimits }: RouteSettings,
 ): string[] {
   const notes: string[] = []
   if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
   if (ceiling !== undefined) {
     notes.push('middleware.ceiling refuses requests whatever the rule says: the preview does not take it into account.')
   }
-  if (pricedRoutes > 0) {
+  if (privacy?.addresses === 'truncated') {
     notes.push(
-      `${pricedRoutes} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,
+      "privacy.addresses is 'truncated': the log has networks, whose clients the preview counts together. It refuses more than the rule would.",
+    )
+  }
+  if (haveLimits) {
+    notes.push(
+      'Limits of single routes refuse requests whatever the rule says: the preview does not take them into account.',
+    )
+  }
+  if (costs > 0) {
+    notes.push(
+      `${costs} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,
     )
   }
   return notes

@@ -6,7 +6,7 @@ import { errorAt } from './place.js'
 export type Expression = ASTNode
 
 /** Brackets, calls and fields within each other. */
-const MAX_DEPTH = 32
+const MAX_DEPTH = 64
 
 /** What to write instead, by the code of the library's error. */
 const REMEDIES: Readonly<Record<string, string>> = {
@@ -49,6 +49,9 @@ function openEnvironment(): Environment {
     .registerVariable('request', 'Request')
     .registerVariable('client', 'Client')
     .registerVariable('user', 'dyn')
+    .registerFunction('int(google.protobuf.Timestamp): int', isNotEvaluated)
+    .registerFunction('string(google.protobuf.Timestamp): string', isNotEvaluated)
+    .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isNotEvaluated)
     .registerFunction('matches(string, string): bool', isNotEvaluated)
     .registerFunction('inNetwork(string, string): bool', isNotEvaluated)
 }

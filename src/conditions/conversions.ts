@@ -35,7 +35,9 @@ function toDouble(value: Value): number | undefined {
 
 function toText(value: Value): string | undefined {
   if (typeof value !== 'object') return String(value)
-  return value !== null && isTimestamp(value) && !Number.isNaN(value.getTime()) ? value.toISOString() : undefined
+  if (value === null || !isTimestamp(value) || Number.isNaN(value.getTime())) return undefined
+  // The fraction only where there is one.
+  return value.toISOString().replace(/\.?0*Z$/, 'Z')
 }
 
 function toBoolean(value: Value): boolean | undefined {

@@ -25,7 +25,7 @@ const TESTS: Readonly<Record<string, TextTest>> = {
 const TEXTS: Readonly<Record<string, (text: string) => string>> = {
   lowerAscii: (text) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()),
   upperAscii: (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()),
-  trim: (text) => text.trim(),
+  trim: trimWhiteSpace,
 }
 
 export const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
@@ -159,6 +159,16 @@ function onTexts(
     return apply(value, facts)
   }
 }
+
+/** Trims white space as Unicode has it, unlike `trim()`. A regular expression for the end would take quadratic time. */
+function trimWhiteSpace(text: string): string {
+  let [start, end] = [0, text.length]
+  while (start < end && WHITE_SPACE.test(text.charAt(start))) start++
+  while (end > start && WHITE_SPACE.test(text.charAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+const WHITE_SPACE = /\p{White_Space}/u
 
 function codePoints(text: string): number {
   let count = 0

@@ -22,6 +22,7 @@ const MIN_INT = -(2n ** 63n)
 /** Deeper lists are not compared: an object of the host's may contain itself. */
 const MAX_COMPARED_DEPTH = 16
 
+const NO_ENTRY = new ConditionFailure('compares maps whose keys cannot be compared')
 const TOO_DEEP = new ConditionFailure('compares lists that are nested too deeply')
 
 /** Returns a value of the host's as conditions see it; functions, symbols and undefined are missing. */
@@ -55,7 +56,7 @@ export function memberOf(value: Value, key: Value, failure: ConditionFailure): R
   if (value === null) return MISSING
   if (typeof value !== 'object' || isTimestamp(value)) throw failure
   if (Array.isArray(value)) {
-    if (typeof key !== 'bigint') throw failure
+    if (!isNumber(key) || !Number.isInteger(Number(key))) throw failure
     return toValue(value[Number(key)])
   }
   if (value instanceof Map) return toValue(value.get(typeof key === 'bigint' && !value.has(key) ? Number(key) : key))
@@ -87,22 +88,32 @@ export function isTimestamp(value: Value): value is Date {
 }
 
 /**
- * Returns whether two values are equal. Values of different types are not, except numbers of the same size. Maps and
- * other objects are equal to themselves only.
+ * Returns whether two values are equal. Values of different types are not, except numbers of the same size. Lists, maps
+ * and objects are equal where what they contain is.
  */
 export function areEqual(a: Value, b: Value, budget: Budget, depth = 0): boolean {
   if (a === b) return true
   if (isNumber(a) && isNumber(b)) return typeof a !== typeof b && a >= b && a <= b
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
   if (isTimestamp(a) && isTimestamp(b)) return a.getTime() === b.getTime()
-  if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false
+  const [elements, others] = [elementsOf(a), elementsOf(b)]
+  if (elements?.length !== others?.length || elements === undefined || isList(a) !== isList(b)) return false
   if (depth >= MAX_COMPARED_DEPTH) throw TOO_DEEP
-  budget.spend(a.length)
-  return a.every((element: unknown, index) => {
-    const left = toValue(element)
-    const right = toValue(b[index])
+  budget.spend(elements.length)
+  return elements.every((element, index) => {
+    const left = isList(a) ? toValue(element) : entryOf(a, element)
+    const right = isList(a) ? toValue(others?.[index]) : entryOf(b, element)
     return left !== MISSING && right !== MISSING && areEqual(left, right, budget, depth + 1)
   })
+}
+
+function isList(value: object): boolean {
+  return Array.isArray(value) || value instanceof Set
+}
+
+function entryOf(map: object, key: unknown): Result {
+  const name = toValue(key)
+  return name === MISSING ? MISSING : memberOf(map, name, NO_ENTRY)
 }
 
 export function isNumber(value: Value): value is number | bigint {

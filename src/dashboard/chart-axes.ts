@@ -1,5 +1,5 @@
 import type { Bar } from '../analytics/over-time.js'
-import { DAY_MS, HOUR_MS } from '../time/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import { formatShortCount } from './format.js'
 import { rounded } from './stack.js'
 
@@ -8,7 +8,10 @@ const MAX_LINES = 4
 /** More labels than this overlap. */
 const MAX_LABELS = 9
 /** The distances between labels: easy to read, and multiples of all shorter bar lengths. */
-const LABEL_STEPS_MS = [1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS)
+const LABEL_STEPS_MS = [
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS),
+]
 /** A label within this distance of an end, in percent, is anchored there. */
 const NEAR_AN_END = 4
 
@@ -51,10 +54,23 @@ function lineDistance(most: number): number {
   return [1, 2, 5].map((digit) => digit * power).find((distance) => distance * MAX_LINES >= most) ?? 10 * power
 }
 
-/** Returns the labels below the bars: days or hours, in UTC. */
-export function timeLabels(bars: readonly Bar[], barMs: number): AxisLabel[] {
-  const spanMs = bars.length * barMs
-  const stepMs = LABEL_STEPS_MS.find((step) => step % barMs === 0 && spanMs / step <= MAX_LABELS) ?? spanMs
+/** The times below the bars, in milliseconds: `live.js` makes labels of them in the reader's time zone. */
+export interface TimeAxis {
+  readonly start_ms: number
+  readonly span_ms: number
+  /** The distance between two labels. */
+  readonly step_ms: number
+}
+
+export function timeAxis(bars: readonly Pick<Bar, 'start_ms'>[], barMs: number): TimeAxis {
+  const span_ms = bars.length * barMs
+  const step_ms = LABEL_STEPS_MS.find((step) => step % barMs === 0 && span_ms / step <= MAX_LABELS) ?? span_ms
+  return { start_ms: bars[0]?.start_ms ?? 0, span_ms, step_ms }
+}
+
+/** Returns the labels below the bars: days, hours or minutes, in UTC. */
+export function timeLabels(bars: readonly Pick<Bar, 'start_ms'>[], barMs: number): AxisLabel[] {
+  const { step_ms: stepMs } = timeAxis(bars, barMs)
   const labelled = bars.flatMap(({ start_ms }, place) => (start_ms % stepMs === 0 ? [{ start_ms, place }] : []))
   return labelled.map(({ start_ms, place }, number) => {
     const x = rounded((100 * place) / bars.length)

@@ -1,33 +1,68 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
 import { isFiltering } from '../analytics/filter.js'
+import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
+import { clientList } from './client-views.js'
 import { filterForm } from './filter-form.js'
-import { formatBar, formatCount, formatRate, formatTime, visible } from './format.js'
-import { csvHref, dashboardHref, filterEntries, offenderHref } from './links.js'
+import { following } from './following.js'
+import { formatCount, formatRate, toMoment, visible } from './format.js'
+import {
+  clientHref,
+  clientsCsvHref,
+  dashboardHref,
+  filterEntries,
+  offendersCsvHref,
+  type View,
+  viewEntries,
+} from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
+import { nearLimitView } from './near-limit-view.js'
+import type { QuickActions } from './quick-actions.js'
 import { shareRows } from './shares.js'
-import { drawSparkline } from './sparkline.js'
-import type { Outcome } from './stack.js'
+import { allRequests, type Outcome } from './stack.js'
 import { summary } from './summary.js'
 import { offeredWindows, windowName } from './windows.js'
+
+/** What a page shows, and where it leads. */
+export interface Shown {
+  readonly view: View
+  /** The root path of the panel; undefined where there is none. */
+  readonly panel: string | undefined
+  /** Whether who sees the page may make rules. */
+  readonly mayEdit: boolean
+  /** How long no newer report will be read for pages that follow. */
+  readonly freshForMs: number
+  readonly quickActions: (client: string) => QuickActions
+  /** Whether clients can be grouped by network. */
+  readonly hasNetworks: boolean
+}
 
 /**
  * Returns the context of `dashboard.hbs`: the unformatted report, for custom templates, and everything the page shows,
  * formatted, in `page`.
+ *
+ * @param nowMs the time of the report
  */
-export function dashboardContext(report: DashboardReport, log: LogState, nowMs: number) {
+export function dashboardContext(
+  report: DashboardReport,
+  { view, panel, mayEdit, freshForMs, quickActions, hasNetworks }: Shown,
+  log: LogState,
+  nowMs: number,
+) {
   const { days, filter, today, window, before } = report
   const onlyBlocked = logsOnlyBlocked(log)
-  const hasTraffic = window.total > 0
+  const hasTraffic = allRequests(window) > 0
+  const changes = changeViews(report.changes, panel)
   return {
     ...report,
     page: {
       title: 'Rate limits',
       window: windowName(days),
       windows: offeredWindows(days),
-      kept: filterEntries(filter).map(([name, value]) => ({ name, value })),
-      filter: filterForm(report),
+      kept: [...filterEntries(filter), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
+      filter: filterForm(report, view, panel !== undefined && mayEdit),
       is_filtered: isFiltering(filter),
+      live: following(view.live, freshForMs, (live) => dashboardHref(days, filter, { ...view, live })),
       notices: logNotices(log, hasTraffic, report.unknown_paths),
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
@@ -36,70 +71,62 @@ export function dashboardContext(report: DashboardReport, log: LogState, nowMs: 
         ...(days === 1 ? [] : [summary(today, { before: before.today, onlyBlocked })]),
         summary(window, { before: before.window, onlyBlocked }),
       ],
-      chart: drawChart(report.over_time, { rates: !onlyBlocked }),
+      chart: drawChart(report.over_time, { rates: !onlyBlocked, changes }),
+      changes,
+      effects: effectViews(report.override_effects).map(({ name, ...effect }) => ({
+        ...effect,
+        name: visible(name),
+        href: clientHref(name, days, filter),
+      })),
       outcomes: outcomes(report, onlyBlocked),
-      offenders: offenders(report),
-      ...tables(report),
+      list: clientList(report, view, quickActions, hasNetworks),
+      ...tables(report, view),
       would_block: report.outcomes.would_block > 0,
+      denied: report.outcomes.denied > 0,
       rules_note: rulesNote(report, log),
       near: onlyBlocked ? undefined : nearLimitView(report),
       log: logHealth(log),
-      csv_href: csvHref(days),
-      time: formatTime(nowMs),
+      clients_csv_href: clientsCsvHref(days, view.listing),
+      offenders_csv_href: offendersCsvHref(days),
+      now: toMoment(nowMs),
     },
   }
 }
 
 /** Returns the outcomes of the requests, for the legend of the chart. */
-function outcomes({ outcomes: { allowed, would_block, blocked }, window }: DashboardReport, onlyBlocked: boolean) {
+function outcomes(
+  { outcomes: { allowed, would_block, blocked, denied }, window }: DashboardReport,
+  onlyBlocked: boolean,
+) {
+  const all = allRequests(window)
   const entry = (outcome: Outcome, text: string, count: number) => {
-    return { outcome, text, count: formatCount(count), share: onlyBlocked ? '' : formatRate(count / window.total) }
+    return { outcome, text, count: formatCount(count), share: onlyBlocked ? '' : formatRate(count / all) }
   }
-  const refused = [entry('blocked', 'Blocked', blocked), entry('would-block', 'Would have been blocked', would_block)]
+  const refused = [
+    entry('blocked', 'Over the limit', blocked),
+    entry('would-block', 'Would have been', would_block),
+    entry('denied', 'Denied', denied),
+  ]
   return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'Within the limit', allowed)]
 }
 
-function offenders({ top_offenders, days, filter }: DashboardReport) {
-  return top_offenders.map(({ key, blocked_count, ...overTime }, place) => ({
-    rank: place + 1,
-    key: visible(key),
-    href: offenderHref(key, days, filter),
-    blocked: formatCount(blocked_count),
-    sparkline: drawSparkline(overTime),
-  }))
-}
-
-function tables({ by_rule, by_path, by_method, days, filter }: DashboardReport) {
+function tables({ by_rule, by_path, by_method, days, filter, rule_effects }: DashboardReport, view: View) {
+  const filtered = (its: DashboardReport['filter']) => dashboardHref(days, { ...filter, ...its }, view)
   return {
-    rules: shareRows(by_rule, { unnamed: 'no rule', other: 'other rules' }, (rule) =>
-      dashboardHref(days, { ...filter, rule }),
+    rules: shareRows(
+      by_rule,
+      { unnamed: 'no rule', other: 'other rules' },
+      (rule) => filtered({ rule }),
+      new Map(effectViews(rule_effects).map((effect) => [effect.name, effect])),
     ),
-    paths: shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, (path) =>
-      dashboardHref(days, { ...filter, path }),
-    ),
-    methods: shareRows(by_method, { unnamed: 'no method', other: 'other methods' }, (method) =>
-      dashboardHref(days, { ...filter, method }),
-    ),
-  }
-}
-
-function nearLimitView({ near_limit: { clients, since_ms }, days, filter }: DashboardReport) {
-  return {
-    since: since_ms === null ? undefined : formatTime(since_ms).slice(11, 16),
-    clients: clients.map(({ key, rule_name, usage, requests }) => ({
-      key: visible(key),
-      href: offenderHref(key, days, filter),
-      rule: visible(rule_name),
-      usage: `${Math.floor(100 * usage)}%`,
-      bar: formatBar(usage, 1),
-      requests: formatCount(requests),
-    })),
+    paths: shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, (path) => filtered({ path })),
+    methods: shareRows(by_method, { unnamed: 'no method', other: 'other methods' }, (method) => filtered({ method })),
   }
 }
 
 /** Returns a note for windows in which no rule decided; empty otherwise. */
 function rulesNote({ by_rule: { shares, other }, days }: DashboardReport, { switches }: LogState): string {
-  if (other.total > 0 || shares.some(({ name }) => name !== '')) return ''
+  if (allRequests(other) > 0 || shares.some(({ name }) => name !== '')) return ''
   if (switches.useDynamicRules) return `No request met a rule in the ${windowName(days)}.`
   return 'Rules are off on this server. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true.'
 }

@@ -1,12 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { internalsFor } from '../internals.js'
+import { type Internals, internalsFor, nearestMount } from '../internals.js'
 import { createErrorHandler } from '../sign-in/error-page.js'
+import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navigation.js'
 import type { Pages } from '../sign-in/pages.js'
+import type { StaffRole } from '../sign-in/roles.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
-import { accountStaff, createStaffGuard, hostStaff, type IsStaff, refuseAll } from '../sign-in/staff-guard.js'
+import { createStaffGuard, staffCheck } from '../sign-in/staff-guard.js'
 import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-options.js'
-import type { Clock } from '../time/clock.js'
+import { isPageRoute, type StaffRouteName, staffRouteName } from '../sign-in/staff-routes.js'
+import { keptFields, keptHref } from './links.js'
+import { keptView } from './requested-view.js'
 
 export interface DashboardOptions extends StaffOptions {
   /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
@@ -15,8 +19,9 @@ export interface DashboardOptions extends StaffOptions {
 
 /**
  * Registers the staff pages below its prefix: `dashboard/` (HTML), `dashboard/offenders.csv`,
- * `dashboard/offender/?key=` (JSON) and `dashboard/offender.html?key=`. Without `staff` and `isStaff` they refuse every
- * request.
+ * `dashboard/offender/?key=` (JSON), `dashboard/offender.html?key=`, `dashboard/client.html?client=` and
+ * `dashboard/search.html?q=`, and the forms that the page of a client posts. Without `staff` and `isStaff` they refuse
+ * every request.
  *
  * @throws InvalidSettingError for an invalid or unknown option
  */
@@ -32,13 +37,14 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
     import('../sign-in/pages.js'),
     import('./report-routes.js'),
   ])
-  const pages = await registerPages(app, templates, staff !== undefined)
-  app.setErrorHandler(createErrorHandler(pages, staff !== undefined))
+  const prefix = '/dashboard'
+  const mount = `${app.prefix}${prefix}/`
+  const navigation = navigationAt(internals, mount, staff !== undefined)
+  const pages = await registerPages(app, { folder: templates, navigation })
+  app.setErrorHandler(createErrorHandler(internals, pages, staff === undefined ? undefined : mount))
   app.addHook('onRequest', securityHeaders(pages))
 
   // Two scopes, since the sign-in page must not require a sign-in.
-  const prefix = '/dashboard'
-  const mount = `${app.prefix}${prefix}/`
   internals.places.dashboards.push(mount)
   if (staff !== undefined) {
     app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
@@ -52,9 +58,31 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   )
 }
 
-function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock): IsStaff {
-  if (staff !== undefined) return accountStaff(staff)
-  return isStaff === undefined ? refuseAll : hostStaff(isStaff, clock)
+/** The links of the navigation that lead to the pages of a route, by its name. */
+const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
+  ['dashboard', './'],
+  ['client-search', './search.html'],
+  ['client-page', './search.html'],
+  ['rules', './rules.html'],
+  ['explain', './explain.html'],
+] satisfies [StaffRouteName, string][])
+
+function navigationAt({ places }: Internals, mount: string, canSignOut: boolean) {
+  return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
+    // At other addresses the relative links would be wrong.
+    if (!isPageRoute(request)) return NO_NAVIGATION
+    const present = PRESENT_PAGES.get(staffRouteName(request))
+    const kept = keptView(request)
+    return {
+      links: navigationLinks('./', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
+        text,
+        href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
+        current: href === present,
+      })),
+      ...(kept !== undefined && { kept: keptFields(kept) }),
+      ...(canSignOut && { sign_out: 'sign-out' }),
+    }
+  }
 }
 
 function securityHeaders({ contentSecurityPolicy }: Pages) {

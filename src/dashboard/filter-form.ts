@@ -1,6 +1,8 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
+import type { ReportFilter } from '../analytics/filter.js'
 import { visible } from './format.js'
-import { dashboardHref, type FilterName, filterEntries } from './links.js'
+import { dashboardHref, type FilterName, filterEntries, ruleFormHref, type View, viewEntries } from './links.js'
+import { windowField } from './windows.js'
 
 const CHIP_TEXTS: Readonly<Record<FilterName, string>> = {
   rule: 'Rule',
@@ -16,11 +18,18 @@ export interface Chip {
   readonly href: string
 }
 
-/** Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged. */
-export function filterForm({ days, filter, by_rule, by_path, by_method }: DashboardReport) {
+/**
+ * Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged.
+ *
+ * @param canMakeRules whether there is a panel to make a rule in, for those who may
+ */
+export function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, canMakeRules: boolean) {
+  const { days, filter } = view
+  const [window, length] = windowField(days)
   const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
   return {
     ...filter,
+    kept: [[window, length], ...viewEntries(view)].map(([name, value]) => ({ name, value })),
     rules: names(by_rule),
     paths: names(by_path),
     methods: names(by_method),
@@ -28,9 +37,18 @@ export function filterForm({ days, filter, by_rule, by_path, by_method }: Dashbo
       return {
         text: CHIP_TEXTS[name],
         value: visible(value),
-        href: dashboardHref(days, { ...filter, [name]: undefined }),
+        href: dashboardHref(days, { ...filter, [name]: undefined }, view),
       }
     }),
-    clear_href: dashboardHref(days, {}),
+    clear_href: dashboardHref(days, {}, view),
+    rule_form: canMakeRules ? ruleForm(days, filter) : undefined,
   }
+}
+
+/** Returns the link to the form of a rule for the filtered requests; undefined where no rule can select them. */
+function ruleForm(days: number, filter: ReportFilter) {
+  const { rule, path, method } = filter
+  if (path === undefined && method === undefined && !rule) return undefined
+  const isRuleAlone = path === undefined && method === undefined
+  return { text: isRuleAlone ? 'Edit this rule' : 'Make a rule of this filter', href: ruleFormHref(days, filter) }
 }

@@ -1,4 +1,8 @@
+import type { Listing } from '../analytics/dashboard-clients.js'
+import { DEFAULT_LISTING } from '../analytics/dashboard-clients.js'
 import type { ReportFilter } from '../analytics/filter.js'
+import { spellHeaders, trialFor } from './trials.js'
+import { windowField } from './windows.js'
 
 // All links are relative, so that the pages also work behind a proxy that rewrites paths.
 
@@ -6,6 +10,17 @@ import type { ReportFilter } from '../analytics/filter.js'
 const FILTER_NAMES = ['rule', 'path', 'method', 'key'] as const
 
 export type FilterName = (typeof FILTER_NAMES)[number]
+
+/** Whether a page follows what happens: by its script unless it is off, and by itself where it is on. */
+export type Following = 'on' | 'off' | undefined
+
+/** What a dashboard shows, as its address says. */
+export interface View {
+  readonly days: number
+  readonly filter: ReportFilter
+  readonly listing: Listing
+  readonly live: Following
+}
 
 /** Returns the fields of a filter that are set, in the order of the page. */
 export function filterEntries(filter: ReportFilter): [name: FilterName, value: string][] {
@@ -15,30 +30,113 @@ export function filterEntries(filter: ReportFilter): [name: FilterName, value: s
   })
 }
 
-export function dashboardHref(days: number, filter: ReportFilter): string {
-  return `./?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`
+/** Returns the parameters of a view but its window and its filter. */
+export function viewEntries({ listing: { by, group }, live }: Pick<View, 'listing' | 'live'>): [string, string][] {
+  const set: [string, string | undefined][] = [
+    ['by', by === DEFAULT_LISTING.by ? undefined : by],
+    ['group', group === DEFAULT_LISTING.group ? undefined : group],
+  ]
+  return [
+    ...set.flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]])),
+    ...liveEntries(live),
+  ]
 }
 
-/** @param filter of the dashboard that the page leads back to */
+export function dashboardHref(days: number, filter: ReportFilter, view?: Pick<View, 'listing' | 'live'>): string {
+  const [name, value] = windowField(days)
+  return `./?${new URLSearchParams([[name, value], ...filterEntries(filter), ...(view === undefined ? [] : viewEntries(view))])}`
+}
+
+/** Returns the address of a client's page: of all that it did, under whatever rule. */
+export function clientHref(client: string, days: number, back: ReportFilter = {}, live?: Following): string {
+  return `client.html?${new URLSearchParams([['client', client], ...clientFields(days, back, live)])}`
+}
+
+/** Returns the parameters of a client's page, except the client. */
+export function clientFields(days: number, back: ReportFilter, live?: Following): [name: string, value: string][] {
+  return [...backEntries(back), [...windowField(days)], ...liveEntries(live)]
+}
+
+/** The window and the filter that the links of a page keep. */
+export interface KeptView {
+  readonly days: number
+  /** The filter of the dashboard. */
+  readonly back: ReportFilter
+}
+
+/** Returns the address of a page of the dashboard, such as `./rules.html`, with what it keeps. */
+export function keptHref(page: string, { days, back }: KeptView): string {
+  return page === './' ? dashboardHref(days, back) : `${page}?${new URLSearchParams(clientFields(days, back))}`
+}
+
+/** Returns what is kept as the hidden fields of a form. */
+export function keptFields({ days, back }: KeptView): { readonly name: string; readonly value: string }[] {
+  return clientFields(days, back).map(([name, value]) => ({ name, value }))
+}
+
+/** Returns the filter that a page leads back to, as the hidden field of a form. */
+export function backFields(back: ReportFilter): { readonly name: string; readonly value: string }[] {
+  return backEntries(back).map(([name, value]) => ({ name, value }))
+}
+
+function liveEntries(live: Following): [name: string, value: string][] {
+  return live === undefined ? [] : [['live', live]]
+}
+
 export function offenderHref(key: string, days: number, filter: ReportFilter): string {
   return `offender.html?${new URLSearchParams(offenderFields(key, filter))}&days=${days}`
 }
 
-/** Returns the parameters of a client's page, except its window. */
+/** Returns the parameters of a key's page, except its window. */
 export function offenderFields(key: string, filter: ReportFilter): [name: string, value: string][] {
+  return [['key', key], ...backEntries(filter)]
+}
+
+/** @param filter of the dashboard that a page leads back to */
+function backEntries(filter: ReportFilter): [name: string, value: string][] {
   const back = new URLSearchParams(filterEntries(filter)).toString()
-  return back === ''
-    ? [['key', key]]
-    : [
-        ['key', key],
-        ['back', back],
-      ]
+  return back === '' ? [] : [['back', back]]
 }
 
 export function offenderJsonHref(key: string, days: number): string {
   return `offender/?${new URLSearchParams({ key, days: String(days) })}`
 }
 
-export function csvHref(days: number): string {
-  return `offenders.csv?days=${days}`
+/** Returns the page that finds the clients that a text may mean, or the client's own page where there is one. */
+export function searchHref(text: string, days: number, back: ReportFilter): string {
+  return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
+}
+
+/** Returns the page that explains a request; `client` is spelled as in the log. */
+export function explainHref(
+  { method, path, client }: { method: string; path: string; client: string },
+  { days, back }: KeptView,
+): string {
+  const { ip, user = null, headers = {} } = trialFor(client) ?? {}
+  const spelled = spellHeaders(headers)
+  return `explain.html?${new URLSearchParams({
+    method,
+    path,
+    ...(ip !== undefined && { ip }),
+    ...(user !== null && { user }),
+    ...(spelled !== '' && { headers: spelled }),
+    ...Object.fromEntries(clientFields(days, back)),
+  })}`
+}
+
+/** Returns the address that leads to the form of a rule for the requests of a filter. */
+export function ruleFormHref(days: number, filter: ReportFilter): string {
+  return `rule-form?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`
+}
+
+/** Returns the clients of a window as CSV, whatever the filter. */
+export function clientsCsvHref(days: number, { by }: Listing): string {
+  const [name, value] = windowField(days)
+  const listing = { by, group: DEFAULT_LISTING.group }
+  return `clients.csv?${new URLSearchParams([[name, value], ...viewEntries({ listing, live: undefined })])}`
+}
+
+/** The CSV of keys has whole days, as the seed's. */
+export function offendersCsvHref(days: number): string {
+  return `offenders.csv?days=${Math.max(1, days)}`
 }

@@ -1,7 +1,7 @@
 import type { ReportFilter } from '../analytics/filter.js'
 import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
-import { formatBar, formatCount, formatTime, visible } from './format.js'
-import { dashboardHref, offenderFields, offenderJsonHref } from './links.js'
+import { formatBar, formatCount, toMoment, visible } from './format.js'
+import { dashboardHref, explainHref, offenderFields, offenderJsonHref, searchHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
@@ -10,10 +10,12 @@ import { offeredWindows, windowName } from './windows.js'
 /**
  * Returns the context of `offender.hbs`: the unformatted detail, and everything the page shows, formatted, in `page`.
  *
+ * @param client as overrides spell it, where one can name it
  * @param back the filter of the dashboard that the page leads back to
  */
 export function offenderContext(
   detail: OffenderDetail,
+  client: string | undefined,
   back: ReportFilter,
   log: LogState,
   nowMs: number,
@@ -28,14 +30,14 @@ export function offenderContext(
       subtitle: 'Rate limits',
       name: visible(key),
       window: windowName(days),
-      windows: offeredWindows(days),
+      windows: offeredWindows(days, 'days'),
       kept: offenderFields(key, back).map(([name, value]) => ({ name, value })),
       notices: logNotices(log, detail.total > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       summaries: [summary(detail, { onlyBlocked: logsOnlyBlocked(log) })],
       has_traffic: detail.total > 0,
-      first_seen: detail.first_seen === null ? null : seenAt(detail.first_seen),
-      last_seen: detail.last_seen === null ? null : seenAt(detail.last_seen),
+      first_seen: detail.first_seen === null ? null : toMoment(Date.parse(detail.first_seen)),
+      last_seen: detail.last_seen === null ? null : toMoment(Date.parse(detail.last_seen)),
       paths: by_path.map(({ path, blocked_count }) => ({
         path: visible(path),
         href: dashboardHref(days, { key, path }),
@@ -43,19 +45,21 @@ export function offenderContext(
         bar: formatBar(blocked_count, most),
       })),
       events: recent_events.map((event) => ({
-        ...seenAt(event.timestamp),
+        ...toMoment(Date.parse(event.timestamp)),
         ...decision(event),
         method: visible(event.method),
         path: visible(event.path),
+        why_href: explainHref({ method: event.method, path: event.path, client: client ?? key }, { days, back }),
         usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
         rule: visible(event.rule_name),
       })),
       recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
       dashboard_href: dashboardHref(days, back),
       traffic_href: dashboardHref(days, { key }),
+      client_href: searchHref(key, days, back),
       json_href: offenderJsonHref(key, days),
       panel,
-      time: formatTime(nowMs),
+      now: toMoment(nowMs),
     },
   }
 }
@@ -66,8 +70,4 @@ function decision({ allowed, count, limit }: RecentEvent) {
   // The rule does not block.
   if (count > limit) return { decision: 'over-limit', decision_text: 'Over limit' }
   return { decision: 'allowed', decision_text: 'Allowed' }
-}
-
-function seenAt(iso: string) {
-  return { iso, time: formatTime(Date.parse(iso)) }
 }

@@ -53,6 +53,16 @@ function known(text: string): string | undefined {
   }
 }
 
+/** Returns the form of a new rule in the panel, with fields filled in. */
+export function newRuleHref(panel: string, fields: Readonly<Record<string, string>>): string {
+  return `${panel}/resources/rules/actions/new?${new URLSearchParams(fields)}`
+}
+
+/** Returns the page of a rule in the panel: its editor for those who may change it. */
+export function ruleHref(panel: string, id: bigint | number, mayEdit: boolean): string {
+  return `${panel}/resources/rules/records/${id}/${mayEdit ? 'edit' : 'show'}`
+}
+
 /**
  * @param panel the panel's root path
  * @param key of the client in the event log

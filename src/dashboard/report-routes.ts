@@ -2,32 +2,49 @@ import { Readable } from 'node:stream'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { countedClients } from '../analytics/counted-clients.js'
-import { CSV_LIMIT, offendersCsvRows } from '../analytics/csv.js'
-import { dashboardReport } from '../analytics/dashboard-report.js'
-import { type OffenderDetail, offenderDetail } from '../analytics/offender-detail.js'
+import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../analytics/csv.js'
+import { type DashboardReport, dashboardReport } from '../analytics/dashboard-report.js'
+import { offenderDetail } from '../analytics/offender-detail.js'
+import { topClients } from '../analytics/top-clients.js'
 import { topOffenders } from '../analytics/top-offenders.js'
-import { closedDaysFor, createReportRunner, type Report } from '../analytics/window.js'
+import { closedHoursFor, createReportRunner, type Report } from '../analytics/window.js'
 import { type Internals, nearestMount } from '../internals.js'
-import type { Pages } from '../sign-in/pages.js'
+import { issueFormToken } from '../sign-in/form-token.js'
+import type { Pages, SharedHtml } from '../sign-in/pages.js'
 import {
   DEFAULT_DAYS,
   requestedDays,
-  requestedFilter,
   requestedFilterBack,
   requestedKey,
   requestedPath,
   requestedSearch,
 } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
+import { actorWith, may } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
-import { DAY_MS } from '../time/clock.js'
-import { dashboardContext } from './dashboard-page.js'
+import { DAY_MS, SECOND_MS } from '../time/clock.js'
+import { registerActionRoutes } from './action-routes.js'
+import { registerClientRoutes } from './client-routes.js'
+import { dashboardContext, type Shown } from './dashboard-page.js'
+import { registerExplainRoutes } from './explain-routes.js'
+import { filterEntries, type View } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
-import { commonClient, type PanelLinks, panelLinks } from './panel-links.js'
+import { commonClient, panelLinks } from './panel-links.js'
+import { createQuickActions } from './quick-actions.js'
+import { isFollowing, requestedView } from './requested-view.js'
+import { registerRuleRoutes } from './rule-routes.js'
+import { SharedReports } from './shared-reports.js'
 
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
+
+interface DatedReport {
+  readonly report: DashboardReport
+  readonly readAtMs: number
+  /** The pages that follow it. */
+  readonly html: SharedHtml
+}
 
 /**
  * Registers the routes behind the guard, relative to the dashboard.
@@ -35,24 +52,54 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
  * @param mount the dashboard's path, as browsers request it
  */
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
-  const { database, clock, switches } = internals
-  const reports = createReportRunner(database, clock, switches.logEvents === 'blocked')
-  closedDaysFor(database).expect(DEFAULT_DAYS * DAY_MS, clock.now())
+  const { database, clock, switches, privacy } = internals
+  const reports = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  closedHoursFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
+
+  // It is unknown which network a pseudonym is of.
+  const hasNetworks = privacy?.addresses !== 'pseudonym'
+  const shared = new SharedReports<DatedReport>(clock)
+
+  async function readDated(view: View): Promise<DatedReport> {
+    const report = await read(dashboardReport({ ...view, hasOffenders: pages.showOffenders }))
+    return { report, readAtMs: clock.now(), html: new Map() }
+  }
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
     // The relative links of the page need the slash.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
-    const report = await read(dashboardReport({ days: requestedDays(request), filter: requestedFilter(request) }))
-    return pages.send(reply, 'dashboard', dashboardContext(report, readLogState(internals), clock.now()))
+    const view = requestedView(request, hasNetworks)
+    const { days, filter, listing } = view
+    const name = JSON.stringify([days, filterEntries(filter), listing])
+    const follows = isFollowing(request)
+    const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
+    const panel = nearestMount(internals.places.panels, mount)
+    // Without rules an override has no effect.
+    const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
+    const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
+    const quickActions = createQuickActions(internals.overrideFor, days, token)
+    const shown = { view, panel, mayEdit: may(request, 'writeRules'), freshForMs, quickActions, hasNetworks }
+    const { report, readAtMs, html } = result
+    const context = () => dashboardContext(report, shown, readLogState(internals), readAtMs)
+    return follows
+      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown), context)
+      : pages.send(reply, 'dashboard', context())
+  }
+
+  async function sendScript(_request: FastifyRequest, reply: FastifyReply) {
+    return reply.type('text/javascript; charset=utf-8').send(pages.script)
   }
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
     const offenders = await read(topOffenders({ days: requestedDays(request), limit: CSV_LIMIT }))
-    return reply
-      .type('text/csv; charset=utf-8')
-      .header('content-disposition', 'attachment; filename="ratelimit_offenders.csv"')
-      .send(Readable.from(offendersCsvRows(offenders)))
+    return sendCsv(reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
+  }
+
+  async function sendClientsCsv(request: FastifyRequest, reply: FastifyReply) {
+    const { days, listing } = requestedView(request, hasNetworks)
+    const clients = await read(topClients({ days, limit: CSV_LIMIT, by: listing.by }))
+    return sendCsv(reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
   }
 
   async function readDetail(request: FastifyRequest) {
@@ -64,24 +111,42 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const detail = await readDetail(request)
     const back = requestedFilterBack(request)
+    const [counted = []] = await read(countedClients([detail.key], detail.days))
+    const client = commonClient(counted, internals.countsByUser)
+    const blockable = may(request, 'writeOverrides') ? client : undefined
     const panel = nearestMount(internals.places.panels, mount)
-    const links = panel === undefined ? undefined : await panelLinksFor(panel, detail)
-    return pages.send(reply, 'offender', offenderContext(detail, back, readLogState(internals), clock.now(), links))
-  }
-
-  async function panelLinksFor(panel: string, { key, days }: OffenderDetail): Promise<PanelLinks> {
-    const [counted = []] = await read(countedClients([key], days))
-    return panelLinks(panel, key, commonClient(counted, internals.countsByUser), clock.now())
+    const links = panel === undefined ? undefined : panelLinks(panel, detail.key, blockable, clock.now())
+    const context = offenderContext(detail, client, back, readLogState(internals), clock.now(), links)
+    return pages.send(reply, 'offender', context)
   }
 
   async function refuseUnknownPath(): Promise<never> {
     throw new NotFoundError()
   }
 
+  registerClientRoutes(app, internals, pages, mount, read)
+  app.register(async (scope) => registerActionRoutes(scope, internals))
+  registerExplainRoutes(app, internals, pages, mount)
+  registerRuleRoutes(app, internals, pages, mount, read)
   app.get('/', staffRoute('dashboard'), showDashboard)
+  app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)
+  app.get('/clients.csv', staffRoute('clients-csv'), sendClientsCsv)
   app.get('/offender.html', staffRoute('offender-page'), showOffender)
   // A scope with a prefix serves `/offender/` also without the slash, whatever the host's router options are.
   app.register(async (scope) => scope.get('/', staffRoute('offender-detail'), readDetail), { prefix: '/offender' })
   app.route({ ...staffRoute('not-found'), method: app.supportedMethods, url: '/*', handler: refuseUnknownPath })
+}
+
+/** Names what pages of one report show beside it, such as blocks that were made since. */
+function sharedName({ top_clients, top_networks }: DashboardReport, { quickActions, freshForMs, ...shown }: Shown) {
+  const listed = [...top_clients.map(({ client }) => client), ...top_networks.map(({ network }) => network)]
+  return JSON.stringify([shown, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
+}
+
+function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {
+  return reply
+    .type('text/csv; charset=utf-8')
+    .header('content-disposition', `attachment; filename="${name}"`)
+    .send(Readable.from(rows))
 }

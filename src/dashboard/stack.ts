@@ -1,7 +1,7 @@
 import type { TrafficCounts } from '../analytics/breakdown.js'
 
 /** The outcomes of requests, as the style sheet names them, from the bottom of a bar to its top. */
-export const OUTCOMES = ['blocked', 'would-block', 'allowed'] as const
+export const OUTCOMES = ['blocked', 'would-block', 'denied', 'allowed'] as const
 
 export type Outcome = (typeof OUTCOMES)[number]
 
@@ -16,17 +16,17 @@ export interface StackSegment {
 const LEAST_LENGTH = 1
 
 /**
- * Stacks traffic into a bar: blocked, would have been blocked, and allowed.
+ * Stacks traffic into a bar: over the limit, would have been, denied, and allowed.
  *
  * @param most the traffic that would fill the bar
  * @returns the segments above 0; each is visible, and their sum is 100 at most
  */
-export function stack({ total, blocked, would_block }: TrafficCounts, most: number): StackSegment[] {
-  const counts: Record<Outcome, number> = {
-    blocked,
-    'would-block': would_block,
-    allowed: total - blocked - would_block,
-  }
+export function stack({ total, blocked, would_block, denied }: TrafficCounts, most: number): StackSegment[] {
+  return stackOutcomes({ blocked, 'would-block': would_block, denied, allowed: total - blocked - would_block }, most)
+}
+
+/** Stacks requests by their outcomes, as `stack` does. */
+export function stackOutcomes(counts: Readonly<Record<Outcome, number>>, most: number): StackSegment[] {
   const lengths = OUTCOMES.map((outcome) =>
     counts[outcome] > 0 ? Math.max(LEAST_LENGTH, (100 * counts[outcome]) / most) : 0,
   )
@@ -42,6 +42,11 @@ export function stack({ total, blocked, would_block }: TrafficCounts, most: numb
     start += length
   }
   return segments
+}
+
+/** Returns all requests of a part of the traffic: denials, too, which its total leaves out. */
+export function allRequests({ total, denied }: Pick<TrafficCounts, 'total' | 'denied'>): number {
+  return total + denied
 }
 
 /** Rounds to two decimals: exact enough for any screen, and short in the page. */

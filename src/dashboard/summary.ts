@@ -1,6 +1,7 @@
+import type { Outcomes } from '../analytics/dashboard-report.js'
 import type { TrafficSummary } from '../analytics/traffic-summary.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
-import { type StackSegment, stack } from './stack.js'
+import { allRequests, type StackSegment, stack } from './stack.js'
 import { formatWindowBefore, windowTitle } from './windows.js'
 
 /** A number of a card, with its change. */
@@ -8,7 +9,7 @@ export interface Figure {
   readonly label: string
   readonly value: string
   /** The colour in the style sheet. */
-  readonly tone?: 'allowed' | 'blocked' | undefined
+  readonly tone?: 'allowed' | 'blocked' | 'would-block' | 'denied' | undefined
   readonly change?: CountChange | undefined
 }
 
@@ -28,7 +29,9 @@ export interface Summary {
   readonly before: string
 }
 
-type Counts = Pick<TrafficSummary, 'days' | 'total' | 'allowed' | 'blocked' | 'block_rate'>
+/** A window; the seed's reports of a key have neither denials nor would-be refusals. */
+type Counts = Pick<TrafficSummary, 'days' | 'total' | 'allowed' | 'blocked' | 'block_rate'> &
+  Partial<Pick<Outcomes, 'would_block' | 'denied'>>
 
 /**
  * Returns a window as a card.
@@ -40,54 +43,66 @@ export function summary(
   counts: Counts,
   { before, onlyBlocked }: { readonly before?: Counts | undefined; readonly onlyBlocked: boolean },
 ): Summary {
-  const { days, total, blocked } = counts
-  const compared = before !== undefined && before.total > 0 ? before : undefined
+  const { days, total, blocked, would_block = 0, denied = 0 } = counts
+  const compared = before !== undefined && requestsOf(before) > 0 ? before : undefined
   return {
     title: windowTitle(days),
     figures: figures(counts, compared, onlyBlocked),
-    segments: onlyBlocked ? [] : stack({ total, blocked, would_block: 0 }, total),
+    segments: onlyBlocked ? [] : stack({ total, blocked, would_block, denied }, requestsOf(counts)),
     bar_label: onlyBlocked ? '' : barLabel(counts),
     before: before === undefined ? '' : beforeText(before, onlyBlocked),
   }
 }
 
-function barLabel({ total, block_rate }: Counts): string {
-  return total === 0 ? 'No requests' : `${formatRate(block_rate)} of ${formatRequests(total)} blocked`
+/** Returns all requests, denied ones too. */
+function requestsOf({ total, denied = 0 }: Counts): number {
+  return allRequests({ total, denied })
+}
+
+function barLabel({ total, block_rate, denied = 0 }: Counts): string {
+  if (total + denied === 0) return 'No requests'
+  const over = `${formatRate(block_rate)} of ${formatRequests(total)} over the limit`
+  return denied === 0 ? over : `${over}, and ${formatCount(denied)} denied`
 }
 
 function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean): Figure[] {
-  const change = (name: 'total' | 'allowed' | 'blocked') => before && toCountChange(now[name], before[name])
-  const blocked: Figure = {
-    label: 'Blocked',
-    value: formatCount(now.blocked),
-    tone: now.blocked > 0 ? 'blocked' : undefined,
-    change: change('blocked'),
-  }
+  const figure = (label: string, count: (counts: Counts) => number, tone?: Figure['tone']): Figure => ({
+    label,
+    value: formatCount(count(now)),
+    tone: count(now) > 0 ? tone : undefined,
+    change: before && toCountChange(count(now), count(before)),
+  })
+  const refusals = [
+    figure('Over the limit', ({ blocked }) => blocked, 'blocked'),
+    ...(now.would_block === undefined
+      ? []
+      : [figure('Would have been', ({ would_block = 0 }) => would_block, 'would-block')]),
+    ...(now.denied === undefined ? [] : [figure('Denied', ({ denied = 0 }) => denied, 'denied')]),
+  ]
+  const allowed = ({ allowed }: Counts) => allowed
   // With `onlyBlocked`, let-through requests of the log were over a limit that does not block.
-  const letThrough = { label: 'Let through', value: formatCount(now.allowed), change: change('allowed') }
-  if (onlyBlocked) return [blocked, letThrough]
+  if (onlyBlocked) return now.would_block === undefined ? [...refusals, figure('Let through', allowed)] : refusals
   return [
-    { label: 'Requests', value: formatCount(now.total), change: change('total') },
-    {
-      label: 'Allowed',
-      value: formatCount(now.allowed),
-      tone: now.allowed > 0 ? 'allowed' : undefined,
-      change: change('allowed'),
-    },
-    blocked,
+    figure('Requests', requestsOf),
+    figure('Allowed', allowed, 'allowed'),
+    ...refusals,
     {
       label: 'Block rate',
       value: formatRate(now.block_rate),
-      change: before && now.total > 0 ? toRateChange(now.block_rate, before.block_rate) : undefined,
+      change: before && now.total > 0 && before.total > 0 ? toRateChange(now.block_rate, before.block_rate) : undefined,
     },
   ]
 }
 
-/** Returns the change of a number: `12% more`, `3.4× as many`, `none before`. */
+/** Larger ratios say little: of few requests almost anything is a multiple. */
+const MOST_TIMES = 100
+
+/** Returns the change of a number: `12% more`, `3.4× as many`, `7 before`, `none before`. */
 export function toCountChange(now: number, before: number): CountChange {
   if (now === before) return { arrow: '', words: now === 0 ? 'none before' : 'as many' }
   if (before === 0) return { arrow: '▲', words: 'none before' }
   if (now === 0) return { arrow: '▼', words: `${formatCount(before)} before` }
+  if (now >= MOST_TIMES * before) return { arrow: '▲', words: `${formatCount(before)} before` }
   if (now >= 2 * before) return { arrow: '▲', words: `${formatRatio(now / before)}× as many` }
   const percent = Math.round((100 * Math.abs(now - before)) / before)
   const share = percent === 0 ? '<1%' : percent === 100 ? '>99%' : `${percent}%`
@@ -107,10 +122,13 @@ function formatRatio(ratio: number): string {
   return formatCount(ratio < 10 ? Math.round(10 * ratio) / 10 : Math.round(ratio))
 }
 
-function beforeText({ days, total, blocked, block_rate }: Counts, onlyBlocked: boolean): string {
+function beforeText(before: Counts, onlyBlocked: boolean): string {
+  const { days, blocked, block_rate, denied = 0 } = before
   const when = formatWindowBefore(days)
-  if (total === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
-  const blockedText = `${formatCount(blocked)} blocked`
-  if (onlyBlocked) return `Compared with the ${when}: ${blockedText}`
-  return `Compared with the ${when}: ${formatRequests(total)}, ${blockedText} (${formatRate(block_rate)})`
+  if (requestsOf(before) === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
+  const over = `${formatCount(blocked)} over the limit`
+  const rate = onlyBlocked ? '' : ` (${formatRate(block_rate)})`
+  const parts = [...(onlyBlocked ? [] : [formatRequests(requestsOf(before))]), over + rate]
+  if (denied > 0) parts.push(`${formatCount(denied)} denied`)
+  return `Compared with the ${when}: ${parts.join(', ')}`
 }

@@ -6,8 +6,17 @@ export const MAX_BATCH_SIZE = 100_000
 const MAX_REST_MS = 100
 
 /**
- * Deletes batch after batch until one is not full. After each batch it pauses for as long as the batch took, so that
- * other writers get half of the database's time.
+ * Pauses for as long as some work took, a tenth of a second at most, so that others get half of the database's time.
+ *
+ * @param startedMs when the work began, by `performance.now()`
+ * @param signal ends the pause: it rejects then
+ */
+export function restAfter(startedMs: number, signal?: AbortSignal): Promise<void> {
+  return delay(Math.min(MAX_REST_MS, performance.now() - startedMs), undefined, { signal })
+}
+
+/**
+ * Deletes batch after batch until one is not full, with a pause after each.
  *
  * @param onProgress receives the number of rows deleted so far
  * @param signal stops it after the current batch
@@ -27,6 +36,6 @@ export async function deleteInBatches(
     deleted += batch
     onProgress?.(deleted)
     if (batch < batchSize || signal?.aborted) return deleted
-    await delay(Math.min(MAX_REST_MS, performance.now() - startedMs))
+    await restAfter(startedMs)
   }
 }

@@ -89,9 +89,7 @@ export class Database {
     await this.explained(async () => {
       const missing = await missingMigrations(this.dialect, this.query)
       if (missing.length === 0) return
-      throw new MissingTableError(
-        `${redactUrl(this.url)} lacks ${missing.join(', ')}: apply this package's migrations with "ratelimit migrate"`,
-      )
+      throw new MissingTableError(`${redactUrl(this.url)} lacks ${missing.join(', ')}: ${this.#migrationRemedy()}`)
     })
   }
 
@@ -167,10 +165,14 @@ export class Database {
 
   #explain(error: unknown): unknown {
     if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) return error
-    return new MissingTableError(
-      `A table is missing in ${redactUrl(this.url)}: apply this package's migrations with "ratelimit migrate"`,
-      { cause: error },
-    )
+    return new MissingTableError(`A table is missing in ${redactUrl(this.url)}: ${this.#migrationRemedy()}`, {
+      cause: error,
+    })
+  }
+
+  #migrationRemedy(): string {
+    const option = this.schema === DEFAULT_SCHEMA ? '' : ` --schema ${this.schema}`
+    return `apply this package's migrations with "ratelimit migrate${option}"`
   }
 
   async close(): Promise<void> {

@@ -100,10 +100,10 @@ export interface Dialect {
   isOneOf(expression: string, placeholder: string, type: 'text' | 'bigint'): string
   /**
    * Reads the JSON array in a text, in parameter `$1` unless given, one row per element; `jsonField` reads field `index`
-   * of an element.
+   * of an element. A list of whole numbers is a text there, with commas between.
    */
   jsonRows(text?: string): string
-  jsonField(index: number, type: 'text' | 'bigint' | 'boolean'): string
+  jsonField(index: number, type: 'text' | 'bigint' | 'boolean' | 'bigint[]'): string
   /**
    * A condition that is true, and lets its transaction commit before it is safe on the disk: for counters and events,
    * of which a database that crashes may lose the last moment.
@@ -114,8 +114,13 @@ export interface Dialect {
    * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
-  /** Returns what `rowsAsJson` returns of one row with these columns. */
-  rowAsJson(columns: string): string
+  /** Returns a text as `places-text.ts` has it; an empty list where it is something else, which would fail all rows. */
+  checkedPlaces(text: string): string
+  /** Makes a list of whole numbers, as a column has it: an array on PostgreSQL, and a text on SQLite, which has none. */
+  list(expressions: readonly string[]): string
+  /** Returns such a list as a text, and its first number. */
+  listText(list: string): string
+  listFirst(list: string): string
   /** The end of a sub-select of rows to delete: it skips rows that another transaction is changing. */
   readonly skipLocked: string
   /** The end of a sub-select of rows, in an order that all writers share, that the statement updates. */

@@ -2,6 +2,7 @@ import type pg from 'pg'
 import { errorCode, InvalidSettingError } from '../errors.js'
 import { loadModule } from '../package-root.js'
 import { type Dialect, NOTHING_CHANGED, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
+import { PLACES_PATTERN } from './places-text.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
@@ -44,7 +45,9 @@ export function postgresqlDialect(schema: string): Dialect {
     table,
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
-    toMs: (expression) => `(extract(epoch FROM ${expression}) * 1000)::bigint`,
+    // Within the range of JavaScript's dates, since raw SQL may have written an infinite moment.
+    toMs: (expression) =>
+      `LEAST(GREATEST(extract(epoch FROM ${expression}) * 1000, -8640000000000000), 8640000000000000)::bigint`,
     toMinute: (expression) => `${table('rate_limit_minute')}(${expression})`,
     eventsPerFold: 10_000,
     // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
@@ -65,12 +68,18 @@ export function postgresqlDialect(schema: string): Dialect {
     isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
     // Not `json`, which parses an element's text again for each of its fields.
-    jsonRows: (text = '$1') => `jsonb_array_elements(${text}::jsonb) AS element(value)`,
-    jsonField: (index, type) => `(element.value ->> ${index})::${type}`,
+    jsonRows: (text = '$1') => `jsonb_array_elements((${text})::jsonb) AS element(value)`,
+    jsonField: (index, type) => {
+      const text = `(element.value ->> ${index})`
+      return type === 'bigint[]' ? `('{' || ${text} || '}')::bigint[]` : `${text}::${type}`
+    },
     // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
-    rowAsJson: (columns) => `json_build_array(json_build_array(${columns}))::text`,
+    checkedPlaces: (text) => `CASE WHEN ${text} ~ ${escapeLiteral(PLACES_PATTERN)} THEN ${text} ELSE '[]' END`,
+    list: (expressions) => `ARRAY[${expressions.join(', ')}]::bigint[]`,
+    listText: (list) => `array_to_string(${list}, ',')`,
+    listFirst: (list) => `${list}[1]`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
     lockRows: 'FOR UPDATE OF locked',
     createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (

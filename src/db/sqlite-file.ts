@@ -1,5 +1,7 @@
 import { closeSync, openSync, statSync } from 'node:fs'
 import { NOTHING_CHANGED, type SqlConnection, type SqlValue } from './dialect.js'
+import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from './listed-counter.js'
+import { CHECK_PLACES, checkPlaces } from './places-text.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
@@ -32,7 +34,12 @@ export async function openHere(path: string, onlyReads: boolean): Promise<Sqlite
   }))
   // In a transaction, inserting events copies the pages of their indexes: to a file that would cost a third of the insert.
   // A report's sorting, which may need much, stays in files.
-  if (!onlyReads) database.pragma('temp_store = MEMORY')
+  if (!onlyReads) {
+    database.pragma('temp_store = MEMORY')
+    for (const [name, form] of Object.entries(LISTED_FORMS)) database.function(name, createAdvance(form))
+    database.function(SETTLE_WINDOW, settleWindow)
+    database.function(CHECK_PLACES, checkPlaces)
+  }
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
 

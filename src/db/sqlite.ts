@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
+import { CHECK_PLACES } from './places-text.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
 import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
@@ -31,7 +32,11 @@ export const sqliteDialect: Dialect = {
   // `synchronous = NORMAL` does this for every transaction.
   lazily: 'true',
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
-  rowAsJson: (columns) => `json_array(json_array(${columns}))`,
+  checkedPlaces: (text) => `${CHECK_PLACES}(${text})`,
+  list: (expressions) => expressions.join(` || ',' || `),
+  listText: (list) => list,
+  // The cast reads as far as there is a number.
+  listFirst: (list) => `CAST(${list} AS INTEGER)`,
   skipLocked: '',
   lockRows: '',
   createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (

@@ -15,15 +15,11 @@ export function asNumbers<const Name extends string>(...names: Name[]) {
   }
 }
 
-const ADMISSION = ['checkedMs', 'asked', 'cost', 'admitted'] as const
-
-export const bucketNumbers = asNumbers('periodMs', 'drainLimit', 'used', 'fraction', ...ADMISSION)
-
-export const slidingWindowNumbers = asNumbers(
-  'periodMs',
-  'cellStartMs',
-  'previousCount',
-  'currentCount',
-  'limit',
-  ...ADMISSION,
-)
+/** Makes the windows of a counter a text on both databases: PostgreSQL has an array of BigInt, empty for none. */
+export const listedWindows = {
+  windows: {
+    needs: { windows: true },
+    compute: ({ windows }: { windows: string | null | readonly bigint[] }) =>
+      Array.isArray(windows) ? windows.join(',') || null : windows,
+  },
+} as const

@@ -79,7 +79,7 @@ export class EventLog {
   #spooled = 0
   #written = 0
   #dropped = 0
-  #lastError: string | null = null
+  #lastFailure: unknown
   #isFailing = false
   #isLosing = false
   #isClosed = false
@@ -98,6 +98,11 @@ export class EventLog {
       createWriter: (settle) => this.#createWriter(settle),
       report: (message, error) => this.#report(message, error),
     })
+  }
+
+  /** Resolves when all events of processes that are gone are in the table, or after `close`. */
+  replayed(): Promise<void> {
+    return this.#replay.end
   }
 
   /** Records an event. Never waits and never throws. */
@@ -125,7 +130,7 @@ export class EventLog {
       dropped: this.#dropped,
       buffered: this.#inMemory,
       spooled: this.#spooled + this.#replay.left,
-      lastError: this.#lastError,
+      lastError: this.#lastFailure === undefined ? null : errorMessage(this.#lastFailure),
     }
   }
 
@@ -187,7 +192,7 @@ export class EventLog {
     }
     const lost = this.#inMemory
     if (lost === 0) return
-    this.#lose(lost, new Error(this.#lastError ?? 'the database did not answer before the app was closed'))
+    this.#lose(lost, this.#lastFailure ?? new Error('the database did not answer before the app was closed'))
     this.#settled += lost
     this.#buffer = []
   }
@@ -270,7 +275,7 @@ export class EventLog {
 
   #fail(error: unknown): void {
     this.#isFailing = true
-    this.#lastError = errorMessage(error)
+    this.#lastFailure = error
     this.#report('Rate limit events cannot be written, and are kept for now', error)
     this.#startSpooling()
     this.#endFlushes(() => true)
@@ -343,7 +348,7 @@ export class EventLog {
   #lose(count: number, error: unknown): void {
     this.#dropped += count
     this.#isLosing = true
-    this.#lastError = errorMessage(error)
+    this.#lastFailure = error
     this.#report('Rate limit events are being lost', error)
   }
 

@@ -12,7 +12,7 @@ export interface EventRows {
   readonly rows: readonly string[]
 }
 
-/** The table of events, to which a batch can be written again when nobody knows whether it was written. */
+/** The table of events, to which a batch can be written again when it is unknown whether it was written. */
 export interface EventTable {
   /**
    * Writes all rows, or none.

@@ -27,10 +27,12 @@ export interface RateLimitEvent {
 }
 
 /**
- * The outcome of a request: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by
+ * The outcomes of requests: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by
  * the deny list or an override; `unavailable` was refused because no store answered.
  */
-export type EventOutcome = 'allowed' | 'over_limit' | 'denied' | 'unavailable'
+export const EVENT_OUTCOMES = ['allowed', 'over_limit', 'denied', 'unavailable'] as const
+
+export type EventOutcome = (typeof EVENT_OUTCOMES)[number]
 
 /** The lengths of the other columns, in characters. A longer text is cut, and is no error. */
 export const MAX_RULE_NAME_LENGTH = 100

@@ -202,6 +202,18 @@ export function openSpools(folder: string): OpenSpools {
   }
 }
 
+/** Counts rows in the folder, whatever process they are of. */
+export async function countSpooled(folder: string, isCounted: (row: readonly unknown[]) => boolean): Promise<number> {
+  let count = 0
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    if (FILE.exec(name)?.groups?.first === undefined) continue
+    // A server may delete it meanwhile.
+    const text = await readFile(join(folder, name)).catch(() => Buffer.alloc(0))
+    count += readRows(text).filter((line) => isCounted(JSON.parse(line))).length
+  }
+  return count
+}
+
 /** Creates a spool under a new id. A process that starts at the same moment may take that over before it is locked. */
 function createSpool(folder: string): Spool {
   for (;;) {

@@ -1,5 +1,6 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
 import { selectedColumns, toColumn } from '../db/columns.js'
+import type { Database } from '../db/database.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork } from '../db/dialect.js'
 import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
@@ -8,15 +9,75 @@ export function* readEntries<Table extends FieldTable, Identity extends keyof Ta
   { table, fields }: Description<Table, Identity>,
   dialect: Dialect,
 ): SqlWork<Entry<Table>[]> {
-  const described = fieldEntries(fields)
   const rows = yield* runStatement<Record<string, SqlValue | boolean>>(
     `SELECT ${selectedColumns(Object.keys(fields))} FROM ${dialect.table(table)}`,
   )
+  const described = fieldEntries(fields)
   return rows.map((row) => {
     const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
     // A row that raw SQL filled with other types is returned unchanged.
     return entry as Entry<Table>
   })
+}
+
+/** An entry with the id of its row. */
+export interface IdentifiedEntry<Table extends FieldTable> {
+  readonly id: number
+  readonly entry: Entry<Table>
+}
+
+/**
+ * Reads some entries as one text, which takes half the time of reading rows.
+ *
+ * @param rest the statement from its WHERE on, with an order
+ */
+export async function readSomeEntries<Table extends FieldTable>(
+  { query, dialect }: Pick<Database, 'query' | 'dialect'>,
+  { table, fields }: Pick<Description<Table>, 'table' | 'fields'>,
+  rest: string,
+  parameters: readonly SqlValue[],
+): Promise<IdentifiedEntry<Table>[]> {
+  const described = fieldEntries(fields)
+  const columns = described.map(([name, { kind }]) => {
+    const column = toColumn(name)
+    return kind === 'moment' ? `CASE WHEN ${column} IS NOT NULL THEN ${dialect.toMs(column)} END` : column
+  })
+  const [row] = await query<{ page: string | null }>(
+    `SELECT ${dialect.rowsAsJson(['id', ...columns].join(', '))} AS page
+     FROM (SELECT * FROM ${dialect.table(table)} ${rest}) AS found`,
+    parameters,
+  )
+  const rows: [number, ...unknown[]][] = JSON.parse(row?.page ?? '[]')
+  return rows.map(([id, ...values]) => {
+    const entry: Record<string, unknown> = {}
+    for (const [place, [name, { kind }]] of described.entries()) entry[name] = documentValue(kind, values[place])
+    // As above.
+    return { id, entry: entry as Entry<Table> }
+  })
+}
+
+/** The entries of a slice: some milliseconds of work. */
+const SLICE = 500
+
+/**
+ * Yields all entries in the order of documents, slice by slice: one at least, which may be empty. Of all others it holds
+ * the ids, since values that raw SQL wrote may be in no order.
+ */
+export async function* readEntrySlices<Table extends FieldTable, Identity extends keyof Table & string>(
+  { query, dialect }: Pick<Database, 'query' | 'dialect'>,
+  description: Description<Table, Identity>,
+): AsyncGenerator<Entry<Table>[]> {
+  const order = description.order(dialect)
+  const [row] = await query<{ ids: string | null }>(
+    `SELECT ${dialect.rowsAsJson('id')} AS ids
+     FROM (SELECT id FROM ${dialect.table(description.table)} ORDER BY ${order}) AS ordered`,
+  )
+  const ids: readonly [number][] = JSON.parse(row?.ids ?? '[]')
+  for (let start = 0; start === 0 || start < ids.length; start += SLICE) {
+    const slice = JSON.stringify(ids.slice(start, start + SLICE).flat())
+    const rest = `WHERE ${dialect.isOneOf('id', '$1', 'bigint')} ORDER BY ${order}`
+    yield (await readSomeEntries({ query, dialect }, description, rest, [slice])).map(({ entry }) => entry)
+  }
 }
 
 /** Creates or replaces entries by one statement. The triggers of the tables record the history. */

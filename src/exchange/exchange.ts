@@ -6,7 +6,7 @@ import type { Description, Entry, FieldTable } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
 import type { Clock } from '../time/clock.js'
 import { type Comparison, compareEntries, type Difference } from './difference.js'
-import { deleteEntries, readEntries, writeEntries } from './entry-table.js'
+import { deleteEntries, readEntries, readEntrySlices, writeEntries } from './entry-table.js'
 import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
 import { validateDocument } from './validate-document.js'
 
@@ -26,22 +26,48 @@ export interface ImportResult {
   readonly applied: boolean
 }
 
+/** A part of a document: some of its rules, or of its overrides, which come behind all rules. */
+export type DocumentSlice = Partial<Pick<RuleDocument, 'rules' | 'overrides'>>
+
+/** What a document begins with. */
+export const DOCUMENT_HEAD = { $schema: SCHEMA_PATH, version: DOCUMENT_VERSION } as const
+
 /**
  * Exports all rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the
  * same document, whatever the order in which they were written.
  */
-export function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
-  return database.report((query) => runWork(query, readDocument(database.dialect, clock.now())))
+export async function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
+  const rules: RuleEntry[] = []
+  const overrides: OverrideEntry[] = []
+  await exportSlices(database, clock, async (slices) => {
+    for await (const slice of slices) {
+      rules.push(...(slice.rules ?? []))
+      overrides.push(...(slice.overrides ?? []))
+    }
+  })
+  return { ...DOCUMENT_HEAD, rules, overrides }
 }
 
-function* readDocument(dialect: Dialect, nowMs: number): SqlWork<RuleDocument> {
-  const rules = yield* readEntries(RULES, dialect)
-  const overrides = yield* readEntries(OVERRIDES, dialect)
-  return {
-    $schema: SCHEMA_PATH,
-    version: DOCUMENT_VERSION,
-    rules: rules.sort(RULES.order),
-    overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)).sort(OVERRIDES.order),
+/**
+ * Exports the same slice by slice, so that no more of them are in memory.
+ *
+ * @param receive reads the slices; until it has, other reports wait
+ */
+export function exportSlices(
+  database: Database,
+  clock: Clock,
+  receive: (slices: AsyncIterable<DocumentSlice>) => Promise<void>,
+): Promise<void> {
+  return database.report((query) => receive(readSlices({ query, dialect: database.dialect }, clock.now())))
+}
+
+async function* readSlices(
+  database: Pick<Database, 'query' | 'dialect'>,
+  nowMs: number,
+): AsyncGenerator<DocumentSlice> {
+  for await (const rules of readEntrySlices(database, RULES)) yield { rules }
+  for await (const overrides of readEntrySlices(database, OVERRIDES)) {
+    yield { overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)) }
   }
 }
 

@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<Kind, object>> = {
 }
 
 /** Returns the JSON Schema of an import: fields with a default are optional, and so is one of the two lists. */
-export function documentSchema(): object {
+export function documentSchema() {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Rules and overrides of fastify-smart-ratelimit',
@@ -53,8 +53,15 @@ function listSchema(fields: FieldTable, description: string): object {
   return { type: 'array', items, description }
 }
 
-function fieldSchema(field: Field): object {
+/**
+ * Returns the JSON Schema of a field.
+ *
+ * @param state `stored` for the value of a row: raw SQL may have written an invalid one, and it has no default
+ */
+export function fieldSchema(field: Field, state: 'given' | 'stored' = 'given'): object {
   const { kind, schema, about } = field
+  if (state === 'stored')
+    return { ...KINDS[kind], ...(schema && 'enum' in schema && { enum: schema.enum }), description: about }
   const given = 'default' in field ? { default: field.default } : {}
   return { ...KINDS[kind], ...given, ...schema, description: about }
 }

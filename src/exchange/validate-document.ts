@@ -24,6 +24,9 @@ type Complain = (place: string, message: string) => void
 
 /** The number of errors after which no more entries are checked: an unrelated file may have millions. */
 const ENOUGH = 10_000
+/** The number of unknown fields of an object after which no more are looked for. */
+const ENOUGH_UNKNOWN = 100
+const SHOWN_VERSION = 50
 const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
 
 /**
@@ -35,13 +38,11 @@ const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
 export async function validateDocument(document: unknown): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
-  const given = toFields(document)
-  if (given === undefined) throw new RuleDocumentError({ document: 'must be an object' })
+  if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
+  const given = pickFields(document, KNOWN)
   // The meaning of another version is unknown.
   if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
-  for (const field of Object.keys(given)) {
-    if (!KNOWN.includes(field)) complain(field, `does not exist: known are ${KNOWN.join(', ')}`)
-  }
+  for (const [field, message] of unknownFields(document, KNOWN)) complain(field || 'document', message)
   if (typeof (given.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
   if (given.rules === undefined && given.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
@@ -55,7 +56,10 @@ export async function validateDocument(document: unknown): Promise<ValidDocument
 
 function versionComplaint(version: unknown): string {
   if (version === undefined) return `is missing: give ${DOCUMENT_VERSION}`
-  return `is ${JSON.stringify(version)}: this version of the package reads ${DOCUMENT_VERSION}`
+  const isShort = typeof version === 'number' || (typeof version === 'string' && version.length <= SHOWN_VERSION)
+  // A list may be nested deeper than it can be quoted.
+  const shown = isShort ? JSON.stringify(version) : 'another one'
+  return `is ${shown}: this version of the package reads ${DOCUMENT_VERSION}`
 }
 
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
@@ -100,27 +104,41 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
-  const given = toFields(value)
-  if (given === undefined) {
+  if (!isObject(value)) {
     complain(place, 'must be an object')
     return undefined
   }
-  const values = { ...defaults, ...given }
+  const known = Object.keys(description.fields)
+  const values = { ...defaults, ...pickFields(value, known) }
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
-  const known = Object.keys(description.fields)
-  for (const field of Object.keys(given)) {
-    if (!known.includes(field)) errors.set(field, `does not exist: known are ${known.join(', ')}`)
-  }
-  for (const [field, message] of errors) complain(`${place}.${field}`, message)
+  for (const [field, message] of unknownFields(value, known)) errors.set(field, message)
+  for (const [field, message] of errors) complain(field === '' ? place : `${place}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
   // Each field was checked above, which types cannot express.
   return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
 }
 
-/** Returns the fields of a plain object, without those that are `undefined`. */
-function toFields(value: unknown): Values | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined))
+function isObject(value: unknown): value is Values {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Returns the known fields of an object, without those that are `undefined`: it may have a million others. */
+function pickFields(given: Values, known: readonly string[]): Values {
+  return Object.fromEntries(known.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]])))
+}
+
+/** Returns the complaints about the first unknown fields of an object, and one without a field when there are more. */
+function unknownFields(given: Values, known: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const field of Object.keys(given)) {
+    if (known.includes(field) || given[field] === undefined) continue
+    if (found.size === ENOUGH_UNKNOWN) {
+      found.set('', 'has more fields that do not exist')
+      break
+    }
+    found.set(field, `does not exist: known are ${known.join(', ')}`)
+  }
+  return found
 }

@@ -7,7 +7,7 @@ const MAX_ACTOR_LENGTH = 200
 const TOKEN_BYTES = 9
 
 /** Where a change comes from; `sql` is everything that is not a write of this package. */
-export const CHANGE_SOURCES = ['client', 'sql', 'panel', 'api', 'ban', 'import'] as const
+export const CHANGE_SOURCES = ['client', 'sql', 'panel', 'dashboard', 'api', 'ban', 'import'] as const
 export type ChangeSource = (typeof CHANGE_SOURCES)[number]
 
 interface Author {

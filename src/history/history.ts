@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js'
+import type { Dialect, Query, SqlValue } from '../db/dialect.js'
 import { errorCode, RevertError } from '../errors.js'
 import { OVERRIDES } from '../overrides/override.js'
 import type { Description } from '../rules/description.js'
@@ -11,7 +12,7 @@ export interface Change {
   readonly changedAt: Date
   /** The actor given with `asActor`; empty without one. */
   readonly actor: string
-  /** Where it came from: this package's client, its panel, its API, a ban or an import; or raw SQL. */
+  /** Where it came from: this package's client, its panel or dashboard, its API, a ban or an import; or raw SQL. */
   readonly source: ChangeSource
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
@@ -27,6 +28,13 @@ export type ChangedFields = Readonly<Record<string, string | number | boolean | 
 export interface HistoryOptions {
   /** The most changes to return, the newest first; 100 unless given. */
   readonly limit?: number | undefined
+  /** Only those through this door. */
+  readonly source?: ChangeSource | undefined
+  /** Only those of this actor, by the whole name. */
+  readonly actor?: string | undefined
+  readonly entity?: Change['entity'] | undefined
+  /** Only those older than the change of this id. */
+  readonly beforeId?: number | undefined
 }
 
 /** A table of the extended client, which validates writes and records their actor. */
@@ -62,25 +70,58 @@ const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RU
 /**
  * Lists the changes, the newest first.
  *
- * @param name of a rule, or the client of an override, now or at any time before; all changes unless given
+ * @param name of a rule, or the client of an override in its spellings, now or at any time before; all changes unless
+ * given
  */
 export async function listChanges(
   database: Database,
-  name: string | undefined,
-  { limit = DEFAULT_LIMIT }: HistoryOptions = {},
+  name: string | readonly string[] | undefined,
+  { limit = DEFAULT_LIMIT, source, actor, entity, beforeId }: HistoryOptions = {},
 ): Promise<Change[]> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
   }
   // No name has a NUL, and PostgreSQL refuses such a parameter.
-  if (name?.includes('\0')) return []
-  const table = database.dialect.table('rate_limit_change')
-  // A rule that was renamed keeps its history.
-  const nameCondition = `WHERE EXISTS (SELECT 1 FROM ${table} AS named
-    WHERE named.name = $2 AND named.entity = recorded.entity AND named.row_id = recorded.row_id)`
-  const rows = await readChanges(database, name === undefined ? '' : nameCondition, [
+  if (`${name}${actor}`.includes('\0')) return []
+  const { dialect } = database
+  const table = dialect.table('rate_limit_change')
+  const parameters: SqlValue[] = [limit]
+  const conditions: string[] = []
+  function filter(value: SqlValue | undefined, toCondition: (placeholder: string) => string): void {
+    if (value !== undefined) conditions.push(toCondition(`$${parameters.push(value)}`))
+  }
+  filter(
+    name === undefined ? name : JSON.stringify([name].flat()),
+    // A rule that was renamed keeps its history.
+    (placeholder) => `(entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
+      WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})`,
+  )
+  filter(source, (placeholder) => `source = ${placeholder}`)
+  filter(actor, (placeholder) => `actor = ${placeholder}`)
+  filter(entity, (placeholder) => `entity = ${placeholder}`)
+  filter(beforeId, (placeholder) => `id < ${dialect.whole(placeholder)}`)
+  const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
+  return (await readChanges(database, where, parameters)).map(toChange)
+}
+
+/** Returns the change of an id; undefined where there is none. */
+export async function findChange(database: Database, id: number): Promise<Change | undefined> {
+  const [row] = await readChanges(database, 'WHERE recorded.id = $2', [1, id])
+  return row && toChange(row)
+}
+
+/** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
+export async function readChangesOf(
+  query: Query,
+  dialect: Dialect,
+  entity: Change['entity'],
+  names: readonly string[],
+  limit: number,
+): Promise<Change[]> {
+  const rows = await selectChanges(query, dialect, `WHERE entity = $2 AND ${dialect.isOneOf('name', '$3', 'text')}`, [
     limit,
-    ...(name === undefined ? [] : [name]),
+    entity,
+    JSON.stringify(names),
   ])
   return rows.map(toChange)
 }
@@ -164,11 +205,20 @@ export function isMoment(entity: Change['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
-function readChanges(database: Database, where: string, parameters: (string | number)[]): Promise<ChangeRow[]> {
-  return database.query<ChangeRow>(
+function readChanges({ query, dialect }: Database, where: string, parameters: readonly SqlValue[]) {
+  return selectChanges(query, dialect, where, parameters)
+}
+
+function selectChanges(
+  query: Query,
+  dialect: Dialect,
+  where: string,
+  parameters: readonly SqlValue[],
+): Promise<ChangeRow[]> {
+  return query<ChangeRow>(
     `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
        before, after
-     FROM ${database.dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
+     FROM ${dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
     parameters,
   )
 }

@@ -1,35 +1,97 @@
+/** Checks from code, of the plugin's own limit and of limits for single routes. */
 import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
+import { after } from './after.js'
+import type { AnyRequest } from './any-server.js'
+import { chargedCost, validateCost } from './cost.js'
 import { CheckedRequest } from './decide.js'
 import type { HookDependencies } from './on-request.js'
 
+export interface CheckOptions {
+  /** The part of the limit that is used: an integer, 1 to 2147483647. */
+  readonly cost?: number | undefined
+}
+
+/** The checks of a limit from code: no header, no event, and no refusal. */
+export interface Ask {
+  /**
+   * Charges the limit, and refuses nothing: the code does, where `allowed` is false.
+   *
+   * @param options `cost`: what the limit says unless given
+   * @returns null where the limit leaves the request alone: with `enabled: false`, or for an address of an allow list
+   * @throws InvalidSettingError for an invalid cost
+   */
+  check(request: AnyRequest, options?: CheckOptions): Promise<Decision | null>
+  /**
+   * Reads the state of the request's client, and charges nothing: `count` and `remaining` exclude this request, `allowed`
+   * and `retryAfterMs` are the answer that it would get.
+   */
+  peek(request: AnyRequest): Promise<Decision | null>
+}
+
 /**
- * Creates the function that checks a request from code, without headers, event or refusal, also on exempt routes.
+ * Returns a hook for requests without a response of their own: what a limit counts when a response has ended is asked at
+ * once.
  *
- * It has no response of its own: a limit that counts responses counts it at once.
- *
- * @returns null where no limit applies: a skipped path or request, or an address of the allow list
+ * @param note receives the answers of the limit that decides, beside the ceiling
  */
-export function createAsk(hook: HookDependencies, isSkipped: (checked: CheckedRequest) => boolean) {
-  const dependencies: HookDependencies = {
-    ...hook,
-    checkAhead: (asked, nowMs) => hook.check(asked, nowMs, false),
+export function onlyAsking(
+  hook: HookDependencies,
+  note: (decision: Decision) => void = () => undefined,
+): HookDependencies {
+  function noted(answer: Decision | Promise<Decision>): Decision | Promise<Decision> {
+    return after(answer, (decision) => {
+      note(decision)
+      return decision
+    })
   }
-  return async function ask(request: FastifyRequest, cost: number): Promise<Decision | null> {
-    const checked = new CheckedRequest(dependencies, request)
-    if (isSkipped(checked)) return null
-    checked.cost = cost
-    await dependencies.decide(checked)
-    if (checked.isExempt) return null
-    return cost === 0 ? forOneRequest(checked) : checked.decision
+  return {
+    ...hook,
+    check: (asked, nowMs, refuses) => noted(hook.check(asked, nowMs, refuses)),
+    checkAhead: (asked, nowMs) => noted(hook.check(asked, nowMs, false)),
+    takePlaces: (checked) => noted(hook.takePlaces(checked)),
   }
 }
 
 /**
- * Returns the answer of a check of cost 0, which is for a cost of 1, as it is for a request that costs what its rule
- * says. The wait is then the longest possible: until nothing is used.
+ * Creates the functions that check a request from code, also on exempt routes.
+ *
+ * They have no response of their own: a limit that counts responses counts the check at once.
+ *
+ * @param isSkipped returns whether the limit leaves a request alone, before it is examined
+ * @param costFor returns what a check of a request costs unless it says so itself
  */
-function forOneRequest({ decision, limit: { cost } }: CheckedRequest): Decision {
+export function createAsk(
+  hook: HookDependencies,
+  isSkipped: (checked: CheckedRequest) => boolean,
+  costFor: (request: FastifyRequest) => number,
+): Ask {
+  const dependencies = onlyAsking(hook)
+  async function ask(request: FastifyRequest, cost: number): Promise<CheckedRequest | null> {
+    const checked = new CheckedRequest(dependencies, request)
+    if (isSkipped(checked)) return null
+    checked.cost = cost
+    await dependencies.decide(checked)
+    return checked.isExempt ? null : checked
+  }
+  return {
+    async check(request: FastifyRequest, { cost }: CheckOptions = {}) {
+      const asked = await ask(request, cost === undefined ? costFor(request) : validateCost('check.cost', cost))
+      return asked?.decision ?? null
+    },
+    async peek(request: FastifyRequest) {
+      const asked = await ask(request, 0)
+      return asked && forOneRequest(asked, costFor(request))
+    },
+  }
+}
+
+/**
+ * Returns the answer of a check of cost 0, which is for a cost of 1, as it is for a request with a cost of its own. The
+ * wait is then the longest possible: until nothing is used.
+ */
+function forOneRequest({ decision, limit: limitFound }: CheckedRequest, requestCost: number): Decision {
+  const cost = chargedCost(requestCost, limitFound.cost)
   if (cost === 1 || decision.unavailable) return decision
   const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
   const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)

@@ -11,48 +11,63 @@ import { memoize } from './memoize.js'
 export interface Ceiling {
   readonly limit: Limit
   clientKey(address: ClientAddress): ClientKey
-  /** Checks in the same round trip as the check before it. */
+  /** Checks in the same round trip as the check after it. */
   check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** Returns the decision of the other limit where it is known without a new counter. */
+  known(check: Check, nowMs: number): Decision | undefined
 }
 
 /** @param scope of its counters */
-export function createCeiling(rate: Rate, scope: string, check: Ceiling['check']): Ceiling {
+export function createCeiling(rate: Rate, scope: string, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
   const clientKey = memoize((key: ClientKey) => inScope(scope, key))
-  return { limit: limitForCeiling(rate), clientKey: (address) => clientKey(address.clientKey), check }
+  return { ...checks, limit: limitForCeiling(rate), clientKey: (address) => clientKey(address.clientKey) }
 }
 
 /**
- * Counts a request against the ceiling.
+ * Counts a request against the ceiling, and checks it. Once it is known that the ceiling refuses an address, the store is
+ * asked for no other limit: a client that makes up keys would have a counter for each of them.
  *
- * @param decision of the limit that decides, whose check is on its way
+ * @param check asks the limit that decides
  */
-export function checkCeiling(
+export function checkUnderCeiling(
   checked: CheckedRequest,
   ceiling: Ceiling,
-  decision: Decision | Promise<Decision>,
-): Promise<void> | undefined {
-  const { address, cost, nowMs } = checked
+  check: (checked: CheckedRequest) => Decision | Promise<Decision>,
+): CheckedRequest | Promise<CheckedRequest> {
+  const { address, cost, nowMs, limit } = checked
   const key = ceiling.clientKey(address)
-  const check = { key: key.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
-  const ofAddress = ceiling.check(check, nowMs)
+  const ofAddress = ceiling.check({ key: key.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }, nowMs)
+  const isRefused = !(ofAddress instanceof Promise || ofAddress.allowed || ofAddress.unavailable)
+  if (isRefused && !limit.isDenial) {
+    const known = limit.awaitsEnd ? undefined : ceiling.known(checked.asked, nowMs)
+    return decideWith(checked, ceiling, key, known, ofAddress)
+  }
+  const decision = check(checked)
   if (decision instanceof Promise || ofAddress instanceof Promise) {
     return Promise.all([decision, ofAddress]).then((both) => decideWith(checked, ceiling, key, ...both))
   }
-  decideWith(checked, ceiling, key, decision, ofAddress)
+  return decideWith(checked, ceiling, key, decision, ofAddress)
 }
 
 /** Decides by the ceiling where it refuses, unless the other limit refuses for longer. */
 function decideWith(
   checked: CheckedRequest,
-  { limit }: Ceiling,
+  ceiling: Ceiling,
   client: ClientKey,
-  decision: Decision,
+  decision: Decision | undefined,
   ofAddress: Decision,
-): void {
-  checked.decision = decision
-  if (ofAddress.allowed) return
-  if (checked.isRefused && refusalMs(decision) >= refusalMs(ofAddress)) return
-  checked.limit = limit
+): CheckedRequest {
+  if (decision !== undefined) {
+    checked.decision = decision
+    if (ofAddress.allowed) return checked
+    if (checked.isRefused) {
+      if (refusalMs(decision) >= refusalMs(ofAddress)) return checked
+      const { limit, client, nowMs } = checked
+      checked.overruled = { limit, client, decision, nowMs }
+    }
+  }
+  checked.limit = ceiling.limit
   checked.client = client
   checked.decision = ofAddress
+  return checked
 }

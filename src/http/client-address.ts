@@ -2,13 +2,21 @@ import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
+import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { remember } from '../remember.js'
-import { addressKey, type ClientKey } from './client-key.js'
+import { addressKey, type ClientKey, privateAddressKey } from './client-key.js'
+import { memoize } from './memoize.js'
 
 /** The address of a request's client, as limits use it. */
 export interface ClientAddress {
-  /** The client's address, for IPv6 its network; `unknown` where there is none. */
+  /** The client's address in counters, for IPv6 its network; `unknown` where there is none. */
   readonly key: string
+  /** The same in the log. */
+  readonly logged: string
+  /** The whole address in the log, where it is that of the socket's peer; null where there is none. */
+  readonly loggedPeer: string | null
+  /** What counters and bans have instead of the address; null where they have the address. */
+  readonly pseudonym: string | null
   /** The key for limits by address, created once, since every request would otherwise allocate a text. */
   readonly clientKey: ClientKey
   /** The whole address, IPv6 too; null where there is none. */
@@ -46,8 +54,9 @@ export function plainIp(text: string): string | null {
  * Creates the function that resolves addresses of clients.
  *
  * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
+ * @param privacy how addresses are stored; undefined where they are stored in full
  */
-export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists) {
+export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists, privacy?: AddressPrivacy) {
   const parseOnce = remember(REMEMBERED, parse, REMEMBERED_LENGTH)
 
   function resolve(text: string | undefined): ClientAddress | undefined {
@@ -57,10 +66,10 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
   function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
     if (ip === null) return undefined
-    const key = toNetwork(ip, ipv6Subnet)
-    const family = ip.includes(':') ? 'ipv6' : 'ipv4'
+    const key = toCountedAddress(ip, ipv6Subnet)
+    const family = familyFor(ip)
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
-    return createAddress(key, ip, listed)
+    return privacy === undefined ? createAddress(key, ip, listed) : createPrivateAddress(key, ip, listed, privacy)
   }
 
   /** Resolves the client's address, or that of the socket's peer where `ip` is no address. */
@@ -69,14 +78,40 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
   }
 }
 
-function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
-  return { key, clientKey: addressKey(key), plain, listed }
+/** Creates the function that adds an allow list of a limit's own: an address that the plugin's lists have stays as it is. */
+export function createAllowList(list: BlockList): (address: ClientAddress) => ClientAddress {
+  if (list.rules.length === 0) return (address) => address
+  return memoize((address: ClientAddress) => {
+    const { plain, listed } = address
+    return plain !== null && listed === null && list.check(plain, familyFor(plain))
+      ? { ...address, listed: 'allow' }
+      : address
+  })
 }
 
-function toNetwork(ip: string, ipv6Subnet: number): string {
-  if (ipv6Subnet === 128 || ip === '::1' || !ip.includes(':')) return ip
-  const network = ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Subnet}`)
-  return `${network.toString()}/${ipv6Subnet}`
+function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
+  return { key, logged: key, loggedPeer: plain, pseudonym: null, clientKey: addressKey(key), plain, listed }
+}
+
+function createPrivateAddress(
+  counted: string,
+  plain: string,
+  listed: ClientAddress['listed'],
+  privacy: AddressPrivacy,
+): ClientAddress {
+  const pseudonym = privacy.pseudonymFor(counted)
+  const logged = privacy.loggedFor(counted)
+  const clientKey = privateAddressKey(counted, logged, pseudonym)
+  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, clientKey, plain, listed }
+}
+
+/** Returns the client of a pseudonym, whose address is not known; undefined for another text. */
+export function parsePseudonym(text: string): ClientAddress | undefined {
+  return PSEUDONYM.test(text) ? { ...createAddress(text, null, null), pseudonym: text } : undefined
+}
+
+function familyFor(ip: string): 'ipv4' | 'ipv6' {
+  return ip.includes(':') ? 'ipv6' : 'ipv4'
 }
 
 /** Returns whether an address is private: proxies have such addresses, and clients on the internet do not. */

@@ -8,6 +8,7 @@ const MAX_COUNTED_LENGTH = 128
 
 /** Matches the key of a rule's client; names of rules have no colon. */
 const RULE_KEY = /^rule:([^:]+):(.*)$/s
+const ADDRESS = 'ip:'
 
 /** The spellings of a counted client. */
 export interface ClientKey {
@@ -25,22 +26,38 @@ export interface ClientKey {
    * `route:/items/:id`, `all`, `key:<answer>`, or several of them with bars between.
    */
   readonly client: string
+  /** The client as bans spell it: the same, unless addresses are shortened in the log. */
+  readonly banned: string
+  /** The client in clear: the same, unless addresses are not stored. It is compared with overrides, and never stored. */
+  readonly clear: string
   /** Whether the client is counted by address, alone or together with others. */
   readonly byAddress: boolean
 }
 
 /** The key of all clients together. */
-export const EVERYBODY: ClientKey = { name: 'all', shown: 'all', counter: 'all', client: 'all', byAddress: false }
+export const EVERYBODY: ClientKey = keyFor('all', 'all', 'all')
+
+/** Returns the key of a client whose spelling hides nothing. */
+function keyFor(name: string, shown: string, counter: string, client = name, byAddress = false): ClientKey {
+  return { name, shown, counter, client, banned: client, clear: client, byAddress }
+}
 
 /** Returns the key of an address without a rule, such as `ip:203.0.113.7`. */
 export function addressKey(address: string): ClientKey {
   const name = `ip:${address}`
-  return { name, shown: address, counter: name, client: name, byAddress: true }
+  return keyFor(name, address, name, name, true)
+}
+
+/** Returns the key of an address that is not stored in full, such as `ip:~0f…`. */
+export function privateAddressKey(address: string, logged: string, pseudonym: string): ClientKey {
+  const name = `ip:${logged}`
+  const counter = `ip:${pseudonym}`
+  return { name, shown: logged, counter, client: name, banned: counter, clear: `ip:${address}`, byAddress: true }
 }
 
 export function userKey(id: string): ClientKey {
   const name = `user:${id}`
-  return { name, shown: name, counter: `user:${bounded(id)}`, client: name, byAddress: false }
+  return keyFor(name, name, `user:${bounded(id)}`)
 }
 
 export function headerKey(header: string, value: string): ClientKey {
@@ -52,21 +69,24 @@ export function cookieKey(cookie: string, value: string): ClientKey {
 }
 
 function namedKey(kind: 'header' | 'cookie', named: string, value: string): ClientKey {
-  const counter = `${kind}:${bounded(value)}`
-  return { name: `${kind}:${value}`, shown: value, counter, client: `${kind}:${named}:${value}`, byAddress: false }
+  return keyFor(`${kind}:${value}`, value, `${kind}:${bounded(value)}`, `${kind}:${named}:${value}`)
 }
 
 /** Returns the key of a route by its pattern. Its counter is called otherwise, since scopes may begin with `route:`. */
 export function routeKey(pattern: string): ClientKey {
   const name = `route:${pattern}`
-  return { name, shown: pattern, counter: `pattern:${bounded(pattern)}`, client: name, byAddress: false }
+  return keyFor(name, pattern, `pattern:${bounded(pattern)}`)
 }
 
-/** Returns the key of a client that several kinds identify, from its spelling with kinds. */
-export function compositeKey(client: string, parts: readonly KeyPart[]): ClientKey {
+/**
+ * Returns the key of a client that several kinds identify, from its spelling with kinds.
+ *
+ * @param counted the same as counters have it
+ */
+export function compositeKey(client: string, parts: readonly KeyPart[], counted = client): ClientKey {
   const shown = compositeInKey(client, parts)
-  const byAddress = splitComposite(client).some((text) => text.startsWith('ip:'))
-  return { name: shown, shown, counter: compositeCounter(client), client, byAddress }
+  const byAddress = splitComposite(client).some((text) => text.startsWith(ADDRESS))
+  return keyFor(shown, shown, compositeCounter(counted), client, byAddress)
 }
 
 function compositeCounter(client: string): string {
@@ -75,15 +95,17 @@ function compositeCounter(client: string): string {
 
 /** Returns the key of a client that the host's function named. */
 export function customKey(key: string): ClientKey {
-  return { name: key, shown: key, counter: `key:${bounded(key)}`, client: `key:${key}`, byAddress: false }
+  return keyFor(key, key, `key:${bounded(key)}`, `key:${key}`)
 }
 
 /** Returns a client's key under a rule: the rule's name, then the client as the log shows it there. */
-export function ruleKey(ruleName: string, { shown, counter, client, byAddress }: ClientKey): ClientKey {
-  const name = `rule:${ruleName}:${shown}`
+export function ruleKey(ruleName: string, key: ClientKey): ClientKey {
+  const { client, banned, clear, byAddress } = key
+  const name = `rule:${ruleName}:${key.shown}`
   // No other counter than an address's begins like an address.
-  const isAddress = counter === `ip:${shown}`
-  return { name, shown: name, counter: isAddress ? name : `rule:${ruleName}:${counter}`, client, byAddress }
+  const shown = key.counter.startsWith(ADDRESS) ? key.counter.slice(ADDRESS.length) : key.counter
+  // All keys are created with the same fields in the same order, so that V8 reads them with one shape.
+  return { name, shown: name, counter: `rule:${ruleName}:${shown}`, client, banned, clear, byAddress }
 }
 
 /** Returns the scope of a counter from names that the host gave, with their bars escaped. */
@@ -95,8 +117,9 @@ export function scopeFor(...names: readonly string[]): string {
  * Returns the same client with a separate counter. A scope has unescaped bars only between its names, and no name
  * begins like a client: whatever a client spells, its counter is in no other scope.
  */
-export function inScope(scope: string, { name, shown, counter, client, byAddress }: ClientKey): ClientKey {
-  return { name, shown, counter: `${scope}|${counter}`, client, byAddress }
+export function inScope(scope: string, key: ClientKey): ClientKey {
+  const { name, shown, counter, client, banned, clear, byAddress } = key
+  return { name, shown, counter: `${scope}|${counter}`, client, banned, clear, byAddress }
 }
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
+import type { Condition } from '../conditions/condition.js'
 import { ConditionFacts } from '../conditions/condition-facts.js'
 import { errorMessage } from '../errors.js'
 import type { Rule } from '../rules/rule.js'
@@ -55,6 +56,15 @@ export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => 
       }
     }
     return undefined
+  }
+}
+
+/** Returns why a condition does not hold for a request; undefined where it does. */
+export function whyNotHeld(condition: Condition, checked: CheckedRequest): string | undefined {
+  try {
+    return condition.holds(new RequestFacts(checked)) ? undefined : 'The condition is false.'
+  } catch (error) {
+    return `The condition could not be decided: ${errorMessage(error)}.`
   }
 }
 

@@ -18,10 +18,12 @@ export function isConfigLimit(config: unknown): config is RouteLimitOptions {
  *
  * @param hook the hook of the plugin's own check
  * @param createLimit creates the hook of a limit; throws InvalidSettingError
+ * @param passed called with each request that the limit of a route declared before the plugin lets through
  */
 export function createConfigLimits(
   hook: 'onRequest' | 'preHandler',
   createLimit: (options: RouteLimitOptions) => LimitHook,
+  passed: (request: FastifyRequest) => void,
   log: FastifyBaseLogger,
 ) {
   const lateLimits = new WeakMap<object, LimitHook>()
@@ -58,8 +60,14 @@ export function createConfigLimits(
     limitLate(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
       const { config } = request.routeOptions
       const { smartRateLimit } = config
-      if (isConfigLimit(smartRateLimit) && !(LIMITED in config)) lateLimitFor(smartRateLimit)(request, reply, done)
-      else done()
+      if (!isConfigLimit(smartRateLimit) || LIMITED in config) {
+        done()
+        return
+      }
+      lateLimitFor(smartRateLimit)(request, reply, (error?: Error) => {
+        if (error === undefined) passed(request)
+        done(error)
+      })
     },
   }
 }

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../errors.js'
+import { highestCost, parseRate } from '../limiter/rate.js'
 import { isConfigLimit } from './config-limits.js'
 import { isThenable, tolerate } from './host-function.js'
 import type { RouteLimitOptions } from './route-limit.js'
@@ -19,6 +20,18 @@ export function chargedCost(cost: number, limitCost: number): number {
 export function validateCost(setting: string, cost: unknown): number {
   if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
   throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
+}
+
+/**
+ * @param limited what the rate is called where it was given
+ * @throws InvalidSettingError for a cost that the rate never allows
+ */
+export function validateCostUnder(setting: string, cost: number, limited: string, rate: string): void {
+  const highest = highestCost(parseRate(rate))
+  if (cost <= highest) return
+  throw new InvalidSettingError(
+    `Setting "${setting}" is ${cost}, more than "${limited}" ${JSON.stringify(rate)} ever allows: give at most ${highest}, or a rate with a higher count`,
+  )
 }
 
 function validateAnswer(setting: string, answer: unknown): number {
@@ -52,12 +65,15 @@ export interface RouteCost {
  */
 export type RouteConfig = false | RouteCost | RouteLimitOptions
 
+type RouteRate = (url: string) => { readonly setting: string; readonly rate: string } | undefined
+
 /**
  * Creates the functions for a route's `config.smartRateLimit`; `costFor` returns a request's cost, 0 on exempt routes.
  *
  * @param hadRoutes whether the app already has routes that `check` has not seen
+ * @param rateFor returns the rate that limits the requests of a route, with its setting; undefined where that depends
  */
-export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
+export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean, rateFor: RouteRate) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
   // A flag, since Fastify creates the options of a route anew each time they are read.
   let someSay = hadRoutes
@@ -81,11 +97,15 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean) {
 
   return {
     /** @throws InvalidSettingError for an invalid config of a route */
-    validateConfig(config: RouteConfig | undefined): void {
+    validateConfig(config: RouteConfig | undefined, url: string): void {
       if (config === undefined) return
       // A limit of the route's own leaves the cost of the plugin's check as it is.
       if (!isConfigLimit(config)) someSay = true
-      if (config !== false) resolve(config)
+      if (config === false) return
+      resolve(config)
+      if (isConfigLimit(config) || typeof config.cost !== 'number') return
+      const limited = rateFor(url)
+      if (limited) validateCostUnder('config.smartRateLimit.cost', config.cost, limited.setting, limited.rate)
     },
     costFor(request: FastifyRequest): number {
       if (!someSay) return 1

@@ -6,6 +6,7 @@ import type { Limiter } from '../limiter/limiter.js'
 import { countsStatus } from '../rules/counts.js'
 import { after } from './after.js'
 import type { CheckedRequest } from './decide.js'
+import { UnderWay } from './under-way.js'
 
 /** The requests whose responses may count; requests that a limit refuses are not among them. */
 const awaited = new WeakSet<FastifyRequest>()
@@ -25,27 +26,24 @@ export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
   readonly #now: () => number
   readonly #failed: (error: unknown) => void
-  /** What the store is counting, by counter. */
-  readonly #underWay = new Map<string, Promise<unknown>>()
+  /** What the store is counting. */
+  readonly underWay: UnderWay
 
   /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
   constructor(limiter: Pick<Limiter, 'check'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
     this.#failed = failed
+    this.underWay = new UnderWay(failed)
   }
 
   /**
-   * Decides whether a request is within its limit, and uses nothing. The count is what stands, plus the cost. A client's
-   * next request waits until the store has counted the last response, which the client may know before.
+   * Decides whether a request is within its limit, and uses nothing. The count is what stands, plus the cost.
    *
    * @param ask asks the limiter
    */
   checkAhead(asked: Check, nowMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
-    const question = toQuestion(asked)
-    const underWay = this.#underWay.get(asked.key)
-    const standing = underWay === undefined ? ask(question, nowMs) : underWay.then(() => ask(question, nowMs))
-    return after(standing, (decision) => toDecision(asked, decision))
+    return after(ask(toQuestion(asked), nowMs), (decision) => toDecision(asked, decision))
   }
 
   /** Uses the cost of a request when its response is complete and has a status that counts. */
@@ -67,19 +65,12 @@ export class CountedResponses {
   }
 
   /** Waits until the store has counted all responses. */
-  async close(): Promise<void> {
-    await Promise.all(this.#underWay.values())
+  close(): Promise<void> {
+    return this.underWay.close()
   }
 
   #use(asked: Check): void {
-    const { key } = asked
     const counted = this.#limiter.check(toUse(asked), this.#now())
-    if (!(counted instanceof Promise)) return
-    const underWay = Promise.all([this.#underWay.get(key), counted])
-      .catch(this.#failed)
-      .finally(() => {
-        if (this.#underWay.get(key) === underWay) this.#underWay.delete(key)
-      })
-    this.#underWay.set(key, underWay)
+    if (counted instanceof Promise) this.underWay.add(asked.key, counted)
   }
 }

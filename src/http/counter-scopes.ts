@@ -7,6 +7,7 @@ import type { Rule } from '../rules/rule.js'
 import { countersForComposite, countersForKey, scopeFor } from './client-key.js'
 
 const CEILING = 'ceiling'
+const REFUSALS = 'refusals'
 /** More periods exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
 
@@ -15,7 +16,7 @@ export interface Route {
   readonly url?: string | undefined
 }
 
-/** The scopes that separate the counters of one client: prefixes, periods, routes and the ceiling. */
+/** The scopes that separate the counters of one client: prefixes, periods, routes, the ceiling, and refusals. */
 export class CounterScopes {
   readonly #prefixes = new Set<string>()
   readonly #others = new Set<string>()
@@ -40,6 +41,12 @@ export class CounterScopes {
   addCeiling(): string {
     this.#others.add(CEILING)
     return CEILING
+  }
+
+  /** Adds the counters of refusals, for rules that ban clients. */
+  addRefusals(): string {
+    this.#others.add(REFUSALS)
+    return REFUSALS
   }
 
   /** Adds the periods of a rate, in whatever order it has them. */

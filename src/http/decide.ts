@@ -3,11 +3,11 @@ import type { Check, Decision } from '../limiter/algorithm.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import type { RuleSet } from '../rules/rule-set.js'
-import { type Ceiling, checkCeiling } from './ceiling.js'
+import { type Ceiling, checkUnderCeiling } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
 import { chargedCost } from './cost.js'
-import { DENIED_LIMIT, type Limit, TOO_LONG_LIMIT } from './limits.js'
+import { DENIED_LIMIT, type Limit, type Refusal, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
 
 /** The dependencies of a decision, resolved when the plugin is registered. */
@@ -20,31 +20,47 @@ export interface DecideDependencies {
   user(checked: CheckedRequest): Promise<undefined> | undefined
   /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
   inForce(nowMs: number): InForce | Promise<InForce>
-  overrideLimit(override: ActiveOverride): Limit
+  /** Returns the limit of an override; null where the store cannot count its rate. */
+  overrideLimit(override: ActiveOverride): Limit | null
   /** Returns the limit of a request without override: that of a rule, else the static one. */
   limit(checked: CheckedRequest): Limit | Promise<Limit>
   /** @param refuses whether the request is refused where it is not allowed; otherwise the store counts it in any case */
   check(check: Check, nowMs: number, refuses: boolean): Decision | Promise<Decision>
+  /**
+   * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
+   * before. Never rejects.
+   */
+  underWay(counter: string): Promise<unknown> | undefined
   /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
   checkAhead(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** Checks for a limit that counts requests in progress: the request holds what it takes until it ends. */
+  takePlaces(checked: CheckedRequest): Decision | Promise<Decision>
   /** The limit that requests count against besides; a denial counts against none. */
   readonly ceiling: Ceiling | undefined
 }
 
 /** The rules and overrides that decide about a request. */
 interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'match' | 'candidates'>
-  readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find'>
+  readonly rules: Pick<RuleSet, 'size' | 'rules' | 'match' | 'candidates'>
+  readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
 }
 
 /** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
-  rules: { size: 0, match: () => undefined, candidates: () => [] },
-  overrides: { size: 0, hasUsers: false, find: () => undefined },
+  rules: { size: 0, rules: [], match: () => undefined, candidates: () => [] },
+  overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
 }
 
 const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-const NO_CLIENT: ClientKey = { name: '', shown: '', counter: '', client: '', byAddress: false }
+const NO_CLIENT: ClientKey = {
+  name: '',
+  shown: '',
+  counter: '',
+  client: '',
+  banned: '',
+  clear: '',
+  byAddress: false,
+}
 
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
@@ -63,6 +79,8 @@ export class CheckedRequest {
   limit = DENIED_LIMIT
   client = NO_CLIENT
   decision = DENIED
+  /** The refusal of the deciding limit, where the ceiling refuses for longer. */
+  overruled: Refusal | undefined = undefined
 
   #path: string | undefined = undefined
 
@@ -88,108 +106,117 @@ export class CheckedRequest {
   }
 }
 
-/** The steps of a decision, in order. */
-const STEPS = [
-  readClient,
-  readInForce,
-  readUserForOverrides,
-  findOverride,
-  exempt,
-  readUser,
-  findLimit,
-  findClient,
-  check,
-] as const
+type Decided = CheckedRequest | Promise<CheckedRequest>
 
-/** Runs the steps. Stays synchronous unless a step returns a promise: the next step begins when that is fulfilled. */
-export function decide(checked: CheckedRequest, from = 0): CheckedRequest | Promise<CheckedRequest> {
-  for (let index = from; index < STEPS.length && !checked.isExempt; index++) {
-    const pending = STEPS[index]?.(checked)
-    if (pending !== undefined) return pending.then(() => decide(checked, index + 1))
-  }
-  return checked
-}
-
-type Step = Promise<void> | undefined
-
-function readClient(checked: CheckedRequest): undefined {
+/**
+ * Decides about a request, in the order of the functions below. Stays synchronous unless one of them has to wait for an
+ * answer.
+ */
+export function decide(checked: CheckedRequest): Decided {
   const { dependencies, request } = checked
   checked.nowMs = dependencies.now()
   checked.address = dependencies.address(request)
+  return next(checked, dependencies.inForce(checked.nowMs), readUserForOverrides)
 }
 
-function readInForce(checked: CheckedRequest): Step {
-  const inForce = checked.dependencies.inForce(checked.nowMs)
-  if (inForce instanceof Promise) {
-    return inForce.then((loaded) => {
-      checked.inForce = loaded
-    })
-  }
+function readUserForOverrides(checked: CheckedRequest, inForce: InForce): Decided {
   checked.inForce = inForce
+  return next(checked, inForce.overrides.hasUsers ? askForUser(checked) : undefined, decideByOverrides)
 }
 
-function readUserForOverrides(checked: CheckedRequest): Step {
-  return checked.inForce.overrides.hasUsers ? askForUser(checked) : undefined
-}
-
-function findOverride(checked: CheckedRequest): undefined {
+/** Exempts a request, or goes on. Refusals take precedence: the deny list, then overrides, then the allow list. */
+function decideByOverrides(checked: CheckedRequest): Decided {
   const { inForce, address, user, nowMs } = checked
-  if (inForce.overrides.size === 0) return
-  checked.override = inForce.overrides.find(address.plain, userText(user), checked.path, nowMs)
+  const { overrides } = inForce
+  if (overrides.size > 0) {
+    checked.override = overrides.find(address.plain, userText(user), checked.path, nowMs, address.pseudonym)
+  }
+  checked.isExempt = isExempt(checked)
+  if (checked.isExempt) return checked
+  return next(checked, overrides.hasUsers ? undefined : askForUser(checked), decideByLimit)
 }
 
-/** Exempts a request. Refusals take precedence: the deny list, then overrides, then the allow list. */
-function exempt(checked: CheckedRequest): undefined {
-  const { address, override } = checked
-  if (address.listed === 'deny' || override === null || override?.effect === 'deny') return
-  checked.isExempt = address.listed === 'allow' || override?.effect === 'allow'
+function isExempt({ address, override }: CheckedRequest): boolean {
+  if (address.listed === 'deny' || override === null || override?.effect === 'deny') return false
+  return address.listed === 'allow' || override?.effect === 'allow'
 }
 
-function readUser(checked: CheckedRequest): Step {
-  return checked.inForce.overrides.hasUsers ? undefined : askForUser(checked)
-}
-
-function askForUser(checked: CheckedRequest): Step {
+function askForUser(checked: CheckedRequest): Promise<undefined> | undefined {
   return checked.dependencies.user(checked)
 }
 
-function findLimit(checked: CheckedRequest): Step {
+function decideByLimit(checked: CheckedRequest): Decided {
+  return next(checked, findLimit(checked), decideForClient)
+}
+
+function findLimit(checked: CheckedRequest): Limit | Promise<Limit> {
   const { dependencies, address, override } = checked
-  if (address.listed === 'deny') checked.limit = DENIED_LIMIT
-  else if (override === null) checked.limit = TOO_LONG_LIMIT
-  else if (override !== undefined) checked.limit = dependencies.overrideLimit(override)
-  else {
-    const limit = dependencies.limit(checked)
-    if (limit instanceof Promise) {
-      return limit.then((found) => {
-        checked.limit = found
-      })
-    }
-    checked.limit = limit
-  }
+  if (address.listed === 'deny') return DENIED_LIMIT
+  if (override === null) return TOO_LONG_LIMIT
+  return (override && dependencies.overrideLimit(override)) ?? dependencies.limit(checked)
 }
 
-function findClient(checked: CheckedRequest): Step {
-  const client = checked.limit.clientKey(checked)
-  if (client instanceof Promise) {
-    return client.then((key) => {
-      checked.client = key
-    })
-  }
+function decideForClient(checked: CheckedRequest, limit: Limit): Decided {
+  checked.limit = limit
+  return next(checked, limit.clientKey(checked), check)
+}
+
+function check(checked: CheckedRequest, client: ClientKey): Decided {
   checked.client = client
+  const { limit } = checked
+  // Denials count against nothing. A path that is too long is no denial of the client.
+  if (limit.isDenial && limit !== TOO_LONG_LIMIT) return checked
+  return limit.ban === null ? askLimits(checked) : next(checked, limit.ban.isBanned(client), askUnlessBanned)
 }
 
-function check(checked: CheckedRequest): Step {
+/** Denies a client that this process has just banned: what is in force may not have the ban yet. */
+function askUnlessBanned(checked: CheckedRequest, isBanned: boolean): Decided {
+  const { ban } = checked.limit
+  return isBanned && ban !== null ? decideForClient(checked, ban.denial) : askLimits(checked)
+}
+
+/** Waits for what is under way before any limit is asked, so that a ceiling is asked in the same round trip. */
+function askLimits(checked: CheckedRequest): Decided {
+  const { dependencies, limit, client } = checked
+  return limit.awaitsEnd ? next(checked, dependencies.underWay(client.counter), askNow) : askNow(checked)
+}
+
+function askNow(checked: CheckedRequest): Decided {
+  const { dependencies } = checked
+  if (dependencies.ceiling !== undefined) return checkUnderCeiling(checked, dependencies.ceiling, askLimit)
+  return next(checked, askLimit(checked), keepDecision)
+}
+
+function askLimit(checked: CheckedRequest): Decision | Promise<Decision> {
   const { dependencies, limit, nowMs } = checked
-  if (limit.isDenial) return
-  const { asked } = checked
-  const decision =
-    limit.counts === null ? dependencies.check(asked, nowMs, limit.block) : dependencies.checkAhead(asked, nowMs)
-  if (dependencies.ceiling !== undefined) return checkCeiling(checked, dependencies.ceiling, decision)
-  if (decision instanceof Promise) {
-    return decision.then((decided) => {
-      checked.decision = decided
-    })
-  }
+  if (limit.isDenial) return DENIED
+  return limit.awaitsEnd ? checkUntilEnd(checked) : dependencies.check(checked.asked, nowMs, limit.block)
+}
+
+function checkUntilEnd(checked: CheckedRequest): Decision | Promise<Decision> {
+  const { dependencies, limit, asked, nowMs } = checked
+  return limit.holdsPlaces ? dependencies.takePlaces(checked) : dependencies.checkAhead(asked, nowMs)
+}
+
+function keepDecision(checked: CheckedRequest, decision: Decision): CheckedRequest {
   checked.decision = decision
+  return checked
+}
+
+/** Goes on with an answer. The functions call each other by name, so that V8 compiles them as one. */
+function next<Answer>(
+  checked: CheckedRequest,
+  answer: Answer | Promise<Answer>,
+  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+): Decided {
+  return answer instanceof Promise ? nextWhenKnown(checked, answer, proceed) : proceed(checked, answer)
+}
+
+/** A function of its own: a closure in `next` would cost every request an allocation. */
+function nextWhenKnown<Answer>(
+  checked: CheckedRequest,
+  answer: Promise<Answer>,
+  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+): Promise<CheckedRequest> {
+  return answer.then((known) => proceed(checked, known))
 }

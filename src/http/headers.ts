@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import type { NamedWindow, Policy, Window } from '../limiter/algorithm.js'
+import { isRate, type NamedWindow, type Policy, type Window } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { SECOND_MS } from '../time/clock.js'
 import type { CheckedRequest } from './decide.js'
@@ -54,7 +54,9 @@ function limitField({ decision, limit }: CheckedRequest): string {
     })
     return fields.join(', ')
   }
-  return `${limit.quotedName};r=${decision.remaining};t=${resetSeconds(decision.resetMs)}`
+  const field = `${limit.quotedName};r=${decision.remaining}`
+  // Nothing says when a request in progress will end.
+  return limit.holdsPlaces ? field : `${field};t=${resetSeconds(decision.resetMs)}`
 }
 
 /**
@@ -75,9 +77,13 @@ export function quotedName(name: string): string {
   return `"${ascii.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds. */
-export function policyField(name: string, { limit, periodMs }: Policy): string {
-  return `${quotedName(name)};q=${limit};w=${periodMs / SECOND_MS}`
+/**
+ * Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds, which
+ * requests in progress do not have.
+ */
+export function policyField(name: string, policy: Policy): string {
+  const field = `${quotedName(name)};q=${policy.limit}`
+  return isRate(policy) ? `${field};w=${policy.periodMs / SECOND_MS}` : field
 }
 
 /** Returns the names of the windows that a policy lists; that of the limit itself where there is one window. */

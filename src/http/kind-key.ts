@@ -1,8 +1,9 @@
 /** Creates the functions that find the clients of requests. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { remember } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
-import { spellPart } from '../rules/composite.js'
+import { spellPart, splitComposite } from '../rules/composite.js'
 import { after } from './after.js'
 import {
   type ClientKey,
@@ -39,6 +40,8 @@ export interface KeyOptions {
   readonly log: FastifyBaseLogger
   /** Replaces values of headers and cookies that are secrets. */
   readonly hashHeader: ((value: string) => string) | undefined
+  /** How addresses are stored; undefined where they are stored in full. */
+  readonly privacy?: AddressPrivacy | undefined
   /** Receives requests with and without users, where users are counted. */
   readonly users: LateUserWarning
 }
@@ -73,7 +76,7 @@ export function createKindKey(client: ClientKind, options: KeyOptions): DeriveCl
   }
 }
 
-/** Creates the reader of a user's id: null where nobody is known. It notes which requests have one. */
+/** Creates the reader of a user's id: null where no user is known. It notes which requests have one. */
 function createUserReader({ users }: KeyOptions): (checked: Countable) => string | null {
   return ({ request, user }) => {
     const id = userText(user)
@@ -108,7 +111,7 @@ function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): Der
   const hasAddress = parts.some(({ kind }) => kind === 'ip')
   const readers = parts.map((part) => ({ read: createPartReader(part, options), missing: spellPart(part, null) }))
   const keyOnce = rememberClients((client) => compositeKey(client, parts))
-  return function compositeKeyFor(checked) {
+  function spell(checked: Countable): string {
     let client = ''
     let isWhole = true
     for (const { read, missing } of readers) {
@@ -117,13 +120,24 @@ function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): Der
       if (client !== '') client += '|'
       client += text ?? missing
     }
-    return keyOnce(isWhole || hasAddress ? client : `${client}|${checked.address.clientKey.client}`)
+    return isWhole || hasAddress ? client : `${client}|${checked.address.clientKey.banned}`
   }
+  if (options.privacy?.addresses !== 'truncated') return (checked) => keyOnce(spell(checked))
+  const shortenedOnce = rememberClients((spelled) => shortenedKey(spelled, parts))
+  return (checked) => shortenedOnce(`${checked.address.clientKey.client} ${spell(checked)}`)
+}
+
+/** Returns a client's key from its address as the log has it, a blank, and its spelling in counters. */
+function shortenedKey(spelled: string, parts: readonly KeyPart[]): ClientKey {
+  const begin = spelled.indexOf(' ')
+  const [address, counted] = [spelled.slice(0, begin), spelled.slice(begin + 1)]
+  const logged = splitComposite(counted).map((text) => (text.startsWith('ip:') ? address : text))
+  return compositeKey(logged.join('|'), parts, counted)
 }
 
 /** Creates a function that spells a part of a request's client; undefined where the request lacks it. */
 function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countable) => string | undefined {
-  if (part.kind === 'ip') return ({ address }) => address.clientKey.client
+  if (part.kind === 'ip') return ({ address }) => address.clientKey.banned
   const { hashHeader } = options
   if (part.kind === 'user') {
     const spellOnce = rememberClients((id) => spellPart(part, id))

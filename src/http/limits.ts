@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { Algorithm, Policy } from '../limiter/algorithm.js'
+import { type Algorithm, isRate, type Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-table.js'
 import { remember } from '../remember.js'
@@ -24,10 +24,16 @@ export interface Limit {
   readonly block: boolean
   /** The statuses of the responses that count; null where every request counts. */
   readonly counts: CountedStatuses | null
+  /** Whether it counts requests in progress. */
+  readonly holdsPlaces: boolean
+  /** Whether what a request uses depends on its end: on the response, or on when the request ends. */
+  readonly awaitsEnd: boolean
   /** The factor of a request's own cost; 1 unless a rule has another. */
   readonly cost: number
   /** The answer to a refused request. */
   readonly refusal: RefusalAnswer
+  /** Bans the clients that it keeps refusing; null where it bans none. */
+  readonly ban: LimitBan | null
   /** Empty where no rule decides. */
   readonly ruleName: string
   /** The name of the limit in answers to the client. */
@@ -42,6 +48,19 @@ export interface Limit {
   readonly clientKey: DeriveClientKey
 }
 
+/** The refusal of a request by one limit. */
+export type Refusal = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
+
+/** The bans of a limit's clients. */
+export interface LimitBan {
+  /** Denies a client until its ban is in force. */
+  readonly denial: Limit
+  /** Returns whether this process has just banned a client, whose ban may not be in force yet. */
+  isBanned(client: ClientKey): boolean | Promise<boolean>
+  /** Counts a refusal. It never throws, and nothing waits for it. */
+  noteRefusal(refusal: Refusal): void
+}
+
 function createLimit(
   policyName: string,
   limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
@@ -50,14 +69,19 @@ function createLimit(
     counts = null,
     cost = 1,
     refusal = USUAL_ANSWER,
-  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal'>> = {},
+    ban = null,
+  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal' | 'ban'>> = {},
 ): Limit {
+  const holdsPlaces = !isRate(limit.policy)
   return {
     ...limit,
     isDenial,
     counts,
+    holdsPlaces,
+    awaitsEnd: holdsPlaces || counts !== null,
     cost,
     refusal,
+    ban,
     policyName,
     quotedName: quotedName(policyName),
     policyField: policyField(policyName, limit.policy),
@@ -68,9 +92,13 @@ function createLimit(
 const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
 
 /** Creates a limit that refuses every request. */
-function createDenial(policyName: string): Limit {
-  const limit = { policy: NOTHING, block: true, ruleName: '', clientKey: toAddressKey }
-  return createLimit(policyName, limit, { isDenial: true })
+function createDenial(policyName: string, clientKey: DeriveClientKey = toAddressKey): Limit {
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey }, { isDenial: true })
+}
+
+/** Creates a limit that denies the clients of a rule as an override does. */
+export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
+  return createDenial('override', createKindKey(client, options))
 }
 
 /** The limit of addresses on the deny list. */
@@ -85,14 +113,15 @@ export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
-export function limitForRule({ name, policy, block, client, counts, cost, refusal }: Rule, options: KeyOptions): Limit {
+export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
+  const { name, policy, block, client, counts, cost, refusal } = rule
   const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, key))
-  return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal })
+  return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
-  const deriveClientKey = createKindKey({ kind: client.kind }, options)
+  const deriveClientKey = createKindKey({ kind: client.kind === 'user' ? 'user' : 'ip' }, options)
   const scope = overrideScope(id)
   const clientKey = countedApart(scope, deriveClientKey)
   const policy = typeof effect === 'object' ? effect : NOTHING
@@ -153,6 +182,28 @@ export function createStaticLimits(options: StaticLimitOptions) {
     after(rateFor(checked.request), (rate) =>
       after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
     )
+}
+
+/**
+ * Creates the function that returns the rate which limits all requests of a route where no rule does, with its setting;
+ * undefined where that depends on the request.
+ */
+export function createRouteRate(
+  { rateLimits, defaultRate }: Pick<StaticLimitOptions, 'rateLimits' | 'defaultRate'>,
+  router: RouterOptions,
+) {
+  const prefixes = new PathPrefixes(
+    Object.entries(rateLimits).map(([prefix, rate]) => {
+      return [prefix, { setting: `middleware.rateLimits[${JSON.stringify(prefix)}]`, rate }] as const
+    }),
+    router,
+  )
+  const fallback =
+    typeof defaultRate === 'string' ? { setting: 'middleware.defaultRate', rate: defaultRate } : undefined
+  return function routeRateFor(url: string) {
+    if (prefixes.isEmpty) return fallback
+    return /[:*]/.test(url) ? undefined : (prefixes.find(url) ?? fallback)
+  }
 }
 
 /** Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. */

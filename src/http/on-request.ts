@@ -12,7 +12,9 @@ export interface HookDependencies extends DecideDependencies {
   /** Sets the rate limit headers. */
   headers(reply: FastifyReply, checked: CheckedRequest): void
   /** Records the event and the metrics. */
-  record(checked: CheckedRequest): void
+  record(checked: CheckedRequest, reply: FastifyReply): void
+  /** Keeps the reply where a check from code may need it. */
+  keepReply(request: FastifyRequest, reply: FastifyReply): void
   /** Counts the request when its response has a status that its limit counts. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
   /** Returns whether the host handles the errors of a request itself. */
@@ -49,6 +51,7 @@ export function createOnRequest(dependencies: HookDependencies) {
   return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     let decided: ReturnType<Decide> | undefined
     try {
+      dependencies.keepReply(request, reply)
       const checked = new CheckedRequest(dependencies, request)
       checked.cost = dependencies.cost(checked)
       if (checked.cost > 0) decided = dependencies.decide(checked)
@@ -80,7 +83,7 @@ function finish(
   }
   try {
     if (keepDecision(checked.request, checked)) dependencies.headers(reply, checked)
-    dependencies.record(checked)
+    dependencies.record(checked, reply)
     if (checked.limit.counts !== null && !checked.isRefused) dependencies.awaitResponse(checked, reply)
   } catch (error) {
     dependencies.failed(error)
@@ -90,6 +93,8 @@ function finish(
     proceed(dependencies, checked.request, reply, done)
     return
   }
+  const refusal = checked.overruled ?? checked
+  refusal.limit.ban?.noteRefusal(refusal)
   dependencies.noteRefusal(checked)
   refuse(checked, reply, dependencies.hasErrorHandler, done)
 }

@@ -3,15 +3,18 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
-import { toldIndex } from '../limiter/windows.js'
+import { shownIndex } from '../limiter/windows.js'
 import { forgetResponse } from './counted-responses.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
+import { isUpgrade } from './request-end.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
+/** As Fastify sends it. */
+const JSON_TYPE = 'application/json; charset=utf-8'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 /** The problem type that the draft of the RateLimit fields registers for an exhausted limit. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
@@ -59,7 +62,7 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
  * where no store answered; or 414 where the path is too long for a decision.
  *
  * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
- * `application/problem+json` gets that form.
+ * `application/problem+json` gets that form, and a status without a name is answered with that of its class.
  */
 export function refuse(
   checked: CheckedRequest,
@@ -71,17 +74,25 @@ export function refuse(
   forgetResponse(request)
   if (isUpgrade(request)) closeWhenSent(request, reply)
   const error = refusal(reply, checked)
-  if (!acceptsProblem(request.headers.accept) || hasErrorHandler(request)) done(error)
-  else
-    void reply
-      .code(error.statusCode ?? 500)
-      .type(PROBLEM_TYPE)
-      .send(JSON.stringify(problem(error, checked)))
+  const { statusCode = 500 } = error
+  const isProblem = acceptsProblem(request.headers.accept)
+  // Fastify has no text for the error of a status without a name.
+  if ((!isProblem && statusCode in STATUS_CODES) || hasErrorHandler(request)) done(error)
+  else if (isProblem) send(reply, statusCode, PROBLEM_TYPE, problem(error, checked))
+  else send(reply, statusCode, JSON_TYPE, plainBody(error))
 }
 
-/** Returns whether a request is an upgrade: Node sets the flag where a listener of the server handles upgrades. */
-function isUpgrade({ raw }: FastifyRequest): boolean {
-  return 'upgrade' in raw && raw.upgrade === true
+function send(reply: FastifyReply, statusCode: number, type: string, body: object): void {
+  void reply.code(statusCode).type(type).send(JSON.stringify(body))
+}
+
+function plainBody({ statusCode = 500, code, message }: ReturnType<typeof refusal>): object {
+  return { statusCode, code, error: statusText(statusCode), message }
+}
+
+/** Returns the name of a status, else that of its class in RFC 9110. */
+function statusText(statusCode: number): string {
+  return STATUS_CODES[statusCode] ?? (statusCode < 500 ? 'Client Error' : 'Server Error')
 }
 
 /**
@@ -134,12 +145,12 @@ export function createErrorHandlerCheck() {
 
 function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): object {
   const { statusCode: status = 500, code, message: detail } = error
-  const title = STATUS_CODES[status]
+  const title = statusText(status)
   if (!(error instanceof RateLimitExceededError)) return { type: 'about:blank', title, status, detail, code }
   return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': [violatedPolicy(checked)] }
 }
 
 /** Returns the name of the policy that the draft's fields give the window that refuses. */
 function violatedPolicy({ limit: { policy, policyName }, decision }: CheckedRequest): string {
-  return windowNames(policyName, policy.windows)[toldIndex(decision)] ?? policyName
+  return windowNames(policyName, policy.windows)[shownIndex(decision, policy)] ?? policyName
 }

@@ -2,11 +2,21 @@ import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { errorMessage } from '../errors.js'
-import { type AddressLists, type ClientAddress, createAddressResolver, GONE, isPrivate } from './client-address.js'
+import type { AddressPrivacy } from '../privacy/address-privacy.js'
+import {
+  type AddressLists,
+  type ClientAddress,
+  createAddressResolver,
+  GONE,
+  isPrivate,
+  parsePseudonym,
+} from './client-address.js'
 
 /** The addresses of requests: that of the client, as `trustProxy` decides, and that of the socket's peer. */
 export interface RequestAddresses {
   client(request: FastifyRequest): ClientAddress
+  /** Returns the address that an operator's text spells, or the client of a pseudonym. */
+  parse(text: string | undefined): ClientAddress
   /** Returns the peer's address for the log; null for a Unix socket. */
   peer(request: FastifyRequest): string | null
 }
@@ -31,8 +41,9 @@ export function createRequestAddresses(
   ipv6Subnet: number,
   lists: AddressLists,
   log: FastifyBaseLogger,
+  privacy?: AddressPrivacy,
 ): RequestAddresses {
-  const resolve = createAddressResolver(ipv6Subnet, lists)
+  const resolve = createAddressResolver(ipv6Subnet, lists, privacy)
   let warnsOfForwarding = true
   let warnsOfTrustProxy = true
   let warnsOfUnknown = true
@@ -40,11 +51,11 @@ export function createRequestAddresses(
   // A common mistake behind a proxy: every client is counted as the proxy.
   function warnOfForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
     if (ip !== peer || (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined)) return
-    const { plain } = resolve(peer, undefined)
+    const { plain, loggedPeer } = resolve(peer, undefined)
     if (plain === null || !isPrivate(plain)) return
     warnsOfForwarding = false
     log.warn(
-      `Rate limits count the proxy ${plain} as the client: requests come from it with a forwarding header that is not trusted. Set Fastify's trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8'], not a number`,
+      `Rate limits count the proxy ${loggedPeer} as the client: requests come from it with a forwarding header that is not trusted. Set Fastify's trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8'], not a number`,
     )
   }
 
@@ -79,6 +90,8 @@ export function createRequestAddresses(
       return address
     },
 
-    peer: (request) => resolve(request.socket.remoteAddress, undefined).plain,
+    parse: (text) => (privacy && text && parsePseudonym(text)) || resolve(text, undefined),
+
+    peer: (request) => resolve(request.socket.remoteAddress, undefined).loggedPeer,
   }
 }

@@ -34,7 +34,8 @@ export function createRequestUser(findUser: UserFunction | undefined, log: Fasti
   )
 }
 
-function noteUser(checked: WithUser, user: unknown): undefined {
+/** Notes what a host answered as the user. */
+export function noteUser(checked: WithUser, user: unknown): undefined {
   checked.user = toUserId(user)
   checked.userFields = typeof user === 'object' ? user : null
 }

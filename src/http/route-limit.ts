@@ -1,8 +1,12 @@
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { BlockList } from 'node:net'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { after } from './after.js'
+import type { AnyHook } from './any-server.js'
+import { type Ask, createAsk } from './ask.js'
+import { createAllowList } from './client-address.js'
 import { inScope } from './client-key.js'
 import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
@@ -29,7 +33,12 @@ export interface RouteLimitOptions {
   readonly cost?: Cost | undefined
   /** Distinguishes several limits of one route; clients see it in the draft's header fields. */
   readonly name?: string | undefined
+  /** Addresses and networks that this limit leaves alone, beside those of `middleware.allowList`. */
+  readonly allowList?: readonly string[] | undefined
 }
+
+/** What `app.smartRateLimit.limit()` answers: a hook, and checks of the same limit from code. */
+export type RouteLimitHook = AnyHook & Ask
 
 /** The validated options, with their defaults. */
 interface RouteLimit {
@@ -39,6 +48,7 @@ interface RouteLimit {
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
+  readonly allowList: BlockList
   /** Whether all routes with the name share a counter; otherwise each route has one. */
   readonly isShared: boolean
   /** The beginning of the names of its settings in messages. */
@@ -52,13 +62,20 @@ export interface RouteLimitDependencies
     | 'address'
     | 'user'
     | 'check'
+    | 'underWay'
     | 'checkAhead'
+    | 'takePlaces'
+    | 'keepReply'
     | 'awaitResponse'
     | 'record'
     | 'noteRefusal'
     | 'hasErrorHandler'
     | 'failed'
   > {
+  /** Whether requests are checked at all. */
+  readonly enabled: boolean
+  /** Notes the hook, so that requests of its routes can be explained. */
+  note(hook: object, limit: ExplainableLimit): void
   readonly variant: HeaderVariant
   readonly deriveClientKey: DeriveClientKey
   readonly scopes: CounterScopes
@@ -66,11 +83,19 @@ export interface RouteLimitDependencies
   readonly log: FastifyBaseLogger
 }
 
+/** What explains a limit of a route. */
+export interface ExplainableLimit {
+  readonly policy: string
+  /** Null where a function of the request answers it. */
+  readonly rate: string | null
+  dependenciesFor(address: HookDependencies['address']): HookDependencies
+}
+
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, counts, block, cost, name, isShared, setting }: RouteLimit,
-  { deriveClientKey, scopes, router, log, variant, ...dependencies }: RouteLimitDependencies,
-) {
+  { rate, algorithm, counts, block, cost, name, allowList, isShared, setting }: RouteLimit,
+  { enabled, note, deriveClientKey, scopes, router, log, variant, ...common }: RouteLimitDependencies,
+): RouteLimitHook {
   const routeScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
   function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {
     return after(deriveClientKey(checked), (client) => inScope(routeScopeFor(checked.request), client))
@@ -92,8 +117,10 @@ export function createRouteLimit(
     log,
   })
   const costFor = createCost(`${setting}.cost`, cost, log)
-  return createOnRequest({
-    ...dependencies,
+  const allow = createAllowList(allowList)
+  const dependenciesFor = (address: HookDependencies['address']): HookDependencies => ({
+    ...common,
+    address: (request) => allow(address(request)),
     decide,
     path: () => '/',
     cost: ({ request }) => costFor(request),
@@ -103,6 +130,20 @@ export function createRouteLimit(
     limit,
     headers: createHeaders(variant),
   })
+  const dependencies = dependenciesFor(common.address)
+  const hook = enabled ? createOnRequest(dependencies) : createPassOn()
+  if (enabled) note(hook, { policy: name || 'route', rate: typeof rate === 'string' ? rate : null, dependenciesFor })
+  return Object.assign(
+    hook,
+    createAsk(dependencies, () => !enabled, costFor),
+  )
+}
+
+/** Creates a hook that does nothing. Each limit needs one of its own, which gets the limit's methods. */
+function createPassOn() {
+  return function passOn(_request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    done()
+  }
 }
 
 function createSharedScope(scope: string) {

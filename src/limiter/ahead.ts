@@ -1,7 +1,7 @@
 /** Asks whether a check would be allowed, without using anything, and uses its cost later, in any case. */
 import type { Check, Decision, Policy, Window, WindowState } from './algorithm.js'
 import { decideWithoutStore } from './fallback.js'
-import { toldIndex } from './windows.js'
+import { shownIndex } from './windows.js'
 
 /** The highest limit of a policy. */
 const MAX_LIMIT = 2_147_483_647
@@ -30,7 +30,7 @@ export function toDecision(check: Check, standing: Decision): Decision {
   if (standing.unavailable) return decideWithoutStore(false, check)
   const { allowed, count, retryAfterMs } = standing
   if (policy.windows !== undefined && standing.windows !== undefined) {
-    const refusing = allowed ? undefined : Math.max(0, toldIndex(standing))
+    const refusing = allowed ? undefined : Math.max(0, shownIndex(standing, policy))
     const windows = policy.windows.map(({ limit }, index) => {
       if (index === refusing) return { limit, remaining: Math.max(0, limit - count), resetMs: standing.resetMs }
       return foretellState(limit, cost, allowed, standing.windows?.[index])

@@ -5,8 +5,13 @@ import { SECOND_MS } from '../time/clock.js'
  * answer, and a *counter* is what a store keeps between two checks.
  */
 
-export const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
+/** The algorithms that count requests over time. */
+export const RATE_ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
 
+/** The same, and the one that counts requests in progress. */
+export const ALGORITHMS = [...RATE_ALGORITHMS, 'concurrency'] as const
+
+export type RateAlgorithm = (typeof RATE_ALGORITHMS)[number]
 export type Algorithm = (typeof ALGORITHMS)[number]
 
 /** How much a client may use, and in which time. */
@@ -33,6 +38,19 @@ export interface Policy extends Window {
 
 /** A policy with one window that is no calendar month. */
 export type PlainPolicy = Policy & { readonly windows?: never }
+
+/** A policy that counts requests over time. */
+export type RatePolicy = Policy & { readonly algorithm: RateAlgorithm }
+
+/** Returns whether a policy counts requests over time; otherwise it counts requests in progress. */
+export function isRate(policy: Policy): policy is RatePolicy {
+  return policy.algorithm !== 'concurrency'
+}
+
+/** Returns whether a counter of this algorithm takes settlements; to a bucket time alone gives back. */
+export function canBeSettled(algorithm: Algorithm): boolean {
+  return algorithm !== 'token_bucket' && algorithm !== 'leaky_bucket'
+}
 
 export function isPlain(policy: Policy): policy is PlainPolicy {
   return policy.windows === undefined
@@ -71,16 +89,22 @@ export interface Check {
    * `remaining` say what was used before, `allowed` and `retryAfterMs` answer for a check of cost 1.
    */
   readonly cost: number
+  /**
+   * With `concurrency`: identifies the places that the check takes, so that these can be given back and no others. An
+   * integer, 0 to 2^53 - 1, that no other check with places on the counter has.
+   */
+  readonly place?: number
 }
 
-/** Gives a counter back what a check used of it, and its client did not. */
+/** Gives a counter back what a check used of it, and its client did not; with `concurrency` the places of a check. */
 export interface Settlement extends Check {
+  /** Of the window that gets it back: where a policy lists several, each has a settlement of its own. */
   readonly policy: PlainPolicy
   /**
-   * When the counter forgets by itself what the check used: at the end of a fixed window, of the cell after that of a
-   * sliding window, or when it has drained from a bucket that had nothing else in it.
+   * When the counter forgets by itself what the check used: at the end of a fixed window, or of the cell after that of a
+   * sliding window. Not needed with `concurrency`, where `place` says what is given back.
    */
-  readonly forgottenAtMs: number
+  readonly forgottenAtMs?: number
 }
 
 /** Returns how much has to be left for a check of this cost. */
@@ -104,9 +128,12 @@ export interface Decision {
   readonly limit: number
   /** What is left, never negative. */
   readonly remaining: number
-  /** Milliseconds until the client's usage is 0. */
+  /** Milliseconds until the client's usage is 0; with `concurrency` always a second, since that is not known. */
   readonly resetMs: number
-  /** Milliseconds until the same check is allowed; 0 when it is allowed now, `null` when waiting does not help. */
+  /**
+   * Milliseconds until the same check is allowed; 0 when it is allowed now, `null` when waiting does not help. With
+   * `concurrency` a second, after which it is worth another try.
+   */
   readonly retryAfterMs: number | null
   /** No store answered, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true

@@ -1,4 +1,4 @@
-import type { Check, Decision } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 import type { WrappedStore } from './limiter.js'
 
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
@@ -9,19 +9,25 @@ interface PendingCheck {
   readonly answer: (decision: Decision) => void
 }
 
+interface PendingSettlement {
+  readonly settlement: Settlement
+  readonly done: () => void
+}
+
 interface Batch {
   readonly waiting: PendingCheck[]
-  /** The latest time of its checks. */
+  readonly settling: PendingSettlement[]
+  /** The latest time of its checks and settlements. */
   nowMs: number
 }
 
 /**
- * Creates a check that gathers checks into batches: those that arrive while a batch is under way, or within one turn of
- * the event loop, are sent together.
+ * Creates functions that gather checks and settlements into batches: those that arrive while a batch is under way, or
+ * within one turn of the event loop, are sent together. The settlements of a batch are sent beside its checks.
  *
- * @param store a store whose `check` never fails and answers every check
+ * @param store a store whose `check` and `settle` never fail, and that answers every check
  */
-export function createBatchingCheck(store: WrappedStore) {
+export function createBatches(store: WrappedStore) {
   const queue: Batch[] = []
   let underWay = 0
   let isScheduled = false
@@ -40,35 +46,46 @@ export function createBatchingCheck(store: WrappedStore) {
     })
   }
 
-  async function send({ waiting, nowMs }: Batch): Promise<void> {
+  async function send({ waiting, settling, nowMs }: Batch): Promise<void> {
     underWay++
+    const settled = settling.length > 0 ? settle(settling, nowMs) : undefined
     const checks = waiting.map(({ check }) => check)
-    const decisions = await store.check(checks, nowMs)
-    underWay--
-    if (queue.length > 0) schedule()
+    const decisions = checks.length > 0 ? await store.check(checks, nowMs) : []
     for (const [index, { answer }] of waiting.entries()) {
       const decision = decisions[index]
       if (decision !== undefined) answer(decision)
     }
+    if (settled !== undefined) await settled
+    underWay--
+    if (queue.length > 0) schedule()
   }
 
-  function openBatch(nowMs: number, joins: boolean): Batch {
+  async function settle(settling: readonly PendingSettlement[], nowMs: number): Promise<void> {
+    const settlements = settling.map(({ settlement }) => settlement)
+    await store.settle(settlements, nowMs)
+    for (const { done } of settling) done()
+  }
+
+  function openBatch(nowMs: number, leads: boolean): Batch {
     const last = queue.at(-1)
-    // A full batch takes one check more where that belongs to its last one.
-    if (last !== undefined && last.waiting.length < (joins ? MAX_BATCH_SIZE + 1 : MAX_BATCH_SIZE)) return last
-    const batch = { waiting: [], nowMs }
+    if (last !== undefined && last.waiting.length + last.settling.length + (leads ? 2 : 1) <= MAX_BATCH_SIZE) {
+      last.nowMs = Math.max(last.nowMs, nowMs)
+      return last
+    }
+    const batch = { waiting: [], settling: [], nowMs }
     queue.push(batch)
     schedule()
     return batch
   }
 
-  return function checkInBatch(check: Check, nowMs: number, joins = false): Decision | Promise<Decision> {
-    const known = store.known(check, nowMs)
-    if (known !== undefined) return known
-    return new Promise((answer) => {
-      const batch = openBatch(nowMs, joins)
-      batch.nowMs = Math.max(batch.nowMs, nowMs)
-      batch.waiting.push({ check, answer })
-    })
+  return {
+    check(check: Check, nowMs: number, leads = false): Decision | Promise<Decision> {
+      const known = store.known(check, nowMs)
+      if (known !== undefined) return known
+      return new Promise((answer) => openBatch(nowMs, leads).waiting.push({ check, answer }))
+    },
+    settle(settlement: Settlement, nowMs: number): Promise<void> {
+      return new Promise((done) => openBatch(nowMs, false).settling.push({ settlement, done }))
+    },
   }
 }

@@ -1,4 +1,4 @@
-import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
+import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 
 /** The state that a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
@@ -50,24 +50,6 @@ export function checkBucket(
       retryAfterMs: allowed ? 0 : needed > limit ? null : aheadMs + msUntil(after, limit - needed),
     },
   }
-}
-
-/**
- * Returns what changes in a counter by a settlement. What may have drained is not given back; nothing is where the limit
- * was edited, since it may have drained faster.
- */
-export function settleBucket(
-  { periodMs, drainLimit, used, fraction, checkedMs }: BucketCounter,
-  { policy, cost, forgottenAtMs }: Settlement,
-): Pick<BucketCounter, 'used' | 'fraction'> {
-  if (periodMs !== policy.periodMs || drainLimit !== policy.limit) return { used, fraction }
-  const returned = Math.min(cost, undrained(policy, forgottenAtMs - checkedMs))
-  return returned > used ? { used: 0, fraction: 0 } : { used: used - returned, fraction }
-}
-
-/** Returns what a bucket that would be empty in `leftMs` certainly holds. */
-function undrained({ limit, periodMs }: Policy, leftMs: number): number {
-  return productQuotient(Math.min(Math.max(0, leftMs), periodMs), limit, periodMs)
 }
 
 /** Returns the counter as it is at `nowMs`; a new one where it belongs to another period. */

@@ -1,6 +1,7 @@
-import type { Check, Decision } from './algorithm.js'
+import { type Check, type Decision, isRate, type Settlement } from './algorithm.js'
 import type { Fallback } from './fallback.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
+import { OwedPlaces } from './owed-places.js'
 
 /** The interval at which a failed store is tried again. */
 const PROBE_INTERVAL_MS = 1_000
@@ -27,6 +28,7 @@ export class CircuitBreaker implements WrappedStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #options: CircuitBreakerOptions
+  readonly #owed = new OwedPlaces()
   #outage: Outage | undefined
   /**
    * How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date:
@@ -51,11 +53,11 @@ export class CircuitBreaker implements WrappedStore {
     if (this.#outage === undefined) return undefined
     // The request does not wait for the probe.
     if (this.#isDue(this.#outage, nowMs)) void this.#probe(this.#outage, check, nowMs)
-    return this.#options.fallback.decide(check, nowMs)
+    return this.#decideUnasked(check, nowMs)
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    if (this.#outage !== undefined) return this.#decideInstead(checks, nowMs)
+    if (this.#outage !== undefined) return checks.map((check) => this.#decideUnasked(check, nowMs))
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -64,6 +66,31 @@ export class CircuitBreaker implements WrappedStore {
     } catch (error) {
       return this.#failed(error, turn, checks, nowMs)
     }
+  }
+
+  /**
+   * Gives back in the fallback, too, which may have decided. During an outage the store is not asked: it forgets by
+   * itself, and gets back places when it answers again.
+   */
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    this.#options.fallback.settle(settlements)
+    this.#owed.noteEnded(settlements)
+    if (this.#outage !== undefined) {
+      this.#owed.add(settlements, nowMs)
+      return
+    }
+    const turn = this.#turn
+    try {
+      await this.#store.settle?.(settlements, nowMs)
+    } catch (error) {
+      this.#noteFailure(error, turn, nowMs, settlements)
+    }
+  }
+
+  /** Gives back what a batch that had failed has taken after all, for requests that have ended since. */
+  answeredLate(checks: readonly Check[], nowMs: number): void {
+    this.#owed.addEnded(checks, nowMs)
+    if (this.#outage === undefined) this.#giveBackOwed(nowMs)
   }
 
   /** Resets counters in the fallback, too, even when the store fails. */
@@ -80,8 +107,10 @@ export class CircuitBreaker implements WrappedStore {
   async #probe(outage: Outage, check: Check, nowMs: number): Promise<void> {
     outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
     const turn = this.#turn
+    // No one would give back what a probe takes.
+    const probe = isRate(check.policy) ? check : { ...check, cost: 0 }
     try {
-      await this.#store.check([check], nowMs)
+      await this.#store.check([probe], nowMs)
       if (turn === this.#turn) this.#end(outage, nowMs)
     } catch {
       this.errors++
@@ -89,13 +118,28 @@ export class CircuitBreaker implements WrappedStore {
   }
 
   #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): readonly Decision[] {
-    this.errors++
-    if (turn === this.#turn) this.#begin(error, nowMs)
-    return this.#decideInstead(checks, nowMs)
+    const decisions = checks.map((check) => this.#options.fallback.decide(check, nowMs))
+    // The store may have taken places all the same. Of those that are admitted the end is settled.
+    const refused = checks.filter((_check, index) => decisions[index]?.allowed === false)
+    this.#owed.noteEnded(refused)
+    this.#noteFailure(error, turn, nowMs, refused)
+    return decisions
   }
 
-  #decideInstead(checks: readonly Check[], nowMs: number): readonly Decision[] {
-    return checks.map((check) => this.#options.fallback.decide(check, nowMs))
+  #decideUnasked(check: Check, nowMs: number): Decision {
+    this.#owed.noteNotSent(check)
+    return this.#options.fallback.decide(check, nowMs)
+  }
+
+  #noteFailure(error: unknown, turn: number, nowMs: number, owed: readonly Check[]): void {
+    this.errors++
+    this.#owed.add(owed, nowMs)
+    if (turn === this.#turn) this.#begin(error, nowMs)
+    else if (this.#outage === undefined) this.#giveBackOwed(nowMs)
+  }
+
+  #giveBackOwed(nowMs: number): void {
+    for (const batch of this.#owed.take(nowMs)) void this.settle(batch, nowMs)
   }
 
   #begin(error: unknown, nowMs: number): void {
@@ -111,6 +155,7 @@ export class CircuitBreaker implements WrappedStore {
     this.#turn++
     this.#outage = undefined
     this.#options.onRecovery()
+    this.#giveBackOwed(nowMs)
     const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }

@@ -1,4 +1,4 @@
-import type { Check, Decision } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 
 export const STORE_ERROR_ACTIONS = ['local', 'allow', 'deny'] as const
 
@@ -8,6 +8,7 @@ export type StoreErrorAction = (typeof STORE_ERROR_ACTIONS)[number]
 /** Decides in place of the store. */
 export interface Fallback {
   decide(check: Check, nowMs: number): Decision
+  settle(settlements: readonly Settlement[]): void
   reset(keys: readonly string[]): void
 }
 
@@ -32,5 +33,6 @@ export function decideWithoutStore(allowed: boolean, { policy: { limit, windows 
  */
 export function fallbackFor(action: StoreErrorAction, local: Fallback): Fallback {
   if (action === 'local') return local
-  return { decide: (check) => decideWithoutStore(action === 'allow', check), reset: () => undefined }
+  const decide: Fallback['decide'] = (check) => decideWithoutStore(action === 'allow', check)
+  return { decide, settle: () => undefined, reset: () => undefined }
 }

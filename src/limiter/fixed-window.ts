@@ -67,9 +67,16 @@ export function checkFixedWindow(
 
 /** Returns what changes in a counter by a settlement: nothing where the window has ended. */
 export function settleFixedWindow(
-  { count, startMs, endMs }: FixedWindowCounter,
-  { policy, cost, forgottenAtMs }: Settlement,
+  counter: FixedWindowCounter,
+  settlement: Settlement,
 ): Pick<FixedWindowCounter, 'count'> {
-  const isSameWindow = endMs === forgottenAtMs && endMs - startMs === policy.periodMs
-  return { count: isSameWindow ? Math.max(0, count - cost) : count }
+  const { policy, cost } = settlement
+  const isSameWindow = counter.startMs === settledStartMs(settlement) && hasPeriod(counter, policy.periodMs)
+  return { count: isSameWindow ? Math.max(0, counter.count - cost) : counter.count }
+}
+
+/** Returns the start of the window that a settlement lowers; -1 where no window of its period ends at that moment. */
+export function settledStartMs({ policy: { periodMs }, forgottenAtMs = 0 }: Settlement): number {
+  const startMs = windowStartMs(periodMs, forgottenAtMs - 1)
+  return windowEndMs(periodMs, startMs) === forgottenAtMs ? startMs : -1
 }

@@ -1,4 +1,4 @@
-import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
+import type { Check, Decision, Policy, Settlement } from './algorithm.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
@@ -30,9 +30,11 @@ interface Asking {
  * for more than its requests need. A share is taken only of what the last decision left, so that all processes together
  * never admit more than the limit; what is unused goes back when the lease's time is over.
  *
- * A share ends with its window, when its policy differs from that of a check, and when a counter is reset. A process
- * that dies loses its shares: they stay counted until the window ends. So does one whose store fails, or where another
- * process has reset a counter, since it might be this one, where there is nothing to be given back.
+ * A share is one of all windows together: the smallest rest decides its size. It ends with the first of its windows,
+ * when its policy differs from that of a check, and when a counter is reset; what is unused then goes back to every
+ * window that has counted it and still runs. A process that dies loses its shares: they stay counted until the window
+ * ends. So does one whose store fails, or where another process has reset a counter, since it might be this one, where
+ * there is nothing to be given back.
  */
 export class Leases implements WrappedStore {
   readonly concurrency: number
@@ -65,7 +67,7 @@ export class Leases implements WrappedStore {
     const { askings, single, mustSettle } = this.#plan(checks, nowMs)
     try {
       if (askings.length > 0) this.#resets ??= await this.#store.resets?.()
-      if (mustSettle) await this.#settle()
+      if (mustSettle) await this.#settleShares()
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
       for (const asking of askings) asking.isAnswered = true
@@ -76,7 +78,7 @@ export class Leases implements WrappedStore {
         return decision !== undefined && !this.#take(asking, decision, nowMs, decisions)
       })
       if (refused.length > 0) {
-        await this.#settle()
+        await this.#settleShares()
         const again = refused.flatMap((asking) => asking.checks)
         const answered = await this.#store.check(
           again.map(({ check }) => check),
@@ -91,6 +93,11 @@ export class Leases implements WrappedStore {
     } finally {
       for (const { share } of askings) share.isAsking = false
     }
+  }
+
+  /** Gives back what checks without a share took. */
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    await this.#store.settle?.(settlements, nowMs)
   }
 
   async reset(keys: readonly string[]): Promise<void> {
@@ -114,7 +121,7 @@ export class Leases implements WrappedStore {
     clearInterval(this.#sweeping)
     for (const share of this.#shares.values()) this.#ended.push(...share.end(this.#options.now()))
     this.#shares.clear()
-    return this.#settle()
+    return this.#settleShares()
   }
 
   /** Divides a batch into the checks that ask for a share, by counter, and the others. */
@@ -211,11 +218,11 @@ export class Leases implements WrappedStore {
       if (!share.isAsking && !share.isInForce(nowMs)) this.#ended.push(...share.end(nowMs))
       if (share.isIdle(nowMs)) this.#shares.delete(key)
     }
-    void this.#settle()
+    void this.#settleShares()
   }
 
   /** Gives back what has ended, after what is being given back. */
-  #settle(): Promise<void> {
+  #settleShares(): Promise<void> {
     this.#settling = this.#settling.then(() => this.#settleEnded())
     return this.#settling
   }
@@ -236,12 +243,9 @@ export class Leases implements WrappedStore {
   }
 }
 
-/**
- * Whether a limit can have shares: what drains from a bucket would be admitted by two processes. Policies that list
- * their windows have none: the shares of each would be given back at another moment.
- */
-function hasShares(policy: Policy): policy is PlainPolicy {
-  return isPlain(policy) && (policy.algorithm === 'fixed_window' || policy.algorithm === 'sliding_window')
+/** Whether a limit can have shares: what drains from a bucket would be admitted by two processes. */
+function hasShares({ algorithm }: Policy): boolean {
+  return algorithm === 'fixed_window' || algorithm === 'sliding_window'
 }
 
 function costOf(checks: Asking['checks']): number {

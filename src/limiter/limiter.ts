@@ -1,5 +1,5 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
-import { createBatchingCheck } from './batching.js'
+import { createBatches } from './batching.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import { type RefusalsPoll, RememberedRefusals } from './remembered-refusals.js'
@@ -18,6 +18,7 @@ export interface BatchStore {
 export interface WrappedStore extends BatchStore {
   /** Returns the decision on a check where it is known without the store. */
   known(check: Check, nowMs: number): Decision | undefined
+  settle(settlements: readonly Settlement[], nowMs: number): Promise<void>
 }
 
 export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'> {
@@ -34,11 +35,18 @@ export interface Limiter {
   /**
    * Advances a counter. Never fails: where the store fails, the fallback decides.
    *
-   * @param joins whether the check goes to the store together with the check just before it
+   * @param leads whether the check goes to the store together with the check just after it
    */
-  check(check: Check, nowMs: number, joins?: boolean): Decision | Promise<Decision>
+  check(check: Check, nowMs: number, leads?: boolean): Decision | Promise<Decision>
+  /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process. */
+  known(check: Check, nowMs: number): Decision | undefined
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
   checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
+  /**
+   * Gives a counter back what a check took of it. Never fails: what a failing store holds it forgets after the period,
+   * or gets back when it answers again, where these are places.
+   */
+  settle(settlement: Settlement, nowMs: number): void | Promise<void>
   /**
    * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *
@@ -62,12 +70,12 @@ export interface Limiter {
  */
 export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, log }: LimiterOptions): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
-  const timed = new TimeLimit(store, timeoutMs)
+  const timed = new TimeLimit(store, timeoutMs, (checks, nowMs) => breaker.answeredLate(checks, nowMs))
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   const onRecovery = () => refusals?.forgetAll()
   const breaker = new CircuitBreaker(leases ?? timed, { fallback, log, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
-  const check = refusals === undefined ? createDirectCheck(breaker) : createBatchingCheck(refusals)
+  const { check, settle } = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
   function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {
     // Another process may reset a counter: the poll then forgets the shares.
     refusalsPoll?.isFresh(nowMs)
@@ -75,6 +83,8 @@ export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback,
   }
   return {
     check,
+    known: (asked, nowMs) => refusals?.remembered(asked, nowMs),
+    settle,
     checkLeased: leases === undefined ? check : checkLeased,
     reset: async (keys) => (refusals ?? breaker).reset(keys),
     forgetAll() {
@@ -94,12 +104,15 @@ export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback,
   }
 }
 
-/** Creates a check that passes one check at a time to a store that answers at once. */
-function createDirectCheck(store: WrappedStore): Limiter['check'] {
-  return function check(asked, nowMs) {
-    const decisions = store.known(asked, nowMs) ?? store.check([asked], nowMs)
-    if (decisions instanceof Promise) return decisions.then(only)
-    return 'allowed' in decisions ? decisions : only(decisions)
+/** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
+function askDirectly(store: WrappedStore): Pick<Limiter, 'check' | 'settle'> {
+  return {
+    check(asked, nowMs) {
+      const decisions = store.known(asked, nowMs) ?? store.check([asked], nowMs)
+      if (decisions instanceof Promise) return decisions.then(only)
+      return 'allowed' in decisions ? decisions : only(decisions)
+    },
+    settle: (settlement, nowMs) => store.settle([settlement], nowMs),
   }
 }
 

@@ -15,6 +15,7 @@
 import { InvalidRateError } from '../errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import type { Algorithm, NamedWindow, Policy, Window } from './algorithm.js'
+import { MAX_PLACES } from './concurrency.js'
 import { MONTH_MS } from './period.js'
 
 const COUNT = /^\d{1,10}$/
@@ -24,7 +25,7 @@ const MONTH = /^mo(?:nth)?$/
 
 const MAX_WINDOWS = 4
 export const MAX_RATE_LENGTH = 255
-const MAX_COUNT = 2_147_483_647
+export const MAX_COUNT = 2_147_483_647
 const MAX_PERIOD_MS = 366 * DAY_MS
 const UNIT_MS: ReadonlyMap<string, number> = new Map([
   ['s', SECOND_MS],
@@ -79,9 +80,14 @@ function parseWindow(rate: string, text: string): NamedWindow {
 }
 
 function toPeriodMs(text: string): number | undefined {
-  const [, digits = '1', unit = UNIT.test(text) ? text.charAt(0) : ''] = LENGTH.exec(text) ?? []
-  const periodMs = Number(digits) * (UNIT_MS.get(unit) ?? Number.NaN)
-  return periodMs > 0 && periodMs <= MAX_PERIOD_MS ? periodMs : undefined
+  return parseLength(UNIT.test(text) ? `1${text.charAt(0)}` : text)
+}
+
+/** Returns the milliseconds of a length such as `30s` or `7d`; undefined for another text, and for more than 366 days. */
+export function parseLength(text: string): number | undefined {
+  const [, digits = '', unit = ''] = LENGTH.exec(text) ?? []
+  const lengthMs = Number(digits) * (UNIT_MS.get(unit) ?? Number.NaN)
+  return lengthMs > 0 && lengthMs <= MAX_PERIOD_MS ? lengthMs : undefined
 }
 
 function refuseSamePeriods(rate: string, texts: readonly string[], windows: readonly NamedWindow[]): void {
@@ -92,24 +98,63 @@ function refuseSamePeriods(rate: string, texts: readonly string[], windows: read
   }
 }
 
+/** Spells a rate, or a policy, as `parseRate` reads it. */
+export function toRateText({ limit, periodMs, windows }: Rate): string {
+  if (windows !== undefined) return windows.map((window) => `${window.limit}/${window.period}`).join(', ')
+  const [unit, unitMs] = [...UNIT_MS].findLast(([, its]) => periodMs % its === 0) ?? ['s', SECOND_MS]
+  const units = periodMs / unitMs
+  return `${limit}/${units === 1 ? '' : units}${unit}`
+}
+
+/** Returns a rate that is a multiple of another one in each of its windows, as far as counts go. */
+export function timesRate(rate: Rate, factor: number): Rate {
+  const times = <Its extends Window>(window: Its): Its => {
+    return { ...window, limit: Math.min(MAX_COUNT, window.limit * factor) }
+  }
+  return { ...times(rate), ...(rate.windows && { windows: rate.windows.map(times) }) }
+}
+
 /**
  * Returns the policy of a rate.
  *
- * @throws InvalidRateError for a month, unless the algorithm is `fixed_window`
+ * @throws InvalidRateError for a rate that the algorithm cannot count
  */
 export function toPolicy(algorithm: Algorithm, rate: Rate): Policy {
   const { limit, periodMs, windows } = rate
-  if (windows === undefined) return { algorithm, limit, periodMs }
-  const problem = findMonthProblem(algorithm, rate)
+  const problem = findRateProblem(algorithm, rate)
   if (problem !== undefined) throw new InvalidRateError(problem)
-  return { algorithm, limit, periodMs, windows }
+  return windows === undefined ? { algorithm, limit, periodMs } : { algorithm, limit, periodMs, windows }
 }
 
-/** Returns why an algorithm cannot count a rate: it has a month, which only fixed windows know. */
-export function findMonthProblem(algorithm: Algorithm, { windows }: Rate): string | undefined {
+/**
+ * Returns why an algorithm cannot count a rate: only fixed windows know months, and requests in progress have one window
+ * and a limit of their own.
+ */
+export function findRateProblem(algorithm: Algorithm, rate: Rate): string | undefined {
+  return findMonthProblem(algorithm, rate) ?? (algorithm === 'concurrency' ? findPlacesProblem(rate) : undefined)
+}
+
+function findPlacesProblem({ limit, windows }: Rate): string | undefined {
+  if (windows !== undefined) {
+    return `The rate has ${windows.length} windows, and the algorithm concurrency counts in one: give one such as 20/60s, at most 20 requests in progress, each of which holds its place for 60 s at most`
+  }
+  if (limit <= MAX_PLACES) return undefined
+  return `The rate has the count ${limit}, and the algorithm concurrency counts at most ${MAX_PLACES} requests in progress: give 0 to ${MAX_PLACES}`
+}
+
+function findMonthProblem(algorithm: Algorithm, { windows }: Rate): string | undefined {
   const month = windows?.find((window) => window.periodMs === MONTH_MS)
   if (month === undefined || algorithm === 'fixed_window') return undefined
   return `The window "${month.limit}/${month.period}" is a calendar month, which goes with the algorithm fixed_window only: give that, or a length such as 30d`
+}
+
+/**
+ * Returns the highest cost that a rate ever allows: its smallest count above 0, since one of 0 refuses everything on
+ * purpose.
+ */
+export function highestCost(rate: Rate): number {
+  const limits = (rate.windows ?? [rate]).map(({ limit }) => limit).filter((limit) => limit > 0)
+  return Math.min(Number.POSITIVE_INFINITY, ...limits)
 }
 
 function invalid(rate: string, complaint: string): Error {

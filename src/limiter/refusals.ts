@@ -2,6 +2,7 @@ import { DAY_MS } from '../time/clock.js'
 import {
   type Check,
   type Decision,
+  isRate,
   leastLimit,
   neededFor,
   type Policy,
@@ -146,7 +147,7 @@ function holds(refusal: Refusal, { policy, cost }: Check): boolean {
   return samePolicy(refusal.policy, policy) && (cost === refusal.cost || policy.algorithm === 'fixed_window')
 }
 
-/** Returns what is known of the windows of a refusal: as the store told them, or unused where they have been reset. */
+/** Returns what is known of the windows of a refusal: as the store answered, or unused where they have been reset. */
 function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly WindowState[] | undefined {
   const elapsedMs = nowMs - (resetAtMs - decision.resetMs)
   return decision.windows?.map(({ limit, remaining, resetMs }) => {
@@ -165,6 +166,8 @@ function areNested({ windows = [] }: Policy): boolean {
 
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
 function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows }: Decision): number | null {
+  // Any request in progress may finish at any moment.
+  if (!isRate(policy)) return null
   if (policy.algorithm === 'fixed_window') {
     if (windows === undefined) return resetMs
     if (windows.some((window) => window.resetMs > resetMs)) return null

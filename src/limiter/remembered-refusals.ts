@@ -1,4 +1,4 @@
-import type { Check, Decision } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import type { WrappedStore } from './limiter.js'
 import { Refusals } from './refusals.js'
@@ -28,7 +28,15 @@ export class RememberedRefusals implements WrappedStore {
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
-    return this.#remembered(check, nowMs) ?? this.#store.known(check, nowMs)
+    return this.remembered(check, nowMs) ?? this.#store.known(check, nowMs)
+  }
+
+  /** Returns a refusal that holds, without asking the store; it counts the check. */
+  remembered(check: Check, nowMs: number): Decision | undefined {
+    if (this.#refusals.isEmpty) return undefined
+    // Until it is known whether refusals still hold, the store decides.
+    if (!this.#store.isOpen && this.#poll?.isFresh(nowMs) === false) return undefined
+    return this.#refusals.answer(check, nowMs)
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
@@ -44,6 +52,10 @@ export class RememberedRefusals implements WrappedStore {
     })
   }
 
+  settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    return this.#store.settle(settlements, nowMs)
+  }
+
   async reset(keys: readonly string[]): Promise<void> {
     this.#refusals.forget(keys)
     try {
@@ -56,12 +68,5 @@ export class RememberedRefusals implements WrappedStore {
 
   forgetAll(): void {
     this.#refusals.forgetAll()
-  }
-
-  #remembered(check: Check, nowMs: number): Decision | undefined {
-    if (this.#refusals.isEmpty) return undefined
-    // Until it is known whether refusals still hold, the store decides.
-    if (!this.#store.isOpen && this.#poll?.isFresh(nowMs) === false) return undefined
-    return this.#refusals.answer(check, nowMs)
   }
 }

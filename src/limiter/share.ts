@@ -1,20 +1,27 @@
-import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
+import { type Check, type Decision, type Policy, type Settlement, samePolicy, type WindowState } from './algorithm.js'
+import { singlePolicies, smallestLeft } from './windows.js'
 
 /** A client with fewer requests in a lease's time has no share: it would save no call of the store. */
 const FEWEST_REQUESTS = 4
 /** How much a share may exceed what a client has used so far, where it was not watched for a lease's time yet. */
 const GROWTH = 8
 
-/** What a process holds of one client's counter: units that the store has counted and that no request has used. */
+/**
+ * What a process holds of one client's counter: units that the store has counted, in every window, and that no request
+ * has used.
+ */
 export class Share {
   /** Whether a batch that asks for more is under way. It has what the share held. */
   isAsking = false
   #unused = 0
   /** The answer of the store that the share comes from; its count includes what is unused. */
-  #policy: PlainPolicy | undefined
+  #policy: Policy | undefined
   #decision: Decision | undefined
   #takenMs = 0
-  #resetAtMs = 0
+  /** When each window forgets what was taken of it. */
+  #resetsAtMs: readonly number[] = []
+  /** When the first window ends, and the share with it. */
+  #endMs = 0
   /** How much the client has used, in how many requests, since when. */
   #sinceMs: number
   #requests = 0
@@ -33,15 +40,13 @@ export class Share {
     this.#requests++
     this.#spent += cost
     if (cost > this.#unused || !this.isInForce(nowMs) || !this.isOf(policy)) return undefined
-    const usable = this.#usable(nowMs)
-    if (cost > usable) return undefined
-    this.#unused = usable - cost
+    this.#unused -= cost
     return this.decide(cost, this.#unused, nowMs)
   }
 
-  /** Whether the lease's time is not over, and the clock was not set back. */
+  /** Whether neither the lease's time nor a window is over, and the clock was not set back. */
   isInForce(nowMs: number): boolean {
-    return nowMs < this.#takenMs + this.leaseMs && nowMs >= this.#takenMs - this.leaseMs
+    return nowMs < this.#takenMs + this.leaseMs && this.#isUsable(nowMs)
   }
 
   /** Whether the client has asked nothing for so long that what is known of it means nothing. */
@@ -56,9 +61,15 @@ export class Share {
     return this.settlement(unused, nowMs)
   }
 
+  /** Returns what gives so much back to every window that has not forgotten it. */
   settlement(cost: number, nowMs: number): Settlement[] {
-    if (cost === 0 || this.#policy === undefined || nowMs >= this.#resetAtMs) return []
-    return [{ key: this.key, policy: this.#policy, cost, forgottenAtMs: this.#resetAtMs }]
+    if (cost === 0 || this.#policy === undefined) return []
+    const settlements: Settlement[] = []
+    for (const [index, policy] of singlePolicies(this.#policy).entries()) {
+      const forgottenAtMs = this.#resetsAtMs[index] ?? 0
+      if (nowMs < forgottenAtMs) settlements.push({ key: this.key, policy, cost, forgottenAtMs })
+    }
+    return settlements
   }
 
   /**
@@ -67,7 +78,7 @@ export class Share {
    */
   renew(policy: Policy, asked: number, nowMs: number): { kept: number; taken: number; ended: Settlement[] } {
     const wanted = this.#wanted(nowMs)
-    const usable = this.#usable(nowMs)
+    const usable = this.#isUsable(nowMs) ? this.#unused : 0
     // A little too much is kept: it would be taken again soon.
     const kept = Math.min(usable, 2 * wanted)
     const ended = this.settlement(this.#unused - kept, nowMs)
@@ -90,13 +101,14 @@ export class Share {
    * @returns what has to be given back of it, as it belongs to an earlier window
    */
   note(policy: Policy, decision: Decision, nowMs: number, kept = 0, taken = 0): Settlement[] {
-    const resetAtMs = nowMs + decision.resetMs
-    const isCarried = resetAtMs === this.#resetAtMs
+    const resetsAtMs = windowsOf(decision).map(({ resetMs }) => nowMs + resetMs)
+    const isCarried = kept === 0 || resetsAtMs.every((resetAtMs, index) => resetAtMs === this.#resetsAtMs[index])
     const ended = isCarried ? [] : this.settlement(kept, nowMs)
-    this.#policy = isPlain(policy) ? policy : undefined
+    this.#policy = policy
     this.#decision = decision
     this.#takenMs = nowMs
-    this.#resetAtMs = resetAtMs
+    this.#resetsAtMs = resetsAtMs
+    this.#endMs = firstEndMs(policy, resetsAtMs)
     this.#unused = taken + (isCarried ? kept : 0)
     return ended
   }
@@ -107,24 +119,37 @@ export class Share {
 
   /** Returns the decision on an admitted request after which so much is unused. */
   decide(cost: number, unused: number, nowMs: number): Decision {
-    const { limit, count } = this.#decision ?? { limit: 0, count: 0 }
+    const decision = this.#decision
+    if (decision?.windows !== undefined) return this.#decideWindows(decision.windows, cost, unused, nowMs)
+    const { limit, count } = decision ?? { limit: 0, count: 0 }
     const used = Math.max(cost, count - unused)
-    const resetMs = Math.max(0, this.#resetAtMs - nowMs)
+    const resetMs = Math.max(0, (this.#resetsAtMs[0] ?? 0) - nowMs)
     return { allowed: true, count: used, limit, remaining: Math.max(0, limit - used), resetMs, retryAfterMs: 0 }
   }
 
-  /** Returns what may be used: nothing of another window. */
-  #usable(nowMs: number): number {
-    const policy = this.#policy
-    if (policy === undefined || this.#unused === 0 || nowMs < this.#takenMs - this.leaseMs) return 0
-    const endMs = this.#resetAtMs - (policy.algorithm === 'sliding_window' ? policy.periodMs : 0)
-    return nowMs < endMs ? this.#unused : 0
+  #decideWindows(noted: readonly WindowState[], cost: number, unused: number, nowMs: number): Decision {
+    const windows = noted.map(({ limit, remaining }, index) => {
+      const used = Math.max(cost, limit - remaining - unused)
+      const resetMs = Math.max(0, (this.#resetsAtMs[index] ?? 0) - nowMs)
+      return { limit, remaining: Math.max(0, limit - used), resetMs }
+    })
+    const { limit, remaining, resetMs } = smallestLeft(windows)
+    return { allowed: true, count: limit - remaining, limit, remaining, resetMs, retryAfterMs: 0, windows }
+  }
+
+  /** Whether what is held may be used: nothing of another window. */
+  #isUsable(nowMs: number): boolean {
+    return nowMs < this.#endMs && nowMs >= this.#takenMs - this.leaseMs
   }
 
   /** Returns what the store had left. A new fixed window is asked first, since it counts what it refuses. */
-  #left({ algorithm, limit }: Policy, nowMs: number): number {
-    if (nowMs < this.#resetAtMs) return this.#decision?.remaining ?? 0
-    return algorithm === 'fixed_window' ? 0 : limit
+  #left({ algorithm }: Policy, nowMs: number): number {
+    if (this.#decision === undefined) return 0
+    const left = windowsOf(this.#decision).map(({ limit, remaining }, index) => {
+      if (nowMs < (this.#resetsAtMs[index] ?? 0)) return remaining
+      return algorithm === 'fixed_window' ? 0 : limit
+    })
+    return Math.min(...left)
   }
 
   /** Returns how much the client will use in a lease's time, at its pace. */
@@ -145,8 +170,17 @@ export class Share {
 
   /** Whether the store was asked by this policy last. */
   isOf(asked: Policy): boolean {
-    const { algorithm, limit, periodMs } = asked
     const policy = this.#policy
-    return policy?.limit === limit && policy.periodMs === periodMs && policy.algorithm === algorithm && isPlain(asked)
+    return policy === asked || (policy !== undefined && samePolicy(policy, asked))
   }
+}
+
+function windowsOf(decision: Decision): readonly WindowState[] {
+  return decision.windows ?? [decision]
+}
+
+/** Returns when the first window of a policy ends, or the cell of a sliding one, which forgets a period later. */
+function firstEndMs(policy: Policy, resetsAtMs: readonly number[]): number {
+  if (policy.algorithm !== 'sliding_window') return Math.min(...resetsAtMs)
+  return Math.min(...singlePolicies(policy).map(({ periodMs }, index) => (resetsAtMs[index] ?? 0) - periodMs))
 }

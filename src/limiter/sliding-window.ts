@@ -50,7 +50,7 @@ export function checkSlidingWindow(
 /** Returns what changes in a counter by a settlement: nothing where the cell that counted it does not matter any more. */
 export function settleSlidingWindow(
   { periodMs, cellStartMs, previous, current }: SlidingWindowCounter,
-  { policy, cost, forgottenAtMs }: Settlement,
+  { policy, cost, forgottenAtMs = 0 }: Settlement,
 ): Pick<SlidingWindowCounter, 'previous' | 'current'> {
   const cellsLeft = periodMs === policy.periodMs ? (forgottenAtMs - cellStartMs) / periodMs : 0
   return {

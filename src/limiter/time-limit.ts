@@ -5,25 +5,34 @@ import type { BatchStore } from './limiter.js'
 /** While this many batches are unanswered, further ones fail at once. */
 const MAX_UNANSWERED = 8
 
-/** Fails a batch that the store does not answer in time, or not completely. A late answer is ignored. */
+/** Fails a batch that the store does not answer in time, or not completely. */
 export class TimeLimit implements BatchStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #timeoutMs: number
+  readonly #answeredLate: (checks: readonly Check[], nowMs: number) => void
   #unanswered = 0
 
-  /** @param timeoutMs the time that the store may take for a batch that it does not answer at once, in milliseconds */
-  constructor(store: BatchStore, timeoutMs: number) {
+  /**
+   * @param timeoutMs the time that the store may take for a batch that it does not answer at once, in milliseconds
+   * @param answeredLate called when it has carried out a batch that failed
+   */
+  constructor(store: BatchStore, timeoutMs: number, answeredLate: (checks: readonly Check[], nowMs: number) => void) {
     this.concurrency = store.concurrency
     this.#store = store
     this.#timeoutMs = timeoutMs
+    this.#answeredLate = answeredLate
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
     if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
     const decisions = this.#store.check(checks, nowMs)
     if (!(decisions instanceof Promise)) return complete(decisions, checks)
-    return this.#inTime(decisions, (answered) => complete(answered, checks))
+    return this.#inTime(
+      decisions,
+      (answered) => complete(answered, checks),
+      () => this.#answeredLate(checks, nowMs),
+    )
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
@@ -38,7 +47,11 @@ export class TimeLimit implements BatchStore {
     return this.#store.reset(keys)
   }
 
-  #inTime<Answer>(answer: Promise<Answer>, complete = (answered: Answer) => answered): Promise<Answer> {
+  #inTime<Answer>(
+    answer: Promise<Answer>,
+    complete = (answered: Answer) => answered,
+    answeredLate = () => {},
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       let isLate = false
       const timer = patientTimeout(() => {
@@ -52,7 +65,10 @@ export class TimeLimit implements BatchStore {
       }
       answer
         .finally(settle)
-        .then((answered) => resolve(complete(answered)))
+        .then((answered) => {
+          if (isLate) answeredLate()
+          else resolve(complete(answered))
+        })
         .catch(reject)
     })
   }

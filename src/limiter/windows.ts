@@ -1,15 +1,27 @@
-import { type Algorithm, type Checked, type Decision, isPlain, type Policy, type WindowState } from './algorithm.js'
+import {
+  type Checked,
+  type Decision,
+  isPlain,
+  type PlainPolicy,
+  type Policy,
+  type RateAlgorithm,
+  type WindowState,
+} from './algorithm.js'
 import type { BucketCounter } from './bucket.js'
-import { checkFixedWindow, type FixedWindowCounter } from './fixed-window.js'
+import { checkFixedWindow } from './fixed-window.js'
 import { checkLeakyBucket } from './leaky-bucket.js'
-import { checkSlidingWindow, type SlidingWindowCounter } from './sliding-window.js'
+import { checkSlidingWindow } from './sliding-window.js'
 import { checkTokenBucket } from './token-bucket.js'
-
-/** A window of a counter in the form in which stores keep it: integers, the first of them its period. */
-export type WindowNumbers = readonly number[]
-
-/** The state that a store keeps per key: every window of the last check, in any order. */
-export type WindowsCounter = readonly WindowNumbers[]
+import {
+  readBucket,
+  readFixedWindow,
+  readSlidingWindow,
+  type WindowNumbers,
+  type WindowsCounter,
+  writeBucket,
+  writeFixedWindow,
+  writeSlidingWindow,
+} from './window-numbers.js'
 
 type CheckFunction<Counter> = (
   counter: Counter | undefined,
@@ -32,48 +44,8 @@ function bucketForm(check: CheckFunction<BucketCounter>): Form<BucketCounter> {
   return { check, read: readBucket, write: writeBucket, countsRefused: false }
 }
 
-// By index, since destructuring an array takes several times as long.
-
-export function readFixedWindow(numbers: WindowNumbers): FixedWindowCounter {
-  const startMs = numbers[1] ?? 0
-  return { startMs, endMs: numbers[3] ?? startMs + (numbers[0] ?? 0), count: numbers[2] ?? 0 }
-}
-
-export function writeFixedWindow({ startMs, count, endMs }: FixedWindowCounter, periodMs: number): WindowNumbers {
-  return [periodMs, startMs, count, endMs]
-}
-
-export function readSlidingWindow(numbers: WindowNumbers): SlidingWindowCounter {
-  return {
-    periodMs: numbers[0] ?? 0,
-    cellStartMs: numbers[1] ?? 0,
-    checkedMs: numbers[2] ?? 0,
-    previous: numbers[3] ?? 0,
-    current: numbers[4] ?? 0,
-  }
-}
-
-export function writeSlidingWindow(counter: SlidingWindowCounter): WindowNumbers {
-  const { periodMs, cellStartMs, checkedMs, previous, current } = counter
-  return [periodMs, cellStartMs, checkedMs, previous, current]
-}
-
-export function readBucket(numbers: WindowNumbers): BucketCounter {
-  return {
-    periodMs: numbers[0] ?? 0,
-    checkedMs: numbers[1] ?? 0,
-    drainLimit: numbers[2] ?? 0,
-    used: numbers[3] ?? 0,
-    fraction: numbers[4] ?? 0,
-  }
-}
-
-export function writeBucket({ periodMs, checkedMs, drainLimit, used, fraction }: BucketCounter): WindowNumbers {
-  return [periodMs, checkedMs, drainLimit, used, fraction]
-}
-
 /** The checks of policies with several windows, which hold for those with one as well. */
-export const WINDOW_CHECKS: Readonly<Record<Algorithm, CheckFunction<WindowsCounter>>> = {
+export const WINDOW_CHECKS: Readonly<Record<RateAlgorithm, CheckFunction<WindowsCounter>>> = {
   fixed_window: createWindowsCheck({
     check: checkFixedWindow,
     read: readFixedWindow,
@@ -105,24 +77,24 @@ function createWindowsCheck<Counter>(form: Form<Counter>): CheckFunction<Windows
   return function checkWindows(counter, policy, cost, nowMs) {
     const windows = singlePolicies(policy)
     const checked: Checked<Counter>[] = []
-    let told: Decision | undefined
-    let toldPeriodMs = 0
+    let shown: Decision | undefined
+    let shownPeriodMs = 0
     for (const window of windows) {
       const one = checkWindow(counter, window, cost, nowMs)
       checked.push(one)
-      if (told !== undefined && !tellsMore(one.decision, window.periodMs, told, toldPeriodMs)) continue
-      told = one.decision
-      toldPeriodMs = window.periodMs
+      if (shown !== undefined && !tellsMore(one.decision, window.periodMs, shown, shownPeriodMs)) continue
+      shown = one.decision
+      shownPeriodMs = window.periodMs
     }
-    if (told === undefined) throw new RangeError('a policy without windows')
-    if (!told.allowed && !form.countsRefused) {
+    if (shown === undefined) throw new RangeError('a policy without windows')
+    if (!shown.allowed && !form.countsRefused) {
       for (const [index, window] of windows.entries()) {
         if (checked[index]?.decision.allowed) checked[index] = checkWindow(counter, window, 0, nowMs)
       }
     }
     const counters = checked.map((one, index) => form.write(one.counter, windows[index]?.periodMs ?? 0))
-    if (isPlain(policy)) return { counter: counters, decision: told }
-    const { allowed, count, limit, remaining, resetMs, retryAfterMs } = told
+    if (isPlain(policy)) return { counter: counters, decision: shown }
+    const { allowed, count, limit, remaining, resetMs, retryAfterMs } = shown
     const states = checked.map(toState)
     return {
       counter: counters,
@@ -137,12 +109,12 @@ function findWindow(counter: WindowsCounter | undefined, periodMs: number): Wind
   return undefined
 }
 
-const SINGLE_POLICIES = new WeakMap<Policy, readonly Policy[]>()
+const SINGLE_POLICIES = new WeakMap<Policy, readonly PlainPolicy[]>()
 
-/** Returns the windows of a policy as policies of one window each. */
-function singlePolicies(policy: Policy): readonly Policy[] {
-  const { algorithm, windows } = policy
-  if (windows === undefined) return [policy]
+/** Returns the windows of a policy as policies of one window each; the period of a month is `MONTH_MS`. */
+export function singlePolicies(policy: Policy): readonly PlainPolicy[] {
+  if (isPlain(policy)) return [policy]
+  const { algorithm, windows = [] } = policy
   let policies = SINGLE_POLICIES.get(policy)
   if (policies === undefined) {
     policies = windows.map(({ limit, periodMs }) => ({ algorithm, limit, periodMs }))
@@ -160,10 +132,19 @@ function toState({ decision: { limit, remaining, resetMs } }: Checked<unknown>):
  * waits that of the longer window; where both allow, the one with the smaller share left.
  */
 function tellsMore(a: Decision, periodMs: number, b: Decision, otherPeriodMs: number): boolean {
-  if (a.allowed && b.allowed) return a.remaining * b.limit < b.remaining * a.limit
+  if (a.allowed && b.allowed) return hasLessLeft(a, b)
   if (a.allowed || b.allowed) return b.allowed
   const [waitA, waitB] = [refusalMs(a), refusalMs(b)]
   return waitA > waitB || (waitA === waitB && periodMs > otherPeriodMs)
+}
+
+/** Returns the state of which a decision tells where every window allows a check. */
+export function smallestLeft(windows: readonly WindowState[]): WindowState {
+  return windows.reduce((shown, window) => (hasLessLeft(window, shown) ? window : shown))
+}
+
+function hasLessLeft(a: WindowState, b: WindowState): boolean {
+  return a.remaining * b.limit < b.remaining * a.limit
 }
 
 /** Returns how long a refusal lasts, for comparison: one that no waiting ends is the longest. */
@@ -179,7 +160,15 @@ export function longestResetMs({ resetMs, windows }: Decision): number {
   return longestMs
 }
 
-/** Returns the index of the window that a decision tells of; -1 where it lists none. */
-export function toldIndex({ windows = [], ...told }: Decision): number {
-  return windows.findIndex(({ limit, resetMs }) => limit === told.limit && resetMs === told.resetMs)
+/**
+ * Returns the index of the window that a decision tells of: of windows that are alike the longest, as in a refusal; -1
+ * where it lists none.
+ */
+export function shownIndex({ windows = [], ...shown }: Decision, { windows: named = [] }: Policy): number {
+  let found = -1
+  for (const [index, { limit, remaining, resetMs }] of windows.entries()) {
+    if (limit !== shown.limit || remaining !== shown.remaining || resetMs !== shown.resetMs) continue
+    if (found === -1 || (named[index]?.periodMs ?? 0) > (named[found]?.periodMs ?? 0)) found = index
+  }
+  return found
 }

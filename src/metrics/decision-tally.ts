@@ -6,6 +6,8 @@ export interface CountedLimit {
   readonly block: boolean
   readonly ruleName: string
   readonly policyName: string
+  /** Whether it is the deny list, a denying override or a ban, which let nothing through. */
+  readonly isDenial: boolean
 }
 
 export interface DecisionSeries {
@@ -52,8 +54,8 @@ export class DecisionTally {
   // Opens both at once, so that each starts at 0: without that the first refusal would be no increase.
   #openSeries(limit: CountedLimit): LimitSeries {
     const series = {
-      within: this.#open(limit, 'allowed'),
-      over: this.#open(limit, limit.block ? 'blocked' : 'would_block'),
+      within: this.#open(limit, limit.isDenial ? 'denied' : 'allowed'),
+      over: this.#open(limit, overOutcome(limit)),
     }
     this.#byLimit.set(limit, series)
     return series
@@ -77,4 +79,10 @@ export class DecisionTally {
     this.#limitNames.add(limitName)
     return true
   }
+}
+
+/** Returns the outcome of a request that the limit does not admit. */
+function overOutcome({ isDenial, block }: CountedLimit): string {
+  if (isDenial) return 'denied'
+  return block ? 'blocked' : 'would_block'
 }

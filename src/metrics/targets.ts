@@ -36,6 +36,8 @@ export interface OpenTelemetryMeterProvider {
 
 /** The targets of metrics, at least one: `true` is the default of prom-client, or OpenTelemetry, for the process. */
 export interface MetricsOptions {
+  /** A `Registry` of prom-client, or `true` for its default one. */
   prometheus?: boolean | PrometheusRegistry | undefined
+  /** A `MeterProvider` or a `Meter`, or `true` for the global provider, which has to be there before the plugin. */
   openTelemetry?: boolean | OpenTelemetryMeterProvider | OpenTelemetryMeter | undefined
 }

@@ -3,7 +3,7 @@ import type { Dialect, Query } from '../db/dialect.js'
 import { errorMessage } from '../errors.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { enforcedColumns, enforcedFields } from '../rules/description.js'
-import type { RejectedRow } from '../rules/load-reports.js'
+import type { RecordedChange, RejectedRow } from '../rules/load-reports.js'
 import { Slices } from '../time/slices.js'
 import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
 import { OverrideSet } from './override-set.js'
@@ -29,6 +29,11 @@ interface PassedChanges {
   readonly count: number
 }
 
+interface ChangeRow extends StoredOverride, RecordedChange {
+  readonly changeId: number
+  readonly rowId: number
+}
+
 const FIELDS = enforcedFields(OVERRIDES.fields)
 const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
 
@@ -49,6 +54,9 @@ export class OverrideReader {
   #nextPassed = this.#passed
   /** Whether the whole table has to be read: changes alone do not bring the set up to date. */
   #isExpired = true
+  /** The ids of the changes that the last reading met, which the next one meets again. */
+  #met: ReadonlySet<number> | undefined
+  #latest: RecordedChange[] = []
 
   constructor(dialect: Dialect, router: PathOptions) {
     this.#dialect = dialect
@@ -58,6 +66,13 @@ export class OverrideReader {
   /** Returns the rows that the set leaves out. */
   rejected(): readonly RejectedRow[] {
     return [...this.#rejected.values()]
+  }
+
+  /** Returns the changes, of rules too, that came after the first reading and were not returned yet. */
+  takeLatestChanges(): readonly RecordedChange[] {
+    const latest = this.#latest
+    this.#latest = []
+    return latest
   }
 
   /** Makes the next `readTable` read the table. */
@@ -107,10 +122,11 @@ export class OverrideReader {
   async readChanges(query: Query): Promise<boolean> {
     const { table } = this.#dialect
     const { afterId, untilId, count } = this.#passed
-    const changes = await query<StoredOverride & { changeId: number; entity: string; rowId: number }>(
-      `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", ${COLUMNS}
+    const changes = await query<ChangeRow>(
+      `SELECT change.id AS "changeId", change.entity, change.row_id AS "rowId", change.name, change.action,
+         change.actor, change.source, ${COLUMNS}
        FROM (
-         SELECT id, entity, row_id FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES_READ}
+         SELECT id, entity, row_id, name, action, actor, source FROM ${table('rate_limit_change')} WHERE id > $1 ORDER BY id LIMIT ${MAX_CHANGES_READ}
        ) AS change
        LEFT JOIN ${table('rate_limit_override')} AS entry ON change.entity = 'override' AND entry.id = change.row_id
        ORDER BY change.id`,
@@ -123,6 +139,9 @@ export class OverrideReader {
     for (const row of changes) {
       if (row.entity === 'override') this.#read.set(row.rowId, row.id === null ? null : row)
     }
+    const met = this.#met
+    if (met !== undefined) this.#latest.push(...changes.filter(({ changeId }) => !met.has(changeId)))
+    this.#met = new Set(changes.map(({ changeId }) => changeId))
     const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
     const passing = changes.filter(({ changeId }) => changeId <= nextId)
     this.#nextPassed = { afterId, untilId: nextId, count: count + passing.length }

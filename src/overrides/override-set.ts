@@ -2,8 +2,9 @@ import type { PathOptions } from '../patterns/path-patterns.js'
 import { PathPatterns } from '../patterns/path-patterns.js'
 import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { Slices } from '../time/slices.js'
+import { wholeBits } from './network.js'
 import { networksMeet } from './network-table.js'
-import type { OverrideClient } from './override.js'
+import { clientText, type OverrideClient } from './override.js'
 import { type ActiveOverride, OverrideTable } from './override-table.js'
 
 /** Overrides that changed, by the ids of their rows; null for a deleted one. */
@@ -15,6 +16,8 @@ const MAX_OVERLAY_CHANGES = 1_000
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
 /** More than the bits of any network: a user is one client, an address may be several. */
 const USER_BITS = 129
+/** A pseudonym is as narrow as a single address. */
+const PSEUDONYM_BITS = 128
 const NO_CHANGES: OverrideChanges = new Map()
 
 /**
@@ -72,7 +75,7 @@ export class OverrideSet {
   }
 
   /** Yields all overrides, in no order. */
-  *all(): Generator<ActiveOverride> {
+  *all(): Iterable<ActiveOverride> {
     for (const override of this.#built.all()) if (this.#holds(override)) yield override
     yield* this.#changed.all()
   }
@@ -80,8 +83,7 @@ export class OverrideSet {
   /** Yields the overrides of exactly this client, whatever their path. */
   *forClient(client: OverrideClient): Generator<ActiveOverride> {
     for (const table of [this.#built, this.#changed]) {
-      const known = client.kind === 'user' ? table.forUser(client.id) : table.at(client.address)
-      for (const override of known)
+      for (const override of table.forClient(client))
         if (this.#holds(override) && bitsFor(override.client) === bitsFor(client)) yield override
     }
   }
@@ -94,10 +96,18 @@ export class OverrideSet {
    * @param address the client's whole address in its usual spelling; null where there is none
    * @param user the user's id; null where there is none
    * @param path as the router sees it
+   * @param pseudonym of the address; null where addresses are stored in full
    */
-  find(address: string | null, user: string | null, path: string, nowMs: number): ActiveOverride | null | undefined {
+  find(
+    address: string | null,
+    user: string | null,
+    path: string,
+    nowMs: number,
+    pseudonym: string | null = null,
+  ): ActiveOverride | null | undefined {
     if (this.size === 0) return undefined
-    if (path.length > SHORT_PATH_LENGTH && this.#searchWork(address, user, path) > MAX_SEARCH_WORK) return null
+    if (path.length > SHORT_PATH_LENGTH && this.#searchWork(address, user, pseudonym, path) > MAX_SEARCH_WORK)
+      return null
     let first: ActiveOverride | undefined
     if (address !== null) {
       first = this.#first(this.#built.at(address), path, nowMs, first)
@@ -107,19 +117,43 @@ export class OverrideSet {
       first = this.#first(this.#built.forUser(user), path, nowMs, first)
       if (this.#changed.size > 0) first = this.#first(this.#changed.forUser(user), path, nowMs, first)
     }
+    if (pseudonym !== null) {
+      first = this.#first(this.#built.forPseudonym(pseudonym), path, nowMs, first)
+      first = this.#first(this.#changed.forPseudonym(pseudonym), path, nowMs, first)
+    }
     return first
   }
 
-  /** Returns all overrides with a rate for a client, or for a part of a network. It scans the whole set. */
+  /** Returns whether an override in force lets a client through, or a part of it, on any path. */
+  allows(client: OverrideClient, nowMs: number): boolean {
+    return [this.#built, this.#changed].some((table) =>
+      allowingFor(table, client).some(
+        (override) => override.effect === 'allow' && isInForce(override, nowMs) && this.#holds(override),
+      ),
+    )
+  }
+
+  /**
+   * Returns all overrides with a rate for a client, or for a part of a network; for a pseudonym also those of all
+   * addresses, any of which may be its own. It scans the whole set.
+   */
   ratesFor(client: OverrideClient): ActiveOverride[] {
-    return [...this.all()].filter(({ effect, client: its }) => typeof effect === 'object' && clientsMeet(its, client))
+    const isHidden = client.kind === 'pseudonym'
+    return [...this.all()].filter(
+      ({ effect, client: its }) =>
+        typeof effect === 'object' && (clientsMeet(its, client) || (isHidden && its.kind === 'ip')),
+    )
   }
 
   /** Returns the most work that a search of a path for the patterns of a client's overrides can take. */
-  #searchWork(address: string | null, user: string | null, path: string): number {
+  #searchWork(address: string | null, user: string | null, pseudonym: string | null, path: string): number {
     let size = 0
     for (const table of [this.#built, this.#changed]) {
-      const ofClient = [...(address === null ? [] : table.at(address)), ...(user === null ? [] : table.forUser(user))]
+      const ofClient = [
+        ...(address === null ? [] : table.at(address)),
+        ...(user === null ? [] : table.forUser(user)),
+        ...(pseudonym === null ? [] : table.forPseudonym(pseudonym)),
+      ]
       for (const { pathPattern } of ofClient) if (pathPattern !== '') size += patternSize(pathPattern)
     }
     return size * path.length
@@ -133,8 +167,8 @@ export class OverrideSet {
   ): ActiveOverride | undefined {
     let first = before
     for (const override of overrides) {
-      const { expiresAtMs, pathPattern } = override
-      if (expiresAtMs !== null && nowMs >= expiresAtMs) continue
+      const { pathPattern } = override
+      if (!isInForce(override, nowMs)) continue
       if (!this.#holds(override)) continue
       if (first !== undefined && compareOverrides(first, override) <= 0) continue
       if (pathPattern === '' || this.#patterns.matches(pathPattern, path)) first = override
@@ -164,12 +198,21 @@ function effectOrder({ effect }: ActiveOverride): number {
 }
 
 function bitsFor(client: OverrideClient): number {
-  return client.kind === 'user' ? USER_BITS : client.bits
+  if (client.kind === 'ip') return client.bits
+  return client.kind === 'user' ? USER_BITS : PSEUDONYM_BITS
+}
+
+function isInForce({ expiresAtMs }: ActiveOverride, nowMs: number): boolean {
+  return expiresAtMs === null || nowMs < expiresAtMs
+}
+
+/** Returns a table's overrides that meet a client, those that let it through among them. */
+function allowingFor(table: OverrideTable, client: OverrideClient): readonly ActiveOverride[] {
+  if (client.kind !== 'ip' || client.bits === wholeBits(client.family)) return table.forClient(client)
+  return table.allowing.filter((override) => clientsMeet(override.client, client))
 }
 
 function clientsMeet(one: OverrideClient, other: OverrideClient): boolean {
-  if (one.kind === 'user' || other.kind === 'user') {
-    return one.kind === 'user' && other.kind === 'user' && one.id === other.id
-  }
-  return networksMeet(one, other)
+  if (one.kind === 'ip' && other.kind === 'ip') return networksMeet(one, other)
+  return clientText(one) === clientText(other)
 }

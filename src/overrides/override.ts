@@ -1,9 +1,9 @@
 import ipaddr from 'ipaddr.js'
 import type { FieldErrors } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
-import { findMonthProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../limiter/rate.js'
+import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../limiter/rate.js'
+import { PSEUDONYM } from '../privacy/address-privacy.js'
 import {
-  compareTexts,
   createParser,
   type Description,
   type Extent,
@@ -25,7 +25,10 @@ import {
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** The client that an override is for. */
-export type OverrideClient = ({ readonly kind: 'ip' } & ParsedNetwork) | { readonly kind: 'user'; readonly id: string }
+export type OverrideClient =
+  | ({ readonly kind: 'ip' } & ParsedNetwork)
+  | { readonly kind: 'user'; readonly id: string }
+  | { readonly kind: 'pseudonym'; readonly pseudonym: string }
 
 const MAX_CLIENT_LENGTH = 255
 const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
@@ -75,8 +78,8 @@ const OVERRIDE_FIELDS = {
     default: null,
     parse: parseMoment,
     about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
-    help: 'The expiry in UTC. Empty for none.',
-    panel: { title: 'Expires', input: 'moment', column: 'sorted' },
+    help: 'Empty for none.',
+    panel: { title: 'Expires', input: 'expiry', column: 'sorted' },
   },
   note: {
     kind: 'text',
@@ -109,7 +112,7 @@ export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPatt
   identify: ({ client, pathPattern }) => ({ client, pathPattern }),
   errors: overrideErrors,
   hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
-  order: (a, b) => compareTexts(a.client, b.client) || compareTexts(a.pathPattern, b.pathPattern),
+  order: ({ bytewise }) => `${bytewise('client')}, ${bytewise('path_pattern')}`,
 }
 
 /**
@@ -123,7 +126,7 @@ export function overrideErrors(values: Values, extent: Extent, nowMs: number): F
   const isRelated = (field: string) => !(field in errors) && values[field] !== undefined
   if (isRelated('effect') && isRelated('algorithm')) {
     const [effect, algorithm] = [parseEffect(values.effect), OVERRIDE_FIELDS.algorithm.parse(values.algorithm)]
-    const problem = typeof effect === 'string' ? undefined : findMonthProblem(algorithm, effect)
+    const problem = typeof effect === 'string' ? undefined : findRateProblem(algorithm, effect)
     if (problem !== undefined) errors.effect = problem
   }
   if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
@@ -149,13 +152,16 @@ export function parseOverride(row: OverrideRow): Override {
   }
 }
 
-/** Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32` or `user:7`. IPv4-mapped IPv6 is IPv4. */
+/**
+ * Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32`, `user:7`, or an address by its pseudonym, `ip:~0f…`.
+ * IPv4-mapped IPv6 is IPv4.
+ */
 export function parseOverrideClient(value: unknown): OverrideClient {
   const text = asText(value)
   validateStorable(text)
   if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
   const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
-  if (kind === 'ip') return clientNetwork(name)
+  if (kind === 'ip') return PSEUDONYM.test(name) ? { kind: 'pseudonym', pseudonym: name } : clientNetwork(name)
   const id = name.trim()
   if (kind === 'user' && id !== '') return { kind, id }
   throw new Error(
@@ -166,6 +172,7 @@ export function parseOverrideClient(value: unknown): OverrideClient {
 /** Returns the normal spelling of a client. */
 export function clientText(client: OverrideClient): string {
   if (client.kind === 'user') return `user:${client.id}`
+  if (client.kind === 'pseudonym') return `ip:${client.pseudonym}`
   const isWhole = client.bits === wholeBits(client.family)
   return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
 }

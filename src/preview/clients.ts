@@ -15,8 +15,9 @@ export const UNCOVERED = {
     'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
   path_cut: 'have a path that was too long for the log',
   deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
-  override_unclear: 'are of an IPv6 network of which only a part has an override, and the log has no longer addresses',
+  override_unclear: 'are of a network of which only a part has an override, and the log has no longer addresses',
   status_not_logged: 'count only with certain statuses of their responses, which are not in the log',
+  progress_not_logged: 'count only while they are in progress, and the log does not have when they ended',
   too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
 } as const
 
@@ -131,7 +132,7 @@ function loggedPart(event: LoggedRequest, part: KeyPart): string | null | undefi
  * Returns whether a client has several parts. The value of a header alone may spell further ones; then the key shows it
  * as it is, with their kinds.
  */
-function isComposite({ client, key }: LoggedRequest): boolean {
+export function isComposite({ client, key }: Pick<LoggedRequest, 'client' | 'key'>): boolean {
   if (!client.includes('|')) return false
   const expected = compositeInAnyKey(client)
   const [, shown = key] = RULE_KEY.exec(key) ?? []

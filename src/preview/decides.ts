@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { ConditionFacts } from '../conditions/condition-facts.js'
 import { UnknownFact } from '../conditions/failure.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
@@ -67,10 +68,10 @@ class LoggedFacts extends ConditionFacts {
     super()
   }
 
-  /** Of IPv6 the log has the network that was counted, which is no address. */
+  /** The log may have a network or a pseudonym, which is no address. */
   get ip(): string {
     const address = loggedAddress(this.event)
-    if (address === null || address.includes('/') || address === 'unknown') throw UNKNOWN
+    if (address === null || isIP(address) === 0) throw UNKNOWN
     return address
   }
 

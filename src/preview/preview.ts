@@ -1,9 +1,10 @@
 import type { Database } from '../db/database.js'
 import type { Query } from '../db/dialect.js'
 import { InvalidSettingError } from '../errors.js'
-import type { Policy } from '../limiter/algorithm.js'
+import { isRate, type Policy } from '../limiter/algorithm.js'
 import { windowStartMs } from '../limiter/period.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
+import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import type { Rule, RuleCandidate } from '../rules/rule.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
 import { type Clock, HOUR_MS } from '../time/clock.js'
@@ -28,6 +29,8 @@ export interface PreviewDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly router: PathOptions
+  /** How addresses are stored; undefined where they are stored in full. */
+  readonly privacy?: AddressPrivacy | undefined
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
   readonly newCounter: (policy: Policy) => ReplayCounter
@@ -65,7 +68,7 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
       const { dialect } = database
       const { rules, rejected } = await loadActiveRules({ query, dialect })
       const decides = await createDecides(dependencies.router, rule, rules)
-      const overrides = await readOverrides(query, dialect, dependencies.router, clock.now())
+      const overrides = await readOverrides(query, dialect, dependencies.router, clock.now(), dependencies.privacy)
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
@@ -119,8 +122,9 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const { client, counts } = run.rule
-  const toClient = counts === null ? createClientReader(client, run.noIdIsAnonymous, findings) : withoutStatus
+  const { client, counts, policy } = run.rule
+  const unknown = counts === null ? (isRate(policy) ? undefined : withoutProgress) : withoutStatus
+  const toClient = unknown ?? createClientReader(client, run.noIdIsAnonymous, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
@@ -144,6 +148,11 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
 /** Tells no client, since a rule that counts responses may have counted none of its requests. */
 function withoutStatus(): Recovered {
   return { reason: 'status_not_logged' }
+}
+
+/** Tells no client, since a rule that counts requests in progress may have refused any of them. */
+function withoutProgress(): Recovered {
+  return { reason: 'progress_not_logged' }
 }
 
 /**

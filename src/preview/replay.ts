@@ -1,6 +1,7 @@
 import { METHODS } from 'node:http'
 import { MAX_PATH_LENGTH } from '../db/storable.js'
 import type { Decision, Policy } from '../limiter/algorithm.js'
+import { refusalPolicy } from '../rules/ban.js'
 import type { Rule } from '../rules/rule.js'
 import { HOUR_MS } from '../time/clock.js'
 import type { Recovered, UncoveredReason } from './clients.js'
@@ -35,6 +36,9 @@ export interface Tally {
 
 interface Client extends Tally {
   readonly counter: ReplayCounter
+  /** Counts its refusals, once there are any that may ban it. */
+  refusals: ReplayCounter | undefined
+  isBanned: boolean
 }
 
 /** The most clients kept, which take some 60 MB. Requests of further clients are not covered. */
@@ -57,6 +61,8 @@ export class Replay {
   /** Requests that the rule would decide if no override did. */
   overridden = 0
   assumedFree = 0
+  /** Clients that would have been banned. */
+  banned = 0
   readonly uncovered = new Map<UncoveredReason, number>()
   /** Tallies from the hour in which the window begins to the one in which it ends. */
   readonly hours: readonly Tally[]
@@ -128,7 +134,7 @@ export class Replay {
     let client = this.clients.get(name)
     if (client === undefined && this.clients.size < MAX_CLIENTS) {
       const counter = this.#dependencies.newCounter(this.#dependencies.rule.policy)
-      client = { counter, matched: 0, overLimit: 0, refusedThen: 0 }
+      client = { counter, refusals: undefined, isBanned: false, matched: 0, overLimit: 0, refusedThen: 0 }
       this.clients.set(name, client)
     }
     return client
@@ -138,7 +144,12 @@ export class Replay {
   #check(client: Client, { timestampMs, allowed }: LoggedRequest, hour: Tally | undefined): void {
     const { policy, cost, block } = this.#dependencies.rule
     const isOver = !client.counter.check(policy, cost, timestampMs).allowed
+    const bans = isOver && block && this.#countRefusal(client, timestampMs)
     if (hour === undefined) return
+    if (bans && !client.isBanned) {
+      client.isBanned = true
+      this.banned++
+    }
     client.matched++
     if (!allowed) client.refusedThen++
     if (isOver) {
@@ -149,6 +160,15 @@ export class Replay {
     const refuses = isOver && block
     if (refuses && allowed) this.newlyRefused++
     if (!refuses && !allowed) this.newlyAllowed++
+  }
+
+  /** Counts a refusal as servers do. Returns whether it would ban the client. */
+  #countRefusal(client: Client, timestampMs: number): boolean {
+    const { rule, newCounter } = this.#dependencies
+    if (rule.ban === null) return false
+    const policy = refusalPolicy(rule.policy, timestampMs)
+    client.refusals ??= newCounter(policy)
+    return client.refusals.check(policy, 1, timestampMs).count >= rule.ban.after
   }
 }
 

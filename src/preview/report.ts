@@ -1,12 +1,16 @@
+import { formatCount } from '../number-text.js'
 import type { Rule } from '../rules/rule.js'
 import { HOUR_MS } from '../time/clock.js'
 import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
 import type { Replay, Tally } from './replay.js'
+import { previewSentence } from './sentence.js'
 
 /** The report on what a rule would have done to the recorded requests. */
 export interface RulePreview {
   /** The candidate's name. */
   readonly rule: string
+  /** The result in a sentence, such as `2,718 of 54,732 requests matched, 5.0% of these would have been refused, from 12 clients.` */
+  readonly sentence: string
   readonly hours: number
   /** The window: ISO 8601, UTC; its end is now. */
   readonly since: string
@@ -24,6 +28,8 @@ export interface RulePreview {
   readonly over_limit: number
   /** Matched requests that it would have refused: `over_limit`, or 0 for a rule that does not block. */
   readonly would_refuse: number
+  /** The clients of these requests over the limit. */
+  readonly over_limit_clients: number
   /** Matched requests that were refused when they were recorded, by any limit. */
   readonly refused_then: number
   /** Requests let through then and refused by the rule. Uncovered requests are in neither of these two. */
@@ -91,16 +97,20 @@ export function describePreview(findings: PreviewFindings): RulePreview {
   const { rule, hours, sinceMs, untilMs, replayed } = findings
   const uncovered = describeUncovered(replayed)
   const gaps = [...logGaps(findings), ...findings.gaps]
+  const total = counts(replayed.total, rule)
+  const over_limit_clients = countOverLimit(replayed)
   const firstHourMs = Math.floor(sinceMs / HOUR_MS) * HOUR_MS
   return {
     rule: rule.name,
+    sentence: previewSentence({ events: replayed.events, ...total, over_limit_clients }),
     hours,
     since: isoTime(sinceMs),
     until: isoTime(untilMs),
     events: replayed.events,
     first_event: replayed.firstMs === null ? null : isoTime(replayed.firstMs),
     last_event: replayed.lastMs === null ? null : isoTime(replayed.lastMs),
-    ...counts(replayed.total, rule),
+    ...total,
+    over_limit_clients,
     newly_refused: replayed.newlyRefused,
     newly_allowed: replayed.newlyAllowed,
     uncovered,
@@ -117,6 +127,12 @@ export function describePreview(findings: PreviewFindings): RulePreview {
 
 function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): PreviewCounts {
   return { matched, over_limit: overLimit, would_refuse: block ? overLimit : 0, refused_then: refusedThen }
+}
+
+function countOverLimit({ clients }: Replay): number {
+  let count = 0
+  for (const { overLimit } of clients.values()) if (overLimit > 0) count++
+  return count
 }
 
 function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
@@ -167,23 +183,30 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFi
 function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   const notes: string[] = []
   if (!rule.block) notes.push('The rule has block: false: it would have counted requests, and refused none.')
+  if (replayed.banned > 0) {
+    notes.push(
+      `${replayed.banned} client(s) would have been banned: the requests that a ban denies are replayed as if there was none.`,
+    )
+  }
   const times = describeTimes(rule)
   if (times !== '') notes.push(`The rule is in force ${times}: requests at other times are left out.`)
   if (replayed.assumedAnonymous > 0) {
     notes.push(
-      `${replayed.assumedAnonymous} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
+      `${formatCount(replayed.assumedAnonymous)} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
     )
   }
   if (replayed.overridden > 0) {
-    notes.push(`${replayed.overridden} request(s) are decided by overrides that are in force now: they are left out.`)
+    notes.push(
+      `${formatCount(replayed.overridden)} request(s) are decided by overrides that are in force now: they are left out.`,
+    )
   }
   if (replayed.assumedFree > 0) {
     notes.push(
-      `${replayed.assumedFree} request(s) have no address or no user in the log, and are assumed to match no override.`,
+      `${formatCount(replayed.assumedFree)} request(s) have no address or no user in the log, and are assumed to match no override.`,
     )
   }
   for (const [reason, times] of replayed.uncovered)
-    notes.push(`${times} request(s) ${UNCOVERED[reason]}: not replayed.`)
+    notes.push(`${formatCount(times)} request(s) ${UNCOVERED[reason]}: not replayed.`)
   return notes
 }
 

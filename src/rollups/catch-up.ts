@@ -1,5 +1,6 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Database } from '../db/database.js'
+import { trimNextHour } from './busiest.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
 /** The time that a report with many events to read waits for the rollups; then it reads the events that are left. */
@@ -27,7 +28,7 @@ export interface FoldOptions {
 }
 
 /**
- * Folds all events, and counts all marked hours again.
+ * Folds all events, counts all marked hours again, and trims those that are over.
  *
  * @returns how many hours were counted
  */
@@ -37,11 +38,15 @@ export async function foldAll(
   { onProgress, signal }: FoldOptions = {},
 ): Promise<number> {
   let counted = 0
-  while (!signal?.aborted && (await foldStep(database, nowMs, 1)));
+  const trim = async () => {
+    while (!signal?.aborted && (await trimNextHour(database, nowMs)));
+  }
+  while (!signal?.aborted && (await foldStep(database, nowMs, 1))) await trim()
   for (const hour of await markedHours(database)) {
     if (signal?.aborted) break
     await recountHour(database, hour, nowMs)
     onProgress?.(++counted)
   }
+  await trim()
   return counted
 }

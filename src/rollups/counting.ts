@@ -6,8 +6,7 @@ import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../even
 export type Span = 1 | 60 | 1440
 export const HOUR_SPAN = 60
 export const DAY_SPAN = 1440
-export const SPANS: readonly Span[] = [1, HOUR_SPAN, DAY_SPAN]
-/** How long buckets of one minute are kept, in minutes. */
+/** How long buckets of one minute are kept, in minutes: a window of an hour, and the one before it. */
 export const KEPT_MINUTES = 120
 
 /** A table of counts per bucket. */
@@ -18,22 +17,43 @@ export interface Rollup {
   readonly counts: readonly string[]
   /** The key by whose ranges a day is counted from its hours; undefined where the rows depend on each other. */
   readonly sliced?: string
+  /** The buckets into which events are folded. Days that are not among them are counted when their hours are over. */
+  readonly spans: readonly Span[]
 }
 
 const TRAFFIC: Rollup = {
   table: 'rate_limit_traffic_rollup',
   keys: ['path', 'rule_name', 'method'],
   counts: ['total', 'blocked', 'would_block', 'denied'],
+  spans: [1, HOUR_SPAN, DAY_SPAN],
+}
+/** The requests of each client, of which `busiest.ts` keeps those of the busiest. */
+export const REQUESTS: Rollup & { readonly sliced: string } = {
+  table: 'rate_limit_request_rollup',
+  keys: ['client', 'policy'],
+  counts: ['requests'],
+  sliced: 'client',
+  spans: [1, HOUR_SPAN],
+}
+/** The clients that were not plainly allowed. */
+export const CLIENTS: Rollup = {
+  table: 'rate_limit_client_rollup',
+  keys: ['client', 'policy'],
+  counts: ['over_limit', 'would_block', 'denied', 'unavailable'],
+  sliced: 'client',
+  spans: [1, HOUR_SPAN, DAY_SPAN],
 }
 export const ROLLUPS: readonly Rollup[] = [
   TRAFFIC,
-  { table: 'rate_limit_blocked_rollup', keys: ['key'], counts: ['blocked'], sliced: 'key' },
   {
-    table: 'rate_limit_client_rollup',
-    keys: ['client', 'policy'],
-    counts: ['over_limit', 'would_block', 'denied', 'unavailable'],
-    sliced: 'client',
+    table: 'rate_limit_blocked_rollup',
+    keys: ['key'],
+    counts: ['blocked'],
+    sliced: 'key',
+    spans: [1, HOUR_SPAN, DAY_SPAN],
   },
+  CLIENTS,
+  REQUESTS,
 ]
 
 /** The most combinations of path, rule and method that have rows of their own in a bucket. */
@@ -42,7 +62,7 @@ const MAX_COMBINATIONS = 256
 /** Returns a SELECT of events as rows to count. */
 export function eventSource(dialect: Dialect, condition: string): string {
   return `SELECT ${dialect.toMinute('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
-      ${POLICY} AS policy, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
+      ${POLICY} AS policy, 1 AS requests, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
       CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
     FROM ${dialect.table('rate_limit_event')} WHERE ${condition}`
 }

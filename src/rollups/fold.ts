@@ -13,12 +13,12 @@ import {
   KEPT_MINUTES,
   ROLLUPS,
   type Rollup,
-  SPANS,
   type Span,
   trendSql,
 } from './counting.js'
 
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
+const FOLDED_INTO_DAYS = ROLLUPS.filter(({ spans }) => spans.includes(DAY_SPAN))
 const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
 /** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
 const LOCK_NOT_AVAILABLE = '55P03'
@@ -62,11 +62,14 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   )
   await database.transaction([
     ...toStatements(dialect.lockRollups),
-    ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, SPANS, '$2'), parameters })),
+    ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, rollup.spans, '$2'), parameters })),
     { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
     {
-      sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1 WHERE event_id < $1`,
-      parameters: [settled.last],
+      sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1, ${reopenSql('folded.hour', '$2')}
+        FROM (SELECT MIN(${dialect.toMinute('"timestamp"')}) / ${HOUR_SPAN} AS hour
+          FROM ${dialect.table('rate_limit_event')} WHERE ${isNew}) AS folded
+        WHERE event_id < $1`,
+      parameters,
     },
     ...ROLLUPS.map(({ table }) => ({
       sql: `DELETE FROM ${dialect.table(table)} WHERE span = 1 AND bucket < $1`,
@@ -114,18 +117,21 @@ export async function recountHour(
     if (nextMs <= countedMs) return
     countedMs = nextMs
   }
-  for (const rollup of ROLLUPS) {
+  const marks = database.dialect.table('rate_limit_rollup_mark')
+  const isCounted: SqlStatement = {
+    sql: `UPDATE ${marks} SET since = since WHERE hour = $1 AND since = $2`,
+    parameters: [hour, (hour + 1) * HOUR_MS],
+    mustChange: true,
+  }
+  for (const rollup of FOLDED_INTO_DAYS) {
     let from: string | null = ''
     const next = async () => {
-      from = await recountPart(database, rollup, hour, from ?? '')
+      from = await countDayPart(database, rollup, Math.floor(hour / DAY_HOURS), from ?? '', isCounted)
       return endMs
     }
     while (from !== null) await step(next)
   }
-  await database.execute(
-    `DELETE FROM ${database.dialect.table('rate_limit_rollup_mark')} WHERE hour = $1 AND since = $2`,
-    [hour, (hour + 1) * HOUR_MS],
-  )
+  await database.execute(`DELETE FROM ${marks} WHERE hour = $1 AND since = $2`, [hour, (hour + 1) * HOUR_MS])
 }
 
 /** Counts the next events of an hour, and returns the moment up to which they are counted. */
@@ -166,7 +172,10 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [hour, since],
       mustChange: true,
     },
-    { sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET recounts = recounts + 1`, parameters: [] },
+    {
+      sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET recounts = recounts + 1, ${reopenSql(dialect.whole('$1'), dialect.whole('$2'))}`,
+      parameters: [hour, firstMinute(nowMs)],
+    },
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...ROLLUPS.map((rollup) => ({
       sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
@@ -181,35 +190,38 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
             parameters: [hour, nextMs, endMs, firstHour, firstHour + DAY_HOURS],
           },
         ]
-      : ROLLUPS.flatMap((rollup) => daySteps(dialect, rollup, hour))),
+      : FOLDED_INTO_DAYS.flatMap((rollup) => daySteps(dialect, rollup, Math.floor(hour / DAY_HOURS)))),
   ])
   return changed === null ? endMs : nextMs
 }
 
 /**
- * Counts a part of an hour's day from the hours, and returns the key at which the next part begins: null after the last,
- * and where the hour has to be counted again before.
+ * Counts a part of a day from its hours.
+ *
+ * @param condition without its change nothing is counted
+ * @returns the key at which the next part begins: null after the last, and where nothing was counted
  */
-async function recountPart(database: Database, rollup: Rollup, hour: number, from: string): Promise<string | null> {
+export async function countDayPart(
+  database: Database,
+  rollup: Rollup,
+  day: number,
+  from: string,
+  condition: SqlStatement,
+): Promise<string | null> {
   const { dialect } = database
-  const to = await endOfPart(database, rollup, hour, from)
+  const to = await endOfPart(database, rollup, day, from)
   const changed = await database.transaction([
     ...toStatements(dialect.lockRollups),
-    {
-      sql: `UPDATE ${dialect.table('rate_limit_rollup_mark')} SET since = since WHERE hour = $1 AND since = $2`,
-      parameters: [hour, (hour + 1) * HOUR_MS],
-      mustChange: true,
-    },
-    ...daySteps(dialect, rollup, hour, from, to),
+    condition,
+    ...daySteps(dialect, rollup, day, from, to),
   ])
   return changed === null ? null : to
 }
 
 /** Returns the key up to which a day's hours have about as many rows as a step takes; null where they have no more. */
-async function endOfPart({ dialect, query }: Database, rollup: Rollup, hour: number, from: string) {
+async function endOfPart({ dialect, query }: Database, rollup: Rollup, day: number, from: string) {
   const { table, sliced } = rollup
   if (sliced === undefined) return null
-  const day = Math.floor(hour / DAY_HOURS)
   const rows = Math.ceil(dialect.eventsPerFold / DAY_HOURS)
   const buckets = Array.from({ length: DAY_HOURS }, (_, place) => [day * DAY_HOURS + place])
   const rowAfter = (span: Span, bucket: string, offset: number) =>
@@ -224,9 +236,8 @@ async function endOfPart({ dialect, query }: Database, rollup: Rollup, hour: num
   return end?.bound ?? null
 }
 
-/** Returns the statements that count an hour's day from the hours: all of it, or its rows from a key up to another. */
-function daySteps(dialect: Dialect, rollup: Rollup, hour: number, from = '', to: string | null = null): SqlStatement[] {
-  const day = Math.floor(hour / DAY_HOURS)
+/** Returns the statements that count a day from its hours: all of it, or its rows from a key up to another. */
+function daySteps(dialect: Dialect, rollup: Rollup, day: number, from = '', to: string | null = null): SqlStatement[] {
   const part: SqlValue[] = rollup.sliced === undefined ? [] : [from, to].filter((bound) => bound !== null)
   const isInPart = part.map((_, place) => ` AND ${rollup.sliced} ${place === 0 ? '>= $3' : '< $4'}`).join('')
   const condition = `bucket >= $1 AND bucket < $2${isInPart}`
@@ -243,14 +254,26 @@ function daySteps(dialect: Dialect, rollup: Rollup, hour: number, from = '', to:
 }
 
 /** Returns the id up to which events are in the rollups, as an expression. */
-export function watermarkSql({ dialect }: Database): string {
+export function watermarkSql({ dialect }: Pick<Database, 'dialect'>): string {
   return `(SELECT event_id FROM ${dialect.table('rate_limit_watermark')})`
+}
+
+/**
+ * Returns the assignments that note where events were counted: an hour before "busiest_until" is trimmed again.
+ *
+ * @param hour an expression of the first hour with such events
+ * @param minute an expression of the first minute that got a bucket of its own
+ */
+function reopenSql(hour: string, minute: string): string {
+  return `minutes_from = CASE WHEN minutes_from < ${minute} THEN ${minute} ELSE minutes_from END,
+    busiest_until = CASE WHEN ${hour} < busiest_until THEN ${hour} ELSE busiest_until END,
+    late = late + CASE WHEN ${hour} <= busiest_until THEN 1 ELSE 0 END`
 }
 
 function firstMinute(nowMs: number): number {
   return Math.floor(nowMs / MINUTE_MS) - KEPT_MINUTES
 }
 
-function toStatements(statements: readonly string[]): SqlStatement[] {
+export function toStatements(statements: readonly string[]): SqlStatement[] {
   return statements.map((sql) => ({ sql, parameters: [] }))
 }

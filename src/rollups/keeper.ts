@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { restAfter } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { type Clock, SECOND_MS } from '../time/clock.js'
+import { type RunStep, trimMinutes, trimNextHour } from './busiest.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
 
 export interface RollupKeeperOptions {
@@ -16,15 +18,15 @@ export interface RollupKeeperOptions {
 const INTERVAL_MS = SECOND_MS
 /** With fewer new events a round folds none: reports read these from the log. */
 const LEAST_EVENTS = 1_000
-/** The longest rest between two steps, in milliseconds. */
-const MAX_REST_MS = 100
 
-/** Keeps the rollups in the background of a server: folds new events and counts marked hours again. */
+/** Keeps the rollups in the background of a server: folds new events, counts marked hours again, and trims. */
 export class RollupKeeper {
   readonly #options: RollupKeeperOptions
   readonly #stop = new AbortController()
   /** The hours that were marked in the last round. */
   #marked: ReadonlySet<number> = new Set()
+  /** The minutes before it are trimmed. */
+  #trimmedMinute = 0
   #running: Promise<void> | undefined
   #isFailing = false
 
@@ -53,6 +55,9 @@ export class RollupKeeper {
         await recountHour(database, hour, clock.now(), (step) => this.#rested(step))
       }
       this.#marked = new Set(marked)
+      const step: RunStep = (run) => this.#rested(run)
+      while (await trimNextHour(database, clock.now(), step));
+      this.#trimmedMinute = await trimMinutes(database, this.#trimmedMinute, clock.now(), step)
       await this.#options.prepare?.()
       this.#isFailing = false
     } catch (error) {
@@ -75,8 +80,7 @@ export class RollupKeeper {
     signal.throwIfAborted()
     const startedMs = performance.now()
     const result = await step()
-    const restMs = Math.min(MAX_REST_MS, performance.now() - startedMs)
-    await delay(restMs, undefined, { signal })
+    await restAfter(startedMs, signal)
     return result
   }
 

@@ -1,24 +1,37 @@
 import type { FieldErrors } from '../errors.js'
 import type { Algorithm } from '../limiter/algorithm.js'
-import { findMonthProblem, type Rate } from '../limiter/rate.js'
+import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
+import type { ClientKind } from './client-kind.js'
+import type { CountedStatuses } from './counts.js'
 
 /** The valid fields of a rule that depend on each other; undefined where a field is wrong or absent. */
 interface RelatedFields {
   readonly rate: Rate | undefined
   readonly algorithm: Algorithm | undefined
+  readonly key: ClientKind | undefined
+  /** Null where every request counts. */
+  readonly counts: CountedStatuses | null | undefined
   readonly cost: number | undefined
+  readonly banAfter: number | undefined
+  /** Milliseconds; null for an empty text. */
+  readonly banFor: number | null | undefined
   readonly startsAt: number | null | undefined
   readonly endsAt: number | null | undefined
 }
 
 /** Returns the errors of fields that are valid each, and contradict each other. */
-export function contradictionsIn({ rate, algorithm, cost, startsAt, endsAt }: RelatedFields): FieldErrors {
-  const errors: Record<string, string> = {}
+export function contradictionsIn(fields: RelatedFields): FieldErrors {
+  const { rate, algorithm, counts, cost, startsAt, endsAt } = fields
+  const errors: Record<string, string> = { ...contradictionsInBan(fields) }
   if (rate !== undefined && algorithm !== undefined) {
-    const problem = findMonthProblem(algorithm, rate)
+    const problem = findRateProblem(algorithm, rate)
     if (problem !== undefined) errors.rate = problem
   }
-  const most = rate === undefined ? Number.POSITIVE_INFINITY : leastCount(rate)
+  if (algorithm !== undefined && counts !== undefined) {
+    const problem = findCountsProblem(algorithm, counts)
+    if (problem !== undefined) errors.counts = problem
+  }
+  const most = rate === undefined ? Number.POSITIVE_INFINITY : highestCost(rate)
   if (cost !== undefined && cost > most) {
     errors.cost = `is ${cost}, more than the rate ever allows: give at most ${most}, or a rate with a higher count`
   }
@@ -28,10 +41,24 @@ export function contradictionsIn({ rate, algorithm, cost, startsAt, endsAt }: Re
   return errors
 }
 
-/** Returns the smallest count of a rate above 0, which refuses everything on purpose. */
-function leastCount(rate: Rate): number {
-  return (rate.windows ?? [rate]).reduce(
-    (least, { limit }) => (limit > 0 ? Math.min(least, limit) : least),
-    Number.POSITIVE_INFINITY,
-  )
+/** A ban is for an address or a user: a client of several kinds, or of another one, is no client of an override. */
+function contradictionsInBan({ key, banAfter, banFor }: RelatedFields): FieldErrors {
+  if (banAfter === undefined) return {}
+  if (banAfter === 0) {
+    return banFor == null
+      ? {}
+      : { banAfter: 'is 0, which bans nobody: give a number of refusals, or leave banFor empty' }
+  }
+  if (key !== undefined && key.kind !== 'ip' && key.kind !== 'user') {
+    return {
+      banAfter: `is ${banAfter}, but a ban is for an address or a user: give the key ip or user, or 0 for no ban`,
+    }
+  }
+  return banFor === null ? { banFor: 'is empty: give a length such as 15m, 2h or 7d, or a banAfter of 0' } : {}
+}
+
+/** Returns why a limit cannot count responses: by then a request is no longer in progress. */
+export function findCountsProblem(algorithm: Algorithm, counts: CountedStatuses | null): string | undefined {
+  if (algorithm !== 'concurrency' || counts === null) return undefined
+  return 'The algorithm concurrency counts requests while they are in progress: give requests, or another algorithm'
 }

@@ -11,5 +11,5 @@ export const COST = {
   schema: { minimum: 1, maximum: MAX_COST },
   about: 'The part of the limit that a request uses, times the cost of its route.',
   help: 'How much of the rate a request uses: with 10 and a rate of 100/m, ten requests a minute. At most the count of the rate.',
-  panel: { title: 'Cost', group: 'Limit', input: 'number' },
+  panel: { title: 'Cost', group: 'Counting', input: 'number' },
 } as const satisfies Field

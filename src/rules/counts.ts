@@ -56,5 +56,5 @@ export const COUNTS = {
   schema: { maxLength: MAX_COUNTS_LENGTH },
   about: 'requests, or the statuses of the responses that count, such as 401,403 or 4xx,5xx.',
   help: 'What is counted: requests, or only those that are answered with certain statuses, such as 401,403 for failed sign-ins or 4xx,5xx for all errors. Refusals never count.',
-  panel: { title: 'Counts', group: 'Limit', input: 'code', example: '401,403' },
+  panel: { title: 'Counts', group: 'Counting', input: 'code', example: '401,403' },
 } as const satisfies Field

@@ -1,5 +1,6 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 import { selectedColumns } from '../db/columns.js'
+import type { Dialect } from '../db/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
 import { parseMoment, validateStoredMoment } from './field-values.js'
 
@@ -33,7 +34,7 @@ export interface Field {
 /** The presentation of a field in the panel. */
 export interface FieldInPanel {
   readonly title: string
-  readonly input: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment'
+  readonly input: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment' | 'expiry'
   readonly example?: string
   /** The text beside a check box. */
   readonly label?: string
@@ -104,8 +105,8 @@ export interface Description<
    */
   errors(values: Values, extent: Extent, nowMs: number): FieldErrors
   hasExpired(entry: Entry<Table>, nowMs: number): boolean
-  /** The order of an export. */
-  order(a: Entry<Table>, b: Entry<Table>): number
+  /** Returns the order of a document, as SQL has it. */
+  order(dialect: Pick<Dialect, 'bytewise'>): string
 }
 
 /** The unvalidated values of a row's fields. */
@@ -228,9 +229,4 @@ export function toIdentity<Table extends FieldTable, Identity extends keyof Tabl
   entry: Entry<Table>,
 ): string {
   return JSON.stringify(description.identify(entry))
-}
-
-/** Compares texts by code units, independently of the machine's language. */
-export function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : Number(a > b)
 }

@@ -7,8 +7,8 @@ import type { Field } from './description.js'
 
 export const MAX_PATTERN_LENGTH = 255
 
-/** The names that events and metrics have for other limits. */
-export const RESERVED_NAMES = ['default', 'override', 'deny-list', 'ceiling', 'route']
+/** The names that events, metrics and `explain()` have for other limits. */
+export const RESERVED_NAMES = ['default', 'override', 'deny-list', 'allow-list', 'ceiling', 'path-length', 'route']
 
 /** @throws Error for a name that events could not tell from that of another limit: a reserved one, or a prefix */
 export function validateLimitName(name: string): void {
@@ -104,6 +104,7 @@ const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: s
   { value: 'sliding_window', label: 'Sliding window: the period before now' },
   { value: 'token_bucket', label: 'Token bucket: a burst, then evenly' },
   { value: 'leaky_bucket', label: 'Leaky bucket: a burst, then evenly' },
+  { value: 'concurrency', label: 'Concurrency: requests in progress at the same time' },
 ]
 
 /** The field that rules and overrides share. */
@@ -112,6 +113,6 @@ export const ALGORITHM = {
   default: 'fixed_window',
   parse: validateAlgorithm,
   schema: { enum: ALGORITHMS },
-  about: 'How requests are counted.',
+  about: 'How requests are counted; concurrency counts those in progress: 20/60s is at most 20 at a time.',
   panel: { title: 'Algorithm', input: 'select', options: ALGORITHM_OPTIONS },
 } as const satisfies Field

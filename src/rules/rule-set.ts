@@ -145,8 +145,10 @@ function patternsFor(rules: readonly Rule[], caseSensitive: boolean): string[] {
 }
 
 /** Fastify answers HEAD with the handler of GET, so a rule for GET covers it too. */
-function applies(rule: Rule | undefined, method: string, nowMs: number): boolean {
-  if (rule === undefined || !isInForce(rule, nowMs)) return false
-  const { methods } = rule
+export function appliesToMethod({ methods }: Rule, method: string): boolean {
   return methods[0] === 'ALL' || methods.includes(method) || (method === 'HEAD' && methods.includes('GET'))
+}
+
+function applies(rule: Rule | undefined, method: string, nowMs: number): boolean {
+  return rule !== undefined && isInForce(rule, nowMs) && appliesToMethod(rule, method)
 }

@@ -2,14 +2,15 @@ import { type Condition, MAX_CONDITION_LENGTH } from '../conditions/condition.js
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
+import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
 import { type ClientKind, MAX_CLIENT_KIND_LENGTH, parseClientKind } from './client-kind.js'
 import { contradictionsIn } from './contradictions.js'
 import { COST } from './cost.js'
 import { COUNTS, type CountedStatuses } from './counts.js'
 import {
-  compareTexts,
   createParser,
   type Description,
+  defaultsFor,
   type Extent,
   type Field,
   fieldErrors,
@@ -60,6 +61,9 @@ export interface RuleEntry {
   readonly block: boolean
   readonly refusalStatus: number
   readonly refusalMessage: string
+  readonly banAfter: number
+  /** Such as `15m`; empty where no client is banned. */
+  readonly banFor: string
   readonly isActive: boolean
   /** A moment such as `2030-01-31T12:00:00.000Z`. */
   readonly startsAt: string | null
@@ -92,6 +96,8 @@ export interface Rule extends Validity {
   readonly cost: number
   readonly block: boolean
   readonly refusal: RefusalAnswer
+  /** When clients are banned; null where none is. */
+  readonly ban: RuleBan | null
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]
@@ -150,7 +156,7 @@ const RULE_FIELDS = {
     schema: { maxLength: MAX_CONDITION_LENGTH },
     about: "A boolean expression in CEL, such as user.plan == 'free'; empty is true.",
     help: "Empty: every request. Else an expression in CEL: user.plan == 'free', or request.headers['x-plan'] == 'gold' && request.method == 'POST', or !inNetwork(client.ip, '10.0.0.0/8'), or has(user.id) && request.path.startsWith('/api/').",
-    panel: { title: 'Condition', group: 'Target', input: 'code', example: "user.plan == 'free'", searched: true },
+    panel: { title: 'Condition', group: 'Condition', input: 'code', example: "user.plan == 'free'", searched: true },
   },
   rate: {
     kind: 'text',
@@ -182,6 +188,8 @@ const RULE_FIELDS = {
   },
   refusalStatus: REFUSAL_STATUS,
   refusalMessage: REFUSAL_MESSAGE,
+  banAfter: BAN_AFTER,
+  banFor: BAN_FOR,
   isActive: {
     kind: 'boolean',
     default: true,
@@ -202,6 +210,8 @@ const RULE_FIELDS = {
   },
 } as const satisfies Readonly<Record<keyof RuleEntry, Field>>
 
+const DEFAULTS = defaultsFor(RULE_FIELDS)
+
 /** A row of the rule table, as far as matching needs it. */
 export type RuleRow = Row<typeof RULE_FIELDS>
 
@@ -214,7 +224,7 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   identify: ({ name }) => ({ name }),
   errors: ruleErrors,
   hasExpired: () => false,
-  order: (a, b) => b.priority - a.priority || compareTexts(a.name, b.name),
+  order: ({ bytewise }) => `priority DESC, ${bytewise('name')}`,
 }
 
 /**
@@ -225,12 +235,17 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
 export function ruleErrors(values: Values, extent: Extent): FieldErrors {
   const errors = fieldErrors(RULE_FIELDS, values, extent)
   function parsedIfValid<Value>(name: keyof RuleEntry, parse: (value: unknown) => Value): Value | undefined {
-    return name in errors || values[name] === undefined ? undefined : parse(values[name])
+    const value = values[name] === undefined && extent === 'new' ? DEFAULTS[name] : values[name]
+    return name in errors || value === undefined ? undefined : parse(value)
   }
   const contradictions = contradictionsIn({
     rate: parsedIfValid('rate', RULE_FIELDS.rate.parse),
     algorithm: parsedIfValid('algorithm', RULE_FIELDS.algorithm.parse),
+    key: parsedIfValid('key', RULE_FIELDS.key.parse),
+    counts: parsedIfValid('counts', COUNTS.parse),
     cost: parsedIfValid('cost', RULE_FIELDS.cost.parse),
+    banAfter: parsedIfValid('banAfter', BAN_AFTER.parse),
+    banFor: parsedIfValid('banFor', BAN_FOR.parse),
     startsAt: parsedIfValid('startsAt', STARTS_AT.parse),
     endsAt: parsedIfValid('endsAt', ENDS_AT.parse),
   })
@@ -268,6 +283,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     cost,
     block,
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
+    ban: toBan(parsed.banAfter, parsed.banFor),
     priority,
     methods: method,
     condition,

@@ -13,7 +13,7 @@ export const STARTS_AT = {
   default: null,
   parse: parseMoment,
   about: 'The moment from which the rule is in force, such as 2030-01-31T12:00:00Z; null for always.',
-  help: 'The rule is in force from this moment on, in UTC. Empty: at once.',
+  help: 'The rule is in force from this moment on. Empty: at once.',
   panel: { title: 'Starts', group: 'Time', input: 'moment' },
 } as const satisfies Field
 
@@ -22,7 +22,7 @@ export const ENDS_AT = {
   default: null,
   parse: parseMoment,
   about: 'The moment from which the rule is no longer in force, later than startsAt; null for never.',
-  help: 'The rule is no longer in force from this moment on, in UTC. Empty: it does not end.',
+  help: 'The rule is no longer in force from this moment on. Empty: it does not end.',
   panel: { title: 'Ends', group: 'Time', input: 'moment' },
 } as const satisfies Field
 

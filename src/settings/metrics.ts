@@ -7,7 +7,7 @@ const Target = Type.Union([Type.Boolean(), Reference])
 const REGISTRY = 'a Registry of prom-client, or true for its default one'
 const METER = 'a MeterProvider or a Meter of OpenTelemetry, or true for the global one'
 
-const TARGETS = {
+export const TARGETS = {
   prometheus: {
     schema: Target,
     allowed: REGISTRY,

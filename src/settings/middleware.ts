@@ -7,8 +7,10 @@ import type { KeyFunction } from '../http/kind-key.js'
 import { DEFAULT_RATE, type RateFunction } from '../http/limits.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../limiter/rate.js'
+import { parseNetwork } from '../overrides/network.js'
 import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
-import { COUNTS } from '../rules/counts.js'
+import { findCountsProblem } from '../rules/contradictions.js'
+import { COUNTS, type CountedStatuses } from '../rules/counts.js'
 import { validateAlgorithm } from '../rules/field-values.js'
 import type { Store } from '../stores/store.js'
 import { SECOND_MS } from '../time/clock.js'
@@ -104,12 +106,40 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   for (const [prefix, rate] of Object.entries(rateLimits)) {
     validateWindows(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, algorithm)
   }
-  if (leaseMs !== undefined && typeof backend === 'object' && backend.settle === undefined) {
-    throw new InvalidSettingError(
-      `Setting "${called('lease')}" is ${shown(given.lease)}, but the Store given as backend has no method settle: add it, or leave lease out`,
-    )
-  }
-  return { ...middleware, leaseMs, lists: { allow: allowList, deny: denyList } }
+  validateCounts(called('counts'), given.counts, algorithm, middleware.counts)
+  if (leaseMs !== undefined) requireSettle(backend, called('lease'), given.lease, 'leave lease out')
+  if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
+  const lists = { allow: allowList, deny: denyList }
+  return { ...middleware, leaseMs, lists, allowedNetworks: (given.allowList ?? []).map(parseNetwork) }
+}
+
+/** Returns whether a store can give back what checks used. The stores of this package can. */
+export function canSettle(backend: string | Store): boolean {
+  return typeof backend === 'string' || backend.settle !== undefined
+}
+
+/** @throws InvalidSettingError for a setting that needs a store that can give back */
+export function requireSettle(
+  backend: string | Store,
+  called: string,
+  value: unknown,
+  remedy = 'give another algorithm',
+): void {
+  if (canSettle(backend)) return
+  throw new InvalidSettingError(
+    `Setting "${called}" is ${shown(value)}, but the Store given as backend has no method settle: add it, or ${remedy}`,
+  )
+}
+
+/** @throws InvalidSettingError for a limit that cannot count responses */
+export function validateCounts(
+  called: string,
+  given: unknown,
+  algorithm: Algorithm,
+  counts: CountedStatuses | null,
+): void {
+  const problem = findCountsProblem(algorithm, counts)
+  if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(given)}: ${problem}`)
 }
 
 function middlewareVariableFor(option: string): string {

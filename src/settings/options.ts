@@ -9,6 +9,7 @@ import type { UserFunction } from '../http/request-user.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { StoreErrorAction } from '../limiter/fallback.js'
 import type { MetricsOptions } from '../metrics/targets.js'
+import type { PrivacySettingOptions } from '../privacy/privacy-settings.js'
 import type { ScheduleOptions } from '../schedule/schedule-options.js'
 import type { Store } from '../stores/store.js'
 import type { Clock } from '../time/clock.js'
@@ -21,6 +22,7 @@ export interface MiddlewareOptions {
   defaultRate?: string | RateFunction | undefined
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
   rateLimits?: Record<string, string> | undefined
+  /** How requests are counted; `fixed_window` by default. */
   algorithm?: Algorithm | undefined
   /**
    * What clients are counted by: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up to three of
@@ -37,8 +39,8 @@ export interface MiddlewareOptions {
    */
   ceiling?: string | undefined
   /**
-   * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
-   * default.
+   * `100ms` to `2s`: how long a process may use a share of a busy client's limit, in all its windows, without asking the
+   * store; off by default. Token and leaky buckets have none.
    */
   lease?: string | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
@@ -50,7 +52,7 @@ export interface MiddlewareOptions {
 }
 
 /** The options of `rateLimitPlugin`. An absent option is read from its environment variable. */
-export interface RateLimitOptions extends AlertSettingOptions {
+export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOptions {
   /** `false` turns the plugin off: nothing is checked, counted or logged. */
   enabled?: boolean | undefined
   /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. */
@@ -59,10 +61,11 @@ export interface RateLimitOptions extends AlertSettingOptions {
   useDynamicRules?: boolean | undefined
   /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */
   ruleCacheTimeout?: number | undefined
+  /** The limit of requests that no rule matches. */
   middleware?: MiddlewareOptions | undefined
   /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
   onStoreError?: StoreErrorAction | undefined
-  /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
+  /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
   /**
    * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
@@ -73,8 +76,6 @@ export interface RateLimitOptions extends AlertSettingOptions {
   schema?: string | undefined
   /** Separates the counters of apps that share a database or a Redis. */
   namespace?: string | undefined
-  /** With `hashHeaderKeys`: the secret of the HMAC that replaces header values, at least 16 characters. */
-  hashSecret?: string | undefined
   /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
   hashHeaderKeys?: boolean | undefined
   /** Returns the user of a request; `request.user` by default. */
@@ -93,8 +94,6 @@ export interface RateLimitOptions extends AlertSettingOptions {
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
   headers?: HeaderVariant | undefined
-  /** The number of leading bits of an IPv6 address that identify a client, 1 to 128; 64 by default. */
-  ipv6Subnet?: number | undefined
   /** How long a request waits for the store, in milliseconds; 500 by default. */
   storeTimeoutMs?: number | undefined
   /**
@@ -117,5 +116,6 @@ export interface RateLimitOptions extends AlertSettingOptions {
    * processes with the same schedule runs a job.
    */
   schedule?: ScheduleOptions | undefined
+  /** The source of time, in milliseconds since the epoch, for tests. */
   clock?: Clock | undefined
 }

@@ -1,5 +1,6 @@
 import { ALERT_SETTINGS, alertSettingsFrom } from '../alerts/alert-settings.js'
 import { InvalidSettingError } from '../errors.js'
+import { privacyFrom } from '../privacy/privacy-settings.js'
 import { SECOND_MS } from '../time/clock.js'
 import { resolveMiddleware } from './middleware.js'
 import type { RateLimitOptions } from './options.js'
@@ -27,6 +28,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
+  const privacy = privacyFrom(settings, called)
   if (settings.eventSpool !== undefined && settings.logEvents === false) {
     throw new InvalidSettingError(
       `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or leave out eventSpool`,
@@ -45,6 +47,8 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     middleware,
     alerts,
     schedule: resolveSchedule(settings.schedule, alerts),
+    privacy,
+    /** The secret of header values; undefined where they are logged and counted as they are. */
     hashSecret: settings.hashHeaderKeys ? settings.hashSecret : undefined,
   }
 }

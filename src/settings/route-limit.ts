@@ -1,12 +1,12 @@
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
-import { validateCost } from '../http/cost.js'
+import { validateCost, validateCostUnder } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { validateLimitName } from '../rules/field-values.js'
-import { MIDDLEWARE, validateRate, validateWindows } from './middleware.js'
+import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'
 import { Callback, explain, parseSettings, type SettingTable, shown, validatedBy, validateSettings } from './setting.js'
 
-const ROUTE_LIMIT = {
+export const ROUTE_LIMIT = {
   rate: {
     schema: Type.Union([Type.String(), Callback]),
     allowed: 'a rate such as 5/m, or a function of the request',
@@ -28,6 +28,7 @@ const ROUTE_LIMIT = {
     default: '',
     parse: validatedBy((name: string, called) => explain(called, name, () => validateLimitName(name))),
   },
+  allowList: MIDDLEWARE.allowList,
 } as const satisfies SettingTable<RouteLimitOptions>
 
 /**
@@ -47,5 +48,9 @@ export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit')
   }
   const limit = parseSettings(ROUTE_LIMIT, options, called)
   validateWindows(called('rate'), options.rate, limit.algorithm)
+  validateCounts(called('counts'), options.counts, limit.algorithm, limit.counts)
+  if (typeof options.rate === 'string' && typeof limit.cost === 'number') {
+    validateCostUnder(called('cost'), limit.cost, called('rate'), options.rate)
+  }
   return limit
 }

@@ -15,7 +15,7 @@ const PATTERN = {
   allowed: 'five fields as in a crontab, such as */5 * * * *',
   parse: (pattern: string, called: string): NextRun => explain(called, pattern, () => parseSchedule(pattern)),
 }
-const SCHEDULE = {
+export const SCHEDULE = {
   alerts: PATTERN,
   cleanup: PATTERN,
   pruneEvents: PATTERN,

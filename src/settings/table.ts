@@ -8,6 +8,7 @@ import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
 import { HEADER_VARIANTS } from '../http/headers.js'
 import { STORE_ERROR_ACTIONS } from '../limiter/fallback.js'
+import { PRIVACY_SETTINGS } from '../privacy/privacy-settings.js'
 import { type Clock, LAST_MOMENT_MS, systemClock } from '../time/clock.js'
 import { resolveMetrics } from './metrics.js'
 import { readMiddleware } from './middleware.js'
@@ -30,6 +31,7 @@ const Text = Type.String({ minLength: 1, maxLength: 2000 })
 
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
+  ...PRIVACY_SETTINGS,
   enabled: { ...FLAG, default: true, variable: 'RATELIMIT_ENABLE' },
   logEvents: {
     schema: Type.Union([Type.Boolean(), Type.Literal('blocked')]),
@@ -62,21 +64,16 @@ export const OWN_SETTINGS = {
     schema: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
     allowed: 'a name of letters, digits and _, at most 63',
     default: DEFAULT_SCHEMA,
+    variable: 'RATELIMIT_SCHEMA',
+    help: `PostgreSQL schema of the tables (default: ${DEFAULT_SCHEMA})`,
   },
   namespace: { schema: Type.String({ pattern: NAMESPACE.source }), allowed: NAMESPACE_ALLOWED },
-  hashSecret: {
-    schema: Type.String({ minLength: 16 }),
-    allowed: 'a text of at least 16 characters',
-    variable: 'RATELIMIT_HASH_SECRET',
-    isSecret: true,
-  },
   hashHeaderKeys: { ...FLAG, default: false },
   user: { schema: Callback, allowed: 'a function of the request' },
   skip: { schema: Callback, allowed: 'a function of the request that answers true or false' },
   onRefused: { schema: Callback, allowed: 'a function of a request and its decision' },
   hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
   headers: { ...choiceFrom(HEADER_VARIANTS), default: 'legacy' },
-  ipv6Subnet: { ...integerFrom(1, 128), default: 64 },
   // 500 ms: longer than a busy database takes, shorter than a client waits.
   storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
   // Some seconds of heavy traffic; a few megabytes, at most 20.

@@ -1,7 +1,10 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { MissingTableError } from '../errors.js'
+import type { Internals } from '../internals.js'
 import type { Pages } from './pages.js'
+import { addressBelow } from './return-address.js'
 import { signInContext } from './sign-in-routes.js'
-import { DatabaseUnavailableError, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
+import { DatabaseUnavailableError, logFailure, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
 import { isPageRoute, staffRouteName, wantsPage } from './staff-routes.js'
 
 const TITLES: Readonly<Record<number, string>> = {
@@ -11,22 +14,33 @@ const TITLES: Readonly<Record<number, string>> = {
   429: 'Too many attempts',
   503: 'The database does not answer',
 }
+/** Where the status alone says too little. */
+const TITLES_BY_CODE: Readonly<Record<string, string>> = {
+  FST_RATE_LIMIT_CROSS_SITE: 'Nothing was changed',
+  FST_RATE_LIMIT_FORM_TOKEN: 'Nothing was changed',
+  FST_RATE_LIMIT_ACTION_DENIED: 'Nothing was changed',
+}
 
-/** Creates the error handler of staff routes, which answers with a page or with JSON, never with a stack trace. */
-export function createErrorHandler(pages: Pages, canSignIn: boolean) {
+/**
+ * Creates the error handler of staff routes, which answers with a page or with JSON, never with a stack trace.
+ *
+ * @param mount the path of the pages with a slash at its end; undefined without the built-in sign-in
+ */
+export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages, mount: string | undefined) {
   return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
     const { statusCode = 500 } = error
-    if (statusCode >= 500) request.log.error({ err: error }, 'A staff page of the rate limiter failed')
+    if (statusCode >= 500) logFailure(error, request, log, 'A staff page of the rate limiter failed')
     reply.code(statusCode)
     const message = messageFor(error, statusCode)
     if (!wantsPage(request)) return reply.send({ error: message })
-    if (canSignIn && asksToSignIn(error, request) && isPageRoute(request)) {
-      return pages.send(reply, 'sign-in', signInContext(request, { refused: true }))
+    if (mount !== undefined && asksToSignIn(error, request) && isPageRoute(request)) {
+      const to = addressBelow(mount, request)
+      return pages.send(reply, 'sign-in', signInContext(request, { refused: true, to }))
     }
     const mayGoOn = isPageRoute(request) && statusCode !== 403 && statusCode !== 429
     return pages.send(reply, 'error', {
       page: {
-        title: titleFor(statusCode),
+        title: titleFor(error, statusCode),
         message,
         dashboard_href: mayGoOn ? './' : undefined,
       },
@@ -44,8 +58,9 @@ export function asksToSignIn(error: FastifyError, request: FastifyRequest): bool
   )
 }
 
-export function titleFor(statusCode: number): string {
-  return TITLES[statusCode] ?? 'Something went wrong'
+export function titleFor(error: FastifyError, statusCode: number): string {
+  if (error.cause instanceof MissingTableError) return 'The database has to be migrated'
+  return TITLES_BY_CODE[error.code] ?? TITLES[statusCode] ?? 'Something went wrong'
 }
 
 /** Returns the message of an error for readers. Messages of internal failures go to the log only. */

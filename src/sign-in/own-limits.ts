@@ -7,6 +7,14 @@ import { TooManyAttemptsError } from './staff-errors.js'
 
 // No rule applies to the staff pages, so that none can lock the staff out. Their limits for strangers are fixed.
 
+/** Matches the counters of these limits, in a namespace too. */
+const OWN_COUNTER = /^(?:[\w.-]{1,50}\|)?staff-(?:refusal|token|sign-in(?:-account|-browser)?):/
+
+/** Returns whether a counter is of these limits: staff who reset it could guess the passwords of others without an end. */
+export function isOwnCounter(key: string): boolean {
+  return OWN_COUNTER.test(key)
+}
+
 /** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
 const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
 /** Enough for typing errors, too few for guessing. */
@@ -45,6 +53,17 @@ export async function countSignIn(
   // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
   await count(`staff-sign-in-account:${name}`, SIGN_INS_OF_ACCOUNT)
+}
+
+/**
+ * Counts a request with a token that opens nothing, as an attempt to sign in. Those with one that does are not counted,
+ * so that strangers at the same address lock no staff out.
+ *
+ * @throws TooManyAttemptsError when there were too many already
+ */
+export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = `staff-token:${internals.clientAddress(request)}`
+  return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
 }
 
 /** A process verifies one password at a time per queue, with one queue for known browsers and one for others. */

@@ -3,51 +3,108 @@ import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, relative, resolve } from 'node:path'
 import fastifyView from '@fastify/view'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import Handlebars from 'handlebars'
 import { InvalidSettingError } from '../errors.js'
 import { packagePath } from '../package-root.js'
+import { markMoments } from './moments.js'
+import { type Navigation, NO_NAVIGATION } from './navigation.js'
+import type { StaffRole } from './roles.js'
+import { knownMember } from './staff-member.js'
 
 /** The partials of pages, by the names of their templates. */
 const PARTIALS = [
+  'as-of',
+  'changes',
   'chart',
+  'client-actions',
+  'client-overrides',
+  'client-quick',
+  'clients',
   'event-log',
   'filter',
+  'found-clients',
+  'live-bar',
+  'navigation',
   'near-limit',
-  'notices',
+  'networks',
   'nothing',
-  'offenders',
+  'notices',
+  'search',
   'shares',
   'summary',
   'window-selector',
 ]
 
 /** The pages, by the names of their templates. */
-export type PageName = 'dashboard' | 'offender' | 'sign-in' | 'error'
+export type PageName =
+  | 'dashboard'
+  | 'offender'
+  | 'client'
+  | 'search-results'
+  | 'explain'
+  | 'rules'
+  | 'sign-in'
+  | 'error'
+
+/** The HTML of pages with the same content, by what else they show. */
+export type SharedHtml = Map<string, Promise<string>>
 
 export interface Pages {
   send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
-  /** The Content-Security-Policy of every answer: the one style sheet, forms to this origin, and nothing else. */
+  /**
+   * Sends a page whose HTML others with the same name and navigation share.
+   *
+   * @param createContext called unless the HTML is there
+   */
+  sendShared(
+    reply: FastifyReply,
+    page: PageName,
+    shared: SharedHtml,
+    name: string,
+    createContext: () => object,
+  ): Promise<FastifyReply>
+  /** Returns the navigation in HTML, for a page that is not one of these. */
+  navigationFor(request: FastifyRequest): string
+  /** Whether the templates of a host show the keys that were refused the most; those of the package show clients. */
+  readonly showOffenders: boolean
+  /** The script of pages that follow. */
+  readonly script: string
+  /**
+   * The Content-Security-Policy of every answer: the one style sheet, scripts and requests of this origin, forms to it,
+   * and nothing else.
+   */
   readonly contentSecurityPolicy: string
 }
+
+/** More accounts than these render a page each: a page has some hundred kilobytes. */
+const MAX_SHARED = 20
 
 // A name of its own, since the host may have registered @fastify/view as well.
 const DECORATOR = 'rateLimitView'
 
 type RenderPage = (template: string, context: object) => Promise<string>
 
-/**
- * Registers the templates in the scope of `app`.
- *
- * @param folder a folder whose files replace those of the package, each by its name
- */
-export async function registerPages(app: FastifyInstance, folder: string | undefined, canSignOut: boolean) {
+export interface PagesOptions {
+  /** A folder whose files replace those of the package, each by its name. */
+  readonly folder?: string | undefined
+  /** Returns the navigation of a page for staff, without the account. */
+  readonly navigation: (request: FastifyRequest, role: StaffRole) => Navigation
+}
+
+/** Registers the templates in the scope of `app`. */
+export async function registerPages(app: FastifyInstance, { folder, navigation }: PagesOptions): Promise<Pages> {
   const ownTemplates = packagePath('templates')
   const file = templateFinder(ownTemplates, folder)
-  const css = await readFile(join(ownTemplates, file('style.css')), 'utf8')
+  const read = (name: string) => readFile(join(ownTemplates, file(name)), 'utf8')
+  const [shell, style, script] = await Promise.all([read('shell.css'), read('style.css'), read('live.js')])
+  const css = `${shell}\n${style}`
+  // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
+  const engine = Handlebars.create()
+  engine.registerHelper('moments', markMoments)
+  const renderNavigation = engine.compile(await read('navigation.hbs'))
   await app.register(fastifyView, {
-    // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
-    engine: { handlebars: Handlebars.create() },
+    engine: { handlebars: engine },
     root: ownTemplates,
     layout: file('layout.hbs'),
     propertyName: DECORATOR,
@@ -56,24 +113,50 @@ export async function registerPages(app: FastifyInstance, folder: string | undef
     options: {
       partials: Object.fromEntries(PARTIALS.map((name) => [name, file(`${name}.hbs`)])),
     },
-    defaultContext: { style_element: `<style>${css}</style>`, can_sign_out: canSignOut },
+    defaultContext: { style_element: `<style>${css}</style>` },
   })
   // Fastify's `getDecorator` came with 5.3.
   const render: RenderPage = Reflect.get(app, DECORATOR)
   const templates: Readonly<Record<PageName, string>> = {
     dashboard: file('dashboard.hbs'),
     offender: file('offender.hbs'),
+    client: file('client.hbs'),
+    'search-results': file('search-results.hbs'),
+    explain: file('explain.hbs'),
+    rules: file('rules.hbs'),
     'sign-in': file('sign-in.hbs'),
     error: file('error.hbs'),
   }
-  const pages: Pages = {
+
+  /** Returns the navigation for staff; strangers see no links. */
+  function navigationOf(request: FastifyRequest): Navigation {
+    const member = knownMember(request)
+    return member === undefined ? NO_NAVIGATION : { ...navigation(request, member.role), account: member.actor }
+  }
+
+  const replaced =
+    folder === undefined ? [] : await Promise.all(['dashboard', ...PARTIALS].map((name) => read(`${name}.hbs`)))
+  return {
+    script,
+    showOffenders: replaced.some((template) => template.includes('top_offenders')),
     contentSecurityPolicy: contentSecurityPolicy(css),
     async send(reply, page, context) {
-      const html = await render(templates[page], context)
-      return reply.type('text/html; charset=utf-8').send(html)
+      return sendHtml(reply, await render(templates[page], { ...context, navigation: navigationOf(reply.request) }))
     },
+    async sendShared(reply, page, shared, name, createContext) {
+      const navigation = navigationOf(reply.request)
+      const key = JSON.stringify([name, navigation])
+      const known = shared.get(key)
+      const html = known ?? render(templates[page], { ...createContext(), navigation })
+      if (known === undefined && shared.size < MAX_SHARED) shared.set(key, html)
+      return sendHtml(reply, await html)
+    },
+    navigationFor: (request) => renderNavigation(navigationOf(request)),
   }
-  return pages
+}
+
+function sendHtml(reply: FastifyReply, html: string): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(html)
 }
 
 /** Creates a function that returns paths relative to the package's templates, as the view plugin takes them. */
@@ -96,6 +179,8 @@ function contentSecurityPolicy(css: string): string {
   return [
     "default-src 'none'",
     `style-src 'sha256-${hash}'`,
+    "script-src 'self'",
+    "connect-src 'self'",
     "form-action 'self'",
     "frame-ancestors 'none'",
     "base-uri 'none'",

@@ -12,7 +12,12 @@ const MAX_DAYS = 365
  * becomes the nearest of 1 to 365.
  */
 export function requestedDays(request: FastifyRequest): number {
-  const text = lastParameter(request, 'days').trim()
+  return toDays(lastParameter(request, 'days'))
+}
+
+/** Reads a window in days, as `requestedDays` does. */
+export function toDays(given: string): number {
+  const text = given.trim()
   const days = WHOLE_NUMBER.test(text) ? Number(text) : DEFAULT_DAYS
   return Math.min(Math.max(days, 1), MAX_DAYS)
 }
@@ -22,17 +27,52 @@ export function requestedKey(request: FastifyRequest): string {
   return lastParameter(request, 'key')
 }
 
+/** Returns the requested client, empty when it is missing. */
+export function requestedClient(request: FastifyRequest): string {
+  return lastParameter(request, 'client')
+}
+
+/** Returns the text that is searched for. */
+export function requestedSearchText(request: FastifyRequest): string {
+  return lastParameter(request, 'q').trim()
+}
+
+/** The fields of the form that explains a request. */
+export interface RequestedTrial {
+  readonly method: string
+  /** With or without a query; empty when it is missing. */
+  readonly path: string
+  readonly ip: string
+  readonly user: string
+  /** Lines such as `x-api-key: abc`. */
+  readonly headers: string
+}
+
+/** Returns the request that is to be explained, without validation. */
+export function requestedTrial(request: FastifyRequest): RequestedTrial {
+  const field = (name: string) => lastParameter(request, name).trim()
+  return {
+    method: field('method').toUpperCase() || 'GET',
+    path: field('path'),
+    ip: field('ip'),
+    user: field('user'),
+    headers: field('headers'),
+  }
+}
+
 /** Returns the filter of the dashboard: each parameter as the log stores it, without missing or blank ones. */
 export function requestedFilter(request: FastifyRequest): ReportFilter {
-  return toFilter(new URLSearchParams(requestedSearch(request)))
+  return toFilter(requestedSearch(request))
 }
 
 /** Returns the filter of the dashboard that linked to the page, as `offenderHref` wrote it. */
 export function requestedFilterBack(request: FastifyRequest): ReportFilter {
-  return toFilter(new URLSearchParams(lastParameter(request, 'back')))
+  return toFilter(lastParameter(request, 'back'))
 }
 
-function toFilter(parameters: URLSearchParams): ReportFilter {
+/** Reads a filter from the query of an address. */
+export function toFilter(query: string): ReportFilter {
+  const parameters = new URLSearchParams(query)
   const last = (name: string) => (parameters.getAll(name).at(-1) ?? '').trim()
   const stored = (text: string, maxLength: number) => storable(text, maxLength) || undefined
   return {
@@ -53,8 +93,8 @@ export function requestedSearch(request: FastifyRequest): string {
   return splitUrl(request)[1]
 }
 
-// Reads the URL itself, since the shape of `request.query` is the host's choice (`querystringParser`).
-function lastParameter(request: FastifyRequest, name: string): string {
+/** Reads the URL itself, since the shape of `request.query` is the host's choice (`querystringParser`). */
+export function lastParameter(request: FastifyRequest, name: string): string {
   return new URLSearchParams(requestedSearch(request)).getAll(name).at(-1) ?? ''
 }
 

@@ -17,6 +17,17 @@ export function createCrossSiteGuard(internals: Internals) {
   )
 }
 
+/**
+ * Creates the hook that refuses an action unless the request says that it comes from this origin: those that say
+ * nothing are refused too.
+ */
+export function createActionGuard(internals: Internals) {
+  return createForgeryGuard(internals, (request) => {
+    const { origin, 'sec-fetch-site': site } = request.headers
+    return (site ?? origin) !== undefined && isSameOrigin(request)
+  })
+}
+
 /** Creates the hook that refuses every request not sent by a script of this origin. */
 export function createScriptGuard(internals: Internals) {
   return createForgeryGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))

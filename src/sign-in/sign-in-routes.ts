@@ -3,13 +3,15 @@ import type { Internals } from '../internals.js'
 import { countSignIn, verifyInTurn } from './own-limits.js'
 import type { Pages } from './pages.js'
 import { requestedPath } from './request-query.js'
+import { returnAddress } from './return-address.js'
 import { createCrossSiteGuard } from './same-site.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase } from './staff-errors.js'
+import { parseStaffForms, type StaffForm } from './staff-forms.js'
 import { staffRoute, staffRouteName } from './staff-routes.js'
 
-/** Room for a name and a password. */
-const BODY_LIMIT = 4096
+/** Room for a name, a password, and the encoded address of a page. */
+const BODY_LIMIT = 16_384
 
 /** @param depth how many segments of the path of these routes follow the mount's: `/dashboard/sign-in` has two */
 export function registerSignInRoutes(
@@ -19,14 +21,7 @@ export function registerSignInRoutes(
   pages: Pages,
   depth: number,
 ): void {
-  // The host may parse forms already, into a shape of its choice.
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: BODY_LIMIT },
-    async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
-  )
-
+  parseStaffForms(app, BODY_LIMIT)
   const refuseCrossSite = createCrossSiteGuard(internals)
 
   async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
@@ -34,20 +29,21 @@ export function registerSignInRoutes(
     return pages.send(reply, 'sign-in', signInContext(request, {}))
   }
 
-  async function signIn(request: FastifyRequest<{ Body: URLSearchParams | undefined }>, reply: FastifyReply) {
+  async function signIn(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const account = request.body?.get('account') ?? ''
     const password = request.body?.get('password') ?? ''
+    const to = request.body?.get('to') ?? ''
     const browser = staff.knownBrowser(request, account)
     await countSignIn(internals, request, reply, account, browser)
     const isRight = await verifyInTurn(reply, browser !== undefined, () => staff.verify({ account, password }))
     if (!isRight) {
       request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')
       reply.code(403)
-      return pages.send(reply, 'sign-in', signInContext(request, { account, problem: 'Wrong name or password.' }))
+      return pages.send(reply, 'sign-in', signInContext(request, { account, to, problem: 'Wrong name or password.' }))
     }
     const cookies = await fromDatabase(staff.startSession(request, account, mountPath(request, depth)))
     request.log.info({ account }, 'Signed in to the rate-limit pages')
-    return reply.header('set-cookie', cookies).redirect('./', 303)
+    return reply.header('set-cookie', cookies).redirect(returnAddress(to), 303)
   }
 
   async function signOut(request: FastifyRequest, reply: FastifyReply) {
@@ -56,22 +52,35 @@ export function registerSignInRoutes(
   }
 
   app.get('/sign-in', staffRoute('sign-in'), showSignIn)
-  app.post<{ Body: URLSearchParams | undefined }>(
-    '/sign-in',
-    { ...staffRoute('sign-in'), onRequest: refuseCrossSite },
-    signIn,
-  )
+  app.post<{ Body: StaffForm }>('/sign-in', { ...staffRoute('sign-in'), onRequest: refuseCrossSite }, signIn)
   app.post('/sign-out', { ...staffRoute('sign-out'), onRequest: refuseCrossSite }, signOut)
+}
+
+export interface SignInState {
+  readonly account?: string
+  readonly problem?: string
+  readonly refused?: boolean
+  /** The address of the page to go on to, relative to the mount. */
+  readonly to?: string
 }
 
 /** Returns the context of `sign-in.hbs`, which also is the answer to strangers on every page. */
 export function signInContext(
   request: FastifyRequest,
-  { account = '', problem, refused = false }: { account?: string; problem?: string; refused?: boolean },
+  { account = '', problem, refused = false, to = '' }: SignInState,
 ) {
   const atDashboard = staffRouteName(request) === 'dashboard' && !requestedPath(request).endsWith('/')
   return {
-    page: { title: 'Sign in', action: atDashboard ? 'dashboard/sign-in' : 'sign-in', account, problem, refused },
+    page: {
+      title: 'Sign in',
+      action: atDashboard ? 'dashboard/sign-in' : 'sign-in',
+      account,
+      problem,
+      refused,
+      unchanged: refused && request.method === 'POST',
+      again: request.method === 'POST' ? returnAddress(to) : '',
+      to,
+    },
   }
 }
 

@@ -1,18 +1,27 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
+import type { AnyRequest } from '../http/any-server.js'
 import { internalsFor } from '../internals.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
+import { STAFF_ROLES, type StaffRole, toRole } from './roles.js'
 import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
 import { endSession, findSession, startSession } from './sessions.js'
+import type { StaffMember } from './staff-member.js'
+
+/** An account with a role. */
+export interface StaffAccount {
+  readonly passwordHash: string
+  readonly role: StaffRole
+}
 
 export interface StaffAccountsOptions {
   /**
-   * Password hashes by account name, as `ratelimit hash-password` or `hashPassword()` makes them. Another hash ends the
-   * sessions of its account.
+   * Password hashes by account name, as `ratelimit hash-password` or `hashPassword()` makes them; with a role as
+   * `{ passwordHash, role }`, without one as an admin. Another hash ends the sessions of its account.
    */
-  readonly accounts: Readonly<Record<string, string>>
+  readonly accounts: Readonly<Record<string, string | StaffAccount>>
   /** Signs the session cookies: 32 characters or more, the same in all processes. Another one ends all sessions. */
   readonly sessionSecret: string
   /**
@@ -25,22 +34,24 @@ export interface StaffAccountsOptions {
 /** Staff who sign in with a password. Sessions are stored in the database, so that all processes know them. */
 export interface StaffAccounts {
   /** Returns the signed-in account, undefined for strangers. Rejects when the database fails. */
-  accountFor(request: FastifyRequest): Promise<string | undefined>
+  accountFor(request: AnyRequest): Promise<string | undefined>
+  /** Returns the signed-in account with its role, undefined for strangers. Rejects when the database fails. */
+  memberFor(request: AnyRequest): Promise<StaffMember | undefined>
   /** Returns whether a request comes from a signed-in account. Rejects when the database fails. */
-  isStaff(request: FastifyRequest): Promise<boolean>
+  isStaff(request: AnyRequest): Promise<boolean>
   /** Returns whether the name and the password are right. */
   verify(credentials: StaffCredentials): Promise<boolean>
   /** Returns an id of the browser that sent a request, if the account signed in from it before. */
-  knownBrowser(request: FastifyRequest, account: string): string | undefined
+  knownBrowser(request: AnyRequest, account: string): string | undefined
   /**
    * Starts a session in place of those that the request carries.
    *
    * @param mountPath where the pages are mounted
    * @returns the `Set-Cookie` headers
    */
-  startSession(request: FastifyRequest, account: string, mountPath: string): Promise<string[]>
+  startSession(request: AnyRequest, account: string, mountPath: string): Promise<string[]>
   /** Ends the sessions that the request carries and returns the `Set-Cookie` header. */
-  signOut(request: FastifyRequest, mountPath: string): Promise<string>
+  signOut(request: AnyRequest, mountPath: string): Promise<string>
 }
 
 export interface StaffCredentials {
@@ -61,11 +72,14 @@ const COOKIE_PATH = /^\/[!-:<-~]*$/
  * @throws InvalidSettingError for a plain or malformed password, no account, a short secret, or an invalid path
  */
 export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAccountsOptions): StaffAccounts {
-  const hashes = parseAccounts(accounts)
+  const parsed = parseAccounts(accounts)
   validateSecret(sessionSecret)
   validateCookiePath(cookiePath)
-  if (hashes.size === 0) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
-  const decoyFor = createDecoys([...hashes.values()], sessionSecret)
+  if (parsed.size === 0) throw new InvalidSettingError('Option "accounts" is empty: name one account or more')
+  const decoyFor = createDecoys(
+    [...parsed.values()].map(({ hash }) => hash),
+    sessionSecret,
+  )
 
   async function accountFor(request: FastifyRequest): Promise<string | undefined> {
     for (const cookie of readSessionCookies(request, sessionSecret)) {
@@ -78,7 +92,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
 
   /** Returns a mark of the account's password: another password ends its sessions. */
   function markFor(account: string): string {
-    const key = hashes.get(account)?.key ?? ''
+    const key = parsed.get(account)?.hash.key ?? ''
     return createHmac('sha256', sessionSecret).update(key).digest('base64url').slice(0, MARK_LENGTH)
   }
 
@@ -90,21 +104,27 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   return {
     accountFor,
 
-    async isStaff(request) {
+    async memberFor(request: FastifyRequest) {
+      const actor = await accountFor(request)
+      const role = parsed.get(actor ?? '')?.role
+      return actor === undefined || role === undefined ? undefined : { actor, role }
+    },
+
+    async isStaff(request: FastifyRequest) {
       return (await accountFor(request)) !== undefined
     },
 
     async verify({ account, password }) {
       // An unknown name takes as long as a wrong password, so that the time does not reveal which names exist.
-      const hash = hashes.get(account) ?? decoyFor(account)
+      const hash = parsed.get(account)?.hash ?? decoyFor(account)
       return hash !== undefined && verifyPassword(password, hash)
     },
 
-    knownBrowser(request, account) {
+    knownBrowser(request: FastifyRequest, account) {
       return findKnownBrowser(request, account, sessionSecret)
     },
 
-    async startSession(request, account, mountPath) {
+    async startSession(request: FastifyRequest, account, mountPath) {
       const { database, clock } = internalsFor(request.server)
       await endSessions(request)
       const id = await startSession(database, account, clock.now())
@@ -115,7 +135,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
       ]
     },
 
-    async signOut(request, mountPath) {
+    async signOut(request: FastifyRequest, mountPath) {
       await endSessions(request)
       return endedSessionCookie(request, cookiePath ?? mountPath)
     },
@@ -127,22 +147,35 @@ function sessionIdFor(cookie: string): string {
   return cookie.split('.', 1)[0] ?? ''
 }
 
-function parseAccounts(accounts: Readonly<Record<string, string>>): Map<string, PasswordHash> {
+interface ParsedAccount {
+  readonly hash: PasswordHash
+  readonly role: StaffRole
+}
+
+function parseAccounts(accounts: StaffAccountsOptions['accounts']): Map<string, ParsedAccount> {
   return new Map(
-    Object.entries(accounts ?? {}).map(([account, text]) => {
+    Object.entries(accounts ?? {}).map(([account, given]) => {
+      const { passwordHash, role }: { passwordHash?: unknown; role?: unknown } =
+        typeof given === 'string' ? { passwordHash: given, role: 'admin' } : Object(given)
       if (account === '' || account.length > MAX_ACCOUNT_LENGTH) {
         throw new InvalidSettingError(
           `Option "accounts" has the name ${JSON.stringify(account)}: give a name of 1 to ${MAX_ACCOUNT_LENGTH} characters`,
         )
       }
-      const hash = parsePasswordHash(text)
+      const hash = typeof passwordHash === 'string' ? parsePasswordHash(passwordHash) : undefined
       // The value is not quoted, since it may be a password.
       if (hash === undefined) {
         throw new InvalidSettingError(
           `Option "accounts" has no password hash for ${JSON.stringify(account)}: make one with "ratelimit hash-password"; it starts with $scrypt$`,
         )
       }
-      return [account, hash]
+      const known = toRole(role)
+      if (known === undefined) {
+        throw new InvalidSettingError(
+          `Option "accounts" has no role for ${JSON.stringify(account)}: give ${STAFF_ROLES.join(', ')}`,
+        )
+      }
+      return [account, { hash, role: known }]
     }),
   )
 }

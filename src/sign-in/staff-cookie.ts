@@ -6,6 +6,9 @@ import { SECOND_MS } from '../time/clock.js'
 /** More cookies of one name than a browser has for the paths of a few mounts. Each takes a check of a signature. */
 const MOST_READ = 10
 
+/** The path of cookies for the folder of the page that sets them, as the browser sees it: a proxy may rewrite paths. */
+export const OWN_FOLDER = ''
+
 /**
  * Creates a cookie of the staff pages, whose value needs no encoding.
  *

@@ -4,16 +4,27 @@ import { type Clock, MINUTE_MS } from '../time/clock.js'
 import { countRefusal } from './own-limits.js'
 import type { StaffAccounts } from './staff-accounts.js'
 import { fromDatabase, StaffOnlyError } from './staff-errors.js'
+import { noteMember, type StaffAnswer, type StaffMember, toStaffMember } from './staff-member.js'
+import type { StaffOptions } from './staff-options.js'
 
-/** Returns whether a request comes from staff: only `true` means that it does. */
-export type IsStaff = (request: FastifyRequest) => boolean | Promise<boolean>
+/**
+ * Returns whether a request comes from staff, and who it is: `{ actor, role }`, a role, or `true` for an admin. The
+ * dashboard offers actions only to those who are known by name.
+ */
+export type IsStaff = (request: FastifyRequest) => StaffAnswer | Promise<StaffAnswer>
+
+/** Returns who sent a request; undefined for a stranger. */
+export type FindMember = (request: FastifyRequest) => Promise<StaffMember | undefined>
 
 /** Creates the hook before every staff route, which refuses every request that does not come from staff. */
-export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
+export function createStaffGuard(internals: Internals, findMember: FindMember) {
   return async function staffGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    if ((await isStaff(request)) === true) return
-    await countRefusal(internals, request, reply)
-    throw new StaffOnlyError()
+    const member = await findMember(request)
+    if (member === undefined) {
+      await countRefusal(internals, request, reply)
+      throw new StaffOnlyError()
+    }
+    noteMember(request, member)
   }
 }
 
@@ -22,28 +33,29 @@ export function createStaffGuard(internals: Internals, isStaff: IsStaff) {
  *
  * @param plugin the plugin that received the check
  */
-export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlugin'): IsStaff {
+export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlugin', option = 'isStaff'): FindMember {
   let loggedAtMs = Number.NEGATIVE_INFINITY
   return async function isStaffOfHost(request) {
     try {
-      return await isStaff(request)
+      return toStaffMember(await isStaff(request))
     } catch (error) {
       // Logged once a minute, so that strangers do not decide how much is logged.
       if (Math.abs(clock.now() - loggedAtMs) >= MINUTE_MS) {
         loggedAtMs = clock.now()
-        request.log.error({ err: error }, `isStaff of ${plugin} failed: the request is refused`)
+        request.log.error({ err: error }, `${option} of ${plugin} failed: the request is refused`)
       }
-      return false
+      return undefined
     }
   }
 }
 
 /** Returns the check of the built-in sign-in. A failing database is an error, not a request to sign in again. */
-export function accountStaff(accounts: StaffAccounts): IsStaff {
-  return (request) => fromDatabase(accounts.isStaff(request))
+function accountStaff(staff: StaffAccounts): FindMember {
+  return (request) => fromDatabase(staff.memberFor(request))
 }
 
-/** Refuses every request, where no check is given. */
-export function refuseAll(): boolean {
-  return false
+/** Returns the check that the options of a plugin name. Without one every request is refused. */
+export function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock, plugin?: string): FindMember {
+  if (staff !== undefined) return accountStaff(staff)
+  return isStaff === undefined ? async () => undefined : hostStaff(isStaff, clock, plugin)
 }

@@ -7,8 +7,9 @@ export interface StaffOptions {
   /** The result of `staffAccounts()`, for hosts without a sign-in. */
   readonly staff?: StaffAccounts | undefined
   /**
-   * Returns whether a request comes from staff, for hosts with a sign-in of their own. Only `true` lets it in; a throw
-   * is a refusal. It runs in an `onRequest` hook, after those that the host registered before.
+   * Returns whether a request comes from staff, for hosts with a sign-in of their own: `{ actor, role }`, a role, or
+   * `true` for an admin. The dashboard lets only those act who are named. A throw is a refusal. It runs in an
+   * `onRequest` hook, after those that the host registered before.
    */
   readonly isStaff?: IsStaff | undefined
 }

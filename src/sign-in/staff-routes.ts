@@ -3,15 +3,40 @@ import type { FastifyRequest, FastifySchema } from 'fastify'
 /** The names of the staff routes. Other programs may rely on the first three. */
 export type StaffRouteName =
   | 'dashboard'
+  | 'live-script'
   | 'offenders-csv'
+  | 'clients-csv'
   | 'offender-detail'
   | 'offender-page'
+  | 'client-page'
+  | 'client-search'
+  | 'client-block'
+  | 'client-raise'
+  | 'client-allow'
+  | 'client-end'
+  | 'explain'
+  | 'rules'
+  | 'rule-form'
   | 'sign-in'
   | 'sign-out'
   | 'not-found'
 
 /** The routes that answer with a page, at addresses where relative links to the other pages are right. */
-const PAGE_ROUTES: readonly unknown[] = ['dashboard', 'offender-page', 'sign-in', 'sign-out'] satisfies StaffRouteName[]
+const PAGE_ROUTES: readonly unknown[] = [
+  'dashboard',
+  'offender-page',
+  'client-page',
+  'client-search',
+  'client-block',
+  'client-raise',
+  'client-allow',
+  'client-end',
+  'explain',
+  'rules',
+  'rule-form',
+  'sign-in',
+  'sign-out',
+] satisfies StaffRouteName[]
 
 /** Returns the options of a staff route: no rule applies, and HEAD works whatever the host's `exposeHeadRoutes` is. */
 export function staffRoute(name: StaffRouteName) {

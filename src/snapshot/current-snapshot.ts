@@ -91,5 +91,6 @@ export class CurrentSnapshot {
   async #load(answered: () => void): Promise<void> {
     const { rejected } = await this.#reader.load(answered)
     this.#reports.loaded(rejected)
+    this.#reports.changed(this.#reader.takeLatestChanges())
   }
 }

@@ -4,7 +4,7 @@ import { readRevision } from '../db/revision.js'
 import { OverrideReader } from '../overrides/override-reader.js'
 import { OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
-import type { RejectedRow } from '../rules/load-reports.js'
+import type { RecordedChange, RejectedRow } from '../rules/load-reports.js'
 import { type LoadedRules, parseRules, readRuleRows, type StoredRule } from '../rules/rule-repository.js'
 import { RuleSet } from '../rules/rule-set.js'
 
@@ -81,6 +81,11 @@ export class SnapshotReader {
       throw error
     }
     return this.#snapshot
+  }
+
+  /** Returns the recorded changes that are in force now and were not returned yet. */
+  takeLatestChanges(): readonly RecordedChange[] {
+    return this.#overrides.takeLatestChanges()
   }
 
   /** Makes the next load read the whole tables. */

@@ -1,7 +1,6 @@
 /**
  * Admission of checks that cost nothing when they are refused. The checks of a group have one limit and one cost, so
- * that the statement only decides their number, from the row that the upsert has locked. The columns `asked`, `cost`
- * and `admitted` carry that in and out of the statement.
+ * that the statement only decides their number, from the row that the upsert has locked.
  */
 import {
   type Check,
@@ -33,26 +32,6 @@ export function toAdmission({ first, checks }: CheckGroup) {
   const asked = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
   return { asked, cost, admitted: Math.min(asked, Math.floor(leastLimit(first.policy) / cost)) }
-}
-
-/** Returns SQL for the number of checks that are admitted when `in_use` of `limit` is in use. */
-export function admittedSql(limit: string): string {
-  return `CASE WHEN in_use + excluded.cost > ${limit} THEN 0
-      WHEN (${limit} - in_use) / excluded.cost < excluded.asked THEN (${limit} - in_use) / excluded.cost
-      ELSE excluded.asked END`
-}
-
-/**
- * Returns SQL for `a * b / c` in whole numbers, where the product may exceed 2^63: `a` is split at 2^16, so that no
- * step exceeds 2^53. Takes columns below 2^31 (`a`), 2^35 (`b`, at most `c`) and 2^35 (`c`), from the table `rows`.
- *
- * @returns a subquery with all columns of `rows`, `quotient`, and `remainder`
- */
-export function productSql(rows: string, a: string, b: string, c: string): string {
-  return `(SELECT split.*, high * 65536 + rest / ${c} AS quotient, rest % ${c} AS remainder
-    FROM (SELECT factors.*, (${a} / 65536 * ${b}) / ${c} AS high,
-        (${a} / 65536 * ${b}) % ${c} * 65536 + ${a} % 65536 * ${b} AS rest
-      FROM ${rows} AS factors) AS split) AS product`
 }
 
 /**

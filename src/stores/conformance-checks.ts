@@ -31,3 +31,12 @@ export async function repeat<Answer>(count: number, work: () => Promise<Answer>)
   for (let done = 0; done < count; done++) answers.push(await work())
   return answers
 }
+
+/** Creates Lehmer's generator, which is good enough for traces, and repeatable. */
+export function seededRandom(seed: number): () => number {
+  let state = (seed % 2_147_483_646) + 1
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return (state - 1) / 2_147_483_646
+  }
+}

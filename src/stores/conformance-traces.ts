@@ -1,16 +1,32 @@
 import assert from 'node:assert/strict'
-import { ALGORITHMS, type Algorithm, type Check, type Decision, type Settlement } from '../limiter/algorithm.js'
+import {
+  type Check,
+  type Decision,
+  isRate,
+  RATE_ALGORITHMS,
+  type RateAlgorithm,
+  type Settlement,
+} from '../limiter/algorithm.js'
+import { type ConcurrencyCounter, checkConcurrency } from '../limiter/concurrency.js'
 import { parseRate, toPolicy } from '../limiter/rate.js'
-import { WINDOW_CHECKS, type WindowsCounter } from '../limiter/windows.js'
-import { DAY_MS, MINUTE_MS } from '../time/clock.js'
-import { checkAll, freshKey, NOW_MS } from './conformance-checks.js'
+import type { WindowsCounter } from '../limiter/window-numbers.js'
+import { singlePolicies, WINDOW_CHECKS } from '../limiter/windows.js'
+import { DAY_MS } from '../time/clock.js'
+import { checkAll, freshKey, NOW_MS, seededRandom } from './conformance-checks.js'
 import { MemoryStore } from './memory-store.js'
 import type { Store } from './store.js'
 
 /** Creates a check by the pure functions, whose decisions every store has to return. */
 export function createReference(): (check: Check, nowMs: number) => Decision {
   const counters = new Map<string, WindowsCounter>()
-  return ({ key, policy, cost }, nowMs) => {
+  const inProgress = new Map<string, ConcurrencyCounter>()
+  return (check, nowMs) => {
+    const { key, policy, cost } = check
+    if (!isRate(policy)) {
+      const { counter, decision } = checkConcurrency(inProgress.get(key), check, nowMs)
+      inProgress.set(key, counter)
+      return decision
+    }
     const name = `${policy.algorithm} ${key}`
     const { counter, decision } = WINDOW_CHECKS[policy.algorithm](counters.get(name), policy, cost, nowMs)
     counters.set(name, counter)
@@ -21,7 +37,7 @@ export function createReference(): (check: Check, nowMs: number) => Decision {
 /** What happens on a trace: the rates that it changes between, from when, and how far a step leads on or back. */
 interface Course {
   readonly rates: readonly [string, ...string[]]
-  readonly algorithms: readonly [Algorithm, ...Algorithm[]]
+  readonly algorithms: readonly [RateAlgorithm, ...RateAlgorithm[]]
   readonly startMs: number
   readonly onMs: number
   readonly backMs: number
@@ -31,7 +47,7 @@ interface Course {
 export function decidesAsThePureFunctions(store: Store): Promise<void> {
   return compareTrace(store, {
     rates: ['10/m', '20/m', '3/m', '10/h', '0/m'],
-    algorithms: ALGORITHMS,
+    algorithms: RATE_ALGORITHMS,
     startMs: NOW_MS,
     onMs: 8_000,
     backMs: 1_000,
@@ -50,7 +66,7 @@ export function decidesWindowsAsThePureFunctions(store: Store): Promise<void> {
       '10/m, 1000000/366d',
       '2/s, 20/h',
     ],
-    algorithms: ALGORITHMS,
+    algorithms: RATE_ALGORITHMS,
     startMs: NOW_MS,
     onMs: 8_000,
     backMs: 1_000,
@@ -91,41 +107,44 @@ async function compareTrace(store: Store, { rates, algorithms, startMs, onMs, ba
   }
 }
 
-/** Compares a trace of 200 batches and settlements with that of a store in memory, which uses the pure functions. */
+/**
+ * Compares a trace of 200 batches and settlements with that of a store in memory, which uses the pure functions. The
+ * counters have one window, or one and then several.
+ */
 export async function settlesAsThePureFunctions(store: Store): Promise<void> {
   if (store.settle === undefined) return
   const seed = Date.now() % 1_000_000
   const random = seededRandom(seed)
   const upTo = (most: number) => Math.floor(random() * (most + 1))
   const memory = new MemoryStore()
-  const keys = ALGORITHMS.map((algorithm) => ({ key: freshKey(), algorithm }))
+  const counters = RATE_ALGORITHMS.flatMap((algorithm) => {
+    const month = algorithm === 'fixed_window' ? ['20/m, 60/month'] : []
+    const edited = ['20/m', '20/m, 7/10s, 60/h', ...month, '40/m']
+    return [edited, ['20/m']].map((rates) => ({ key: freshKey(), algorithm, rates }))
+  })
   const taken: Settlement[] = []
-  let nowMs = NOW_MS
+  // Minutes, hours and a month end meanwhile.
+  let nowMs = Date.parse('2028-02-29T23:50:00Z')
   for (let step = 0; step < 200; step++) {
     nowMs += upTo(9_000) - 1_000
-    const limit = random() < 0.05 ? 40 : 20
-    const batch = keys.map(({ key, algorithm }) => ({
+    const batch = counters.map(({ key, algorithm, rates }) => ({
       key,
-      policy: { algorithm, limit, periodMs: MINUTE_MS },
+      policy: toPolicy(algorithm, parseRate(rates[Math.floor((step / 40) % rates.length)] ?? '20/m')),
       cost: upTo(6),
     }))
     const expected = memory.check(batch, nowMs)
     assert.deepEqual(await checkAll(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
-    for (const [index, { resetMs }] of expected.entries()) {
+    for (const [index, decision] of expected.entries()) {
       const check = batch[index]
-      if (check !== undefined) taken.push({ ...check, forgottenAtMs: nowMs + resetMs - upTo(2_000) * upTo(1) })
+      if (check === undefined) continue
+      const { windows = [decision] } = decision
+      for (const [place, policy] of singlePolicies(check.policy).entries()) {
+        const resetMs = windows[place]?.resetMs ?? 0
+        taken.push({ ...check, policy, forgottenAtMs: nowMs + resetMs - upTo(2_000) * upTo(1) })
+      }
     }
-    const settled = taken.splice(upTo(taken.length), upTo(3))
+    const settled = taken.splice(upTo(taken.length), upTo(9))
     memory.settle(settled)
     await store.settle(settled, nowMs)
-  }
-}
-
-/** Creates Lehmer's generator, which is good enough for traces, and repeatable. */
-function seededRandom(seed: number): () => number {
-  let state = (seed % 2_147_483_646) + 1
-  return () => {
-    state = (state * 48_271) % 2_147_483_647
-    return (state - 1) / 2_147_483_646
   }
 }

@@ -1,6 +1,6 @@
 /** Conformance cases for policies with several windows, and for calendar months. */
 import assert from 'node:assert/strict'
-import { ALGORITHMS, type Algorithm, type Policy } from '../limiter/algorithm.js'
+import { type Algorithm, type Policy, RATE_ALGORITHMS } from '../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../limiter/rate.js'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../time/clock.js'
 import { checkAll, checkOne, freshKey, NOW_MS, repeat } from './conformance-checks.js'
@@ -202,6 +202,6 @@ function casesFor(algorithm: Algorithm): [string, (store: Store) => Promise<void
 }
 
 export const WINDOW_CASES: Readonly<Record<string, (store: Store) => Promise<void>>> = {
-  ...Object.fromEntries(ALGORITHMS.flatMap(casesFor)),
+  ...Object.fromEntries(RATE_ALGORITHMS.flatMap(casesFor)),
   ...MONTH_CASES,
 }

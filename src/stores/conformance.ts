@@ -3,10 +3,11 @@
  *
  *     for (const { name, prove } of storeConformance) test(name, () => prove(() => new MyStore()))
  */
-import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import { type Algorithm, RATE_ALGORITHMS } from '../limiter/algorithm.js'
 import { ALGORITHM_CASES } from './conformance-algorithms.js'
 import { FIXED_WINDOW_CASES, KEY_CASES } from './conformance-cases.js'
 import type { PolicyFunction } from './conformance-checks.js'
+import { CONCURRENCY_CASES } from './conformance-concurrency.js'
 import {
   countsMonthsAsThePureFunctions,
   decidesAsThePureFunctions,
@@ -49,10 +50,10 @@ function casesFor(algorithm: Algorithm): ConformanceCase[] {
 }
 
 export const storeConformance: readonly ConformanceCase[] = [
-  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES, ...WINDOW_CASES }).map(([name, proveWith]) =>
-    conformanceCase(name, proveWith),
+  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES, ...WINDOW_CASES, ...CONCURRENCY_CASES }).map(
+    ([name, proveWith]) => conformanceCase(name, proveWith),
   ),
-  ...ALGORITHMS.flatMap(casesFor),
+  ...RATE_ALGORITHMS.flatMap(casesFor),
   conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
   conformanceCase(
     'decides several windows as the pure functions do on a random trace',

@@ -3,11 +3,11 @@ import { validateNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey } from '../db/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
-import { leakyBucketTable, tokenBucketTable } from './bucket-table.js'
+import { concurrencyTable } from './concurrency-table.js'
 import type { CounterTable } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
-import { groupChecks, SETTLED_ALONE } from './groups.js'
-import { slidingWindowTable } from './sliding-window-table.js'
+import { groupChecks, SETTLING } from './groups.js'
+import { listedTable } from './listed-table.js'
 import type { Store } from './store.js'
 
 export interface DatabaseStoreOptions {
@@ -35,9 +35,10 @@ export class DatabaseStore implements Store {
     const { dialect } = this.#database
     this.#tables = {
       fixed_window: fixedWindowTable(dialect),
-      sliding_window: slidingWindowTable(dialect),
-      token_bucket: tokenBucketTable(dialect),
-      leaky_bucket: leakyBucketTable(dialect),
+      sliding_window: listedTable(dialect, 'sliding_window'),
+      token_bucket: listedTable(dialect, 'token_bucket'),
+      leaky_bucket: listedTable(dialect, 'leaky_bucket'),
+      concurrency: concurrencyTable(dialect),
     }
     this.concurrency = dialect.writeConcurrency
   }
@@ -50,7 +51,7 @@ export class DatabaseStore implements Store {
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
       await Promise.all(
         [...byAlgorithm].map(([algorithm, groups]) =>
-          this.#tables[algorithm].advance(this.#database.query, groups, nowMs, decisions),
+          this.#tables[algorithm].advance(this.#database, groups, nowMs, decisions),
         ),
       )
       places = left
@@ -59,7 +60,7 @@ export class DatabaseStore implements Store {
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    const grouping = { storedKey: this.#storedKey, counters: SETTLED_ALONE }
+    const grouping = { storedKey: this.#storedKey, counters: SETTLING }
     for (let places = [...settlements.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
       for (const [algorithm, groups] of byAlgorithm) {

@@ -55,8 +55,14 @@ export function groupChecks<Asked extends Check>(
 }
 
 const ALONE = { joins: () => false }
-/** Settlements of one counter are taken one after the other. */
-export const SETTLED_ALONE = { fixed_window: ALONE, sliding_window: ALONE, token_bucket: ALONE, leaky_bucket: ALONE }
+/** Settlements of one counter are taken one after the other, but places are given back together. */
+export const SETTLING = {
+  fixed_window: ALONE,
+  sliding_window: ALONE,
+  token_bucket: ALONE,
+  leaky_bucket: ALONE,
+  concurrency: { joins: () => true },
+}
 
 /** Puts the decisions on a group at their positions in the batch. */
 export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {

@@ -1,60 +1,110 @@
-/** Counters whose windows stand in the column `windows`, as JSON. */
+/** Counters whose windows stand in the column `windows`; `listed-counter.ts` has its form. */
 import type { Dialect } from '../db/dialect.js'
-import type { WindowsCounter } from '../limiter/windows.js'
+import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from '../db/listed-counter.js'
+import type { Decision, Policy, Window } from '../limiter/algorithm.js'
+import type { WindowNumbers } from '../limiter/window-numbers.js'
+import type { WINDOW_CHECKS } from '../limiter/windows.js'
+import { replayChecks } from './admission.js'
+import type { AdvanceStatement } from './counter-table.js'
+import type { CheckGroup } from './groups.js'
 
-/** Reads the column. */
-export function readWindows(json: string): WindowsCounter {
-  const windows: unknown = JSON.parse(json)
-  return Array.isArray(windows) ? windows.map((window) => (Array.isArray(window) ? window.map(Number) : [])) : []
-}
-
-/** The SQL that a statement of one window and one of several windows have in common is written in these names. */
-export interface WindowNames {
-  /** The row with the window as it is stored, and the one with the window as it is asked. */
+/** How a table stores counters that list their windows. */
+export interface ListedWindows {
+  /** The database's function that advances them. */
+  readonly advance: ListedName
+  readonly checkWindows: (typeof WINDOW_CHECKS)['fixed_window']
+  /** The part of the statement that inserts new rows. */
+  readonly insert: string
+  /** SQL for the stored windows of a row `c`. */
   readonly stored: string
-  readonly asked: string
-  /** Whether there is a stored window of the asked period. */
-  readonly goesOn: string
-  /** Where the two rows come from. */
-  readonly from: string
+  /** SQL for the number of checks and the cost of each. */
+  readonly checks: string
+  /** The columns for the most that is used of any window, and for the time after which the row means nothing. */
+  readonly use: string
+  readonly expiry: string
+  readonly toAsked: (group: CheckGroup) => { readonly asked: number; readonly cost: number; readonly admitted: number }
+  /** Returns the numbers of a window as a new counter has it, and when it means nothing any more. */
+  readonly open: (window: Window, used: number, nowMs: number) => readonly [numbers: WindowNumbers, expiresMs: number]
+  /**
+   * Returns the statement's input for one counter, after its key and before the list of its windows.
+   *
+   * @param lasting the window that lasts longest, until `expiresMs`
+   */
+  readonly toInput: (group: CheckGroup, nowMs: number, lasting: Window, expiresMs: number) => readonly number[]
 }
 
-/** The names in a statement of one window. */
-export const ONE_WINDOW: WindowNames = {
-  stored: 'c',
-  asked: 'excluded',
-  goesOn: 'c.period_ms = excluded.period_ms',
-  from: '',
+export interface ListedRow {
+  readonly key: string
+  readonly windows: string
 }
 
-/** The names in a statement of several windows, and what the sub-select that uses them begins with. */
-interface SeveralWindows extends WindowNames {
-  readonly withRows: string
+/** Returns the statement that advances counters which list their windows. */
+export function listedStatement(dialect: Dialect, listed: ListedWindows): AdvanceStatement<ListedRow> {
+  return {
+    sql: listedSql(dialect, listed),
+    createInput: (nowMs) => createInput(listed, nowMs),
+    answer: (row, group, nowMs) => answerListed(listed, row, group, nowMs),
+  }
+}
+
+function createInput({ advance, toAsked, open, toInput }: ListedWindows, nowMs: number) {
+  // Most counters of a batch are asked alike.
+  let [policy, asked, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
+  let input: readonly (number | string)[] = []
+  return (group: CheckGroup): readonly (number | string)[] => {
+    const { admitted, ...checks } = toAsked(group)
+    if (group.first.policy === policy && checks.asked === asked && checks.cost === cost) return input
+    ;({ asked, cost } = checks)
+    policy = group.first.policy
+    const windows = policy.windows ?? [{ ...policy, period: '' }]
+    let [lasting, lastMs]: [Window, number] = [policy, 0]
+    const opened = windows.map((window) => {
+      const [numbers, expiresMs] = open(window, admitted * cost, nowMs)
+      if (expiresMs > lastMs) [lasting, lastMs] = [window, expiresMs]
+      return numbers
+    })
+    const list = writeListed(LISTED_FORMS[advance], admitted, opened, { ...policy, windows })
+    input = [...toInput(group, nowMs, lasting, lastMs), list]
+    return input
+  }
+}
+
+/** Decides the checks of a group from the list that the statement stored. */
+function answerListed(
+  { advance, checkWindows, toAsked }: ListedWindows,
+  { windows }: ListedRow,
+  group: CheckGroup,
+  nowMs: number,
+): Decision[] {
+  const form = LISTED_FORMS[advance]
+  const locked = readListed(form, windows)
+  const used = locked.admitted * toAsked(group).cost
+  for (const numbers of locked.windows) numbers[form.use] = (numbers[form.use] ?? 0) - used
+  return replayChecks(checkWindows, locked.windows, group, nowMs)
+}
+
+/** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
+function listedSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: ListedWindows): string {
+  const windows = `${dialect.table(advance)}(${stored}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
+  return `${insert}
+    ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
+      (SELECT ${dialect.listFirst('advanced')},
+        CASE WHEN c.${expiry} > excluded.${expiry} THEN c.${expiry} ELSE excluded.${expiry} END, excluded.updated_at, advanced
+       FROM (SELECT ${windows} AS advanced LIMIT 1) AS once)
+    RETURNING key, ${dialect.listText('windows')} AS windows`
 }
 
 /**
- * Returns the names in a statement of several windows, one row per asked window. The rows are read from JSON once:
- * otherwise every use of a column would read it again.
- *
- * @param columns the names of a window's numbers; the first is `period_ms`
- * @param only the same numbers of a row that has one window, in its own columns
+ * Returns SQL for a list in which a settlement has lowered one of the numbers of the window that starts at `start`. The
+ * column for the most that is used of any window keeps what the last check found.
  */
-export function windowNames(dialect: Dialect, columns: readonly string[], only: readonly string[]): SeveralWindows {
-  const read = (json: string) => {
-    const fields = columns.map((column, index) => `${dialect.jsonField(index, 'bigint')} AS ${column}`)
-    return `(SELECT ${fields.join(', ')} FROM ${dialect.jsonRows(json)})`
-  }
-  const stored = `COALESCE(c.windows, ${dialect.rowAsJson(only.join(', '))})`
-  return {
-    stored: 'stored',
-    asked: 'asked',
-    goesOn: 'stored.period_ms IS NOT NULL',
-    withRows: `WITH asked AS MATERIALIZED ${read('excluded.windows')}, stored AS MATERIALIZED ${read(stored)}`,
-    from: 'FROM asked LEFT JOIN stored ON stored.period_ms = asked.period_ms',
-  }
-}
-
-/** Returns SQL for the column: the windows as JSON; NULL for a single one, which its own columns describe. */
-export function windowsSql(dialect: Dialect, columns: string, isListed = 'COUNT(*) > 1'): string {
-  return `CASE WHEN ${isListed} THEN ${dialect.rowsAsJson(columns)} END`
+export function settledWindowSql(
+  dialect: Dialect,
+  advance: ListedName,
+  windows: string,
+  start: string,
+  number: number,
+): string {
+  const { size } = LISTED_FORMS[advance]
+  return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.given)`
 }

@@ -1,5 +1,13 @@
-import { type Algorithm, type Decision, isPlain, type Policy, type Settlement } from '../limiter/algorithm.js'
-import { type BucketCounter, settleBucket } from '../limiter/bucket.js'
+import {
+  type Decision,
+  isPlain,
+  isRate,
+  type Policy,
+  type RateAlgorithm,
+  type RatePolicy,
+  type Settlement,
+} from '../limiter/algorithm.js'
+import type { BucketCounter } from '../limiter/bucket.js'
 import {
   advanceFixedWindow,
   decideFixedWindow,
@@ -13,18 +21,19 @@ import {
   readBucket,
   readFixedWindow,
   readSlidingWindow,
-  WINDOW_CHECKS,
+  settleWindows,
   type WindowNumbers,
   type WindowsCounter,
   writeBucket,
   writeFixedWindow,
   writeSlidingWindow,
-} from '../limiter/windows.js'
+} from '../limiter/window-numbers.js'
+import { WINDOW_CHECKS } from '../limiter/windows.js'
 
 /** The algorithm of a counter with one window, and `several:` before it for policies that list their windows. */
-export type CounterForm = Algorithm | `several:${Algorithm}`
+export type CounterForm = RateAlgorithm | `several:${RateAlgorithm}`
 
-export function formFor({ algorithm, windows }: Policy): CounterForm {
+export function formFor({ algorithm, windows }: RatePolicy): CounterForm {
   return windows === undefined ? algorithm : `several:${algorithm}`
 }
 
@@ -32,7 +41,7 @@ export function formFor({ algorithm, windows }: Policy): CounterForm {
 export interface MemoryCounter {
   /** What it counts: windows of one algorithm, one or several. */
   readonly form: CounterForm
-  readonly algorithm: Algorithm
+  readonly algorithm: RateAlgorithm
   /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
   resetAtMs: number
   /** Whether the client's last check was refused. */
@@ -53,8 +62,13 @@ export const MAX_WINDOWS = 4
 const NO_WINDOWS: WindowsCounter = []
 const NO_NUMBERS: WindowNumbers = []
 
-/** Creates the counter of a policy. It goes on with windows of the same periods. */
+/**
+ * Creates the counter of a policy. It goes on with windows of the same periods.
+ *
+ * @throws RangeError for a policy that counts requests in progress, which has no windows
+ */
 export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): MemoryCounter {
+  if (!isRate(policy)) throw new RangeError('requests in progress are not counted in windows')
   const { algorithm } = policy
   if (!isPlain(policy)) return new WindowsEntry(algorithm, windows)
   const numbers = windows.find(([periodMs]) => periodMs === policy.periodMs) ?? NO_NUMBERS
@@ -76,7 +90,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     if (numbers !== NO_NUMBERS) Object.assign(this, readFixedWindow(numbers))
   }
 
-  get algorithm(): Algorithm {
+  get algorithm(): RateAlgorithm {
     return 'fixed_window'
   }
 
@@ -115,7 +129,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     if (numbers !== NO_NUMBERS) Object.assign(this, readSlidingWindow(numbers))
   }
 
-  get algorithm(): Algorithm {
+  get algorithm(): RateAlgorithm {
     return 'sliding_window'
   }
 
@@ -144,7 +158,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
 
 /** A token bucket or a leaky bucket. */
 class BucketEntry implements MemoryCounter, BucketCounter {
-  readonly algorithm: Algorithm
+  readonly algorithm: RateAlgorithm
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
@@ -154,7 +168,7 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   fraction = 0
   checkedMs = 0
 
-  constructor(algorithm: Algorithm, numbers: WindowNumbers) {
+  constructor(algorithm: RateAlgorithm, numbers: WindowNumbers) {
     this.algorithm = algorithm
     if (numbers !== NO_NUMBERS) Object.assign(this, readBucket(numbers))
   }
@@ -174,9 +188,8 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     return decision
   }
 
-  settle(settlement: Settlement): void {
-    Object.assign(this, settleBucket(this, settlement))
-  }
+  /** Time gives back; a settlement does not. */
+  settle(): void {}
 
   windows(): WindowsCounter {
     return [writeBucket(this)]
@@ -185,13 +198,13 @@ class BucketEntry implements MemoryCounter, BucketCounter {
 
 /** The windows of policies that list them. */
 class WindowsEntry implements MemoryCounter {
-  readonly algorithm: Algorithm
+  readonly algorithm: RateAlgorithm
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
   #windows: WindowsCounter
 
-  constructor(algorithm: Algorithm, windows: WindowsCounter) {
+  constructor(algorithm: RateAlgorithm, windows: WindowsCounter) {
     this.algorithm = algorithm
     this.#windows = windows
   }
@@ -206,8 +219,9 @@ class WindowsEntry implements MemoryCounter {
     return decision
   }
 
-  /** Nothing is taken of such a counter that could be given back. */
-  settle(): void {}
+  settle(settlement: Settlement): void {
+    this.#windows = settleWindows(this.#windows, settlement)
+  }
 
   windows(): WindowsCounter {
     return this.#windows

@@ -1,8 +1,9 @@
-import type { Check, Decision, Policy, Settlement } from '../limiter/algorithm.js'
+import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../limiter/algorithm.js'
 import { Rounds } from '../limiter/rounds.js'
 import { longestResetMs } from '../limiter/windows.js'
 import { SECOND_MS } from '../time/clock.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
+import { MemoryPlaces } from './memory-places.js'
 import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
@@ -34,6 +35,7 @@ export class MemoryStore implements Store {
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
   #refused: RefusedCounters | undefined
+  readonly #places = new MemoryPlaces()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -41,7 +43,7 @@ export class MemoryStore implements Store {
   }
 
   get size(): number {
-    return this.#counters.size
+    return this.#counters.size + this.#places.size
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] {
@@ -49,7 +51,9 @@ export class MemoryStore implements Store {
   }
 
   /** Decides one check without a batch. */
-  checkOne({ key, policy, cost }: Check, nowMs: number): Decision {
+  checkOne(check: Check, nowMs: number): Decision {
+    const { key, policy, cost } = check
+    if (!isRate(policy)) return this.#places.check(check, nowMs)
     if (policy.windows !== undefined) return this.#checkWindows(key, policy, cost, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     const counter = entry.form === policy.algorithm ? entry : this.#counterBeside(entry, key, policy)
@@ -59,9 +63,18 @@ export class MemoryStore implements Store {
     return decision
   }
 
+  /** Decides one check where its key has a counter already. */
+  checkKnown(check: Check, nowMs: number): Decision | undefined {
+    return this.#counters.has(check.key) ? this.checkOne(check, nowMs) : undefined
+  }
+
   settle(settlements: readonly Settlement[]): void {
     for (const settlement of settlements) {
       const { key, policy } = settlement
+      if (!isRate(policy)) {
+        this.#places.settle(settlement)
+        continue
+      }
       let entry = this.#counters.get(key)
       while (entry !== undefined && entry.algorithm !== policy.algorithm) entry = entry.next
       entry?.settle(settlement)
@@ -72,15 +85,17 @@ export class MemoryStore implements Store {
     for (const key of keys) {
       this.#counters.delete(key)
       this.#refused?.forget(key)
+      this.#places.reset(key)
     }
   }
 
   close(): void {
     this.#counters.clear()
     this.#refused = undefined
+    this.#places.clear()
   }
 
-  #checkWindows(key: string, policy: Policy, cost: number, nowMs: number): Decision {
+  #checkWindows(key: string, policy: RatePolicy, cost: number, nowMs: number): Decision {
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     const counter = this.#counterBeside(entry, key, policy)
     const decision = counter.check(policy, cost, nowMs)
@@ -89,7 +104,7 @@ export class MemoryStore implements Store {
     return decision
   }
 
-  #create(key: string, policy: Policy, nowMs: number): MemoryCounter {
+  #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
     const entry = this.#open(key, policy)
@@ -98,7 +113,7 @@ export class MemoryStore implements Store {
   }
 
   /** Returns the counter of another algorithm under the same key, or of the same one with other windows. */
-  #counterBeside(first: MemoryCounter, key: string, policy: Policy): MemoryCounter {
+  #counterBeside(first: MemoryCounter, key: string, policy: RatePolicy): MemoryCounter {
     let before: MemoryCounter | undefined
     let entry = first
     while (entry.algorithm !== policy.algorithm) {
@@ -115,7 +130,7 @@ export class MemoryStore implements Store {
     return edited
   }
 
-  #open(key: string, policy: Policy): MemoryCounter {
+  #open(key: string, policy: RatePolicy): MemoryCounter {
     return this.#refused?.take(key, policy) ?? newEntry(policy)
   }
 

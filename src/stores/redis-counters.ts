@@ -1,17 +1,21 @@
 /** The script's input for each algorithm, and the decisions from the counter that was stored before. */
-import type { Algorithm, Checked, Decision, NamedWindow, Policy } from '../limiter/algorithm.js'
+import { readNumbers, splitNumbers } from '../db/listed-counter.js'
+import type {
+  Algorithm,
+  Checked,
+  Decision,
+  NamedWindow,
+  Policy,
+  RateAlgorithm,
+  Settlement,
+} from '../limiter/algorithm.js'
 import { checkBucket } from '../limiter/bucket.js'
-import { checkFixedWindow } from '../limiter/fixed-window.js'
-import { windowEndMs, windowStartMs } from '../limiter/period.js'
+import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
+import { checkFixedWindow, settledStartMs } from '../limiter/fixed-window.js'
+import { windowStartMs } from '../limiter/period.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
-import {
-  readBucket,
-  readFixedWindow,
-  readSlidingWindow,
-  WINDOW_CHECKS,
-  type WindowNumbers,
-  type WindowsCounter,
-} from '../limiter/windows.js'
+import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../limiter/window-numbers.js'
+import { WINDOW_CHECKS } from '../limiter/windows.js'
 import { replayChecks, sameLimitAndCost, samePeriod, toAdmission } from './admission.js'
 import { type CheckGroup, type Joins, totalCost } from './groups.js'
 import type { ScriptCall } from './redis-script.js'
@@ -23,12 +27,15 @@ export interface RedisCounter {
   call(key: string, group: CheckGroup, nowMs: number): ScriptCall
   /** @param stored the script's answer */
   answer(stored: unknown, group: CheckGroup, nowMs: number): readonly Decision[]
+  settle(key: string, settlement: Settlement): ScriptCall
 }
 
 interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
-  readonly algorithm: Algorithm
+  readonly algorithm: RateAlgorithm
   readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
   readonly read: (numbers: WindowNumbers) => Counter
+  /** How many numbers a window has. */
+  readonly size: number
   readonly asked: (group: CheckGroup) => { readonly cost: number; readonly asked: number }
 }
 
@@ -38,51 +45,68 @@ function defineRedisCounter<Counter>({
   joins,
   check,
   read,
+  size,
   asked: askedFor,
 }: RedisDefinition<Counter>): RedisCounter {
+  // Most counters of a batch are asked alike.
+  let [listed, listedMs, list]: [unknown, number, string] = [undefined, 0, '']
   return {
     letter,
     joins,
     call(key, group, nowMs) {
       const { periodMs, limit, windows } = group.first.policy
       const { cost, asked } = askedFor(group)
-      if (windows !== undefined) return { key, asks: `w${letter} ${cost} ${asked} ${listWindows(windows, nowMs)}` }
+      if (windows !== undefined) {
+        if (windows !== listed || nowMs !== listedMs) list = listWindows(windows, nowMs)
+        ;[listed, listedMs] = [windows, nowMs]
+        return { key, asks: `w${letter} ${cost} ${asked} ${list}` }
+      }
       return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
     },
     answer(stored, group, nowMs) {
       if (group.first.policy.windows !== undefined) {
-        return replayChecks(WINDOW_CHECKS[algorithm], readWindows(stored), group, nowMs)
+        const windows = typeof stored === 'string' ? splitNumbers(readNumbers(stored), size) : []
+        return replayChecks(WINDOW_CHECKS[algorithm], windows, group, nowMs)
       }
       const counter = typeof stored === 'string' ? read(readNumbers(stored)) : undefined
       return replayChecks(check, counter, group, nowMs)
     },
+    settle(key, settlement) {
+      const { policy, cost, forgottenAtMs = 0 } = settlement
+      const moment = algorithm === 'fixed_window' ? settledStartMs(settlement) : forgottenAtMs
+      return { key, asks: `${letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${moment}` }
+    },
   }
+}
+
+/** The counter of requests in progress. Calls name the places; the script answers how many were taken before. */
+const CONCURRENCY: RedisCounter = {
+  letter: 'c',
+  joins: sameLimitAndCost,
+  call(key, { first: { policy, cost }, checks }) {
+    // A cost above the limit takes nothing, whatever it is.
+    const places = cost === 0 || cost > policy.limit ? [] : checks.map(({ place = 0 }) => place)
+    return { key, asks: ['c', policy.periodMs, policy.limit, cost, ...places].join(' ') }
+  },
+  answer: (used, { checks }) => decideConcurrencyInOrder(checks, Number(used)),
+  settle: (key, { cost, place = 0 }) => ({ key, asks: `C ${cost} ${place}` }),
 }
 
 function listWindows(windows: readonly NamedWindow[], nowMs: number): string {
   const texts = windows.map(({ limit, periodMs }) => {
-    const startMs = windowStartMs(periodMs, nowMs)
-    return `${periodMs} ${startMs} ${windowEndMs(periodMs, startMs)} ${limit}`
+    return `${periodMs} ${windowStartMs(periodMs, nowMs)} ${limit}`
   })
   return texts.join(' ')
 }
 
-/** Reads a counter with one window or, behind a `w`, several. */
-function readWindows(stored: unknown): WindowsCounter {
-  return typeof stored === 'string' ? stored.replace(/^w/, '').split('|').map(readNumbers) : []
-}
-
-function readNumbers(text: string): WindowNumbers {
-  return text.split(' ').map(Number)
-}
-
-function bucketCounter(algorithm: Algorithm, letter: string): RedisCounter {
+function bucketCounter(algorithm: RateAlgorithm, letter: string): RedisCounter {
   return defineRedisCounter({
     algorithm,
     letter,
     joins: sameLimitAndCost,
     check: checkBucket,
     read: readBucket,
+    size: 5,
     asked: toAdmission,
   })
 }
@@ -94,6 +118,7 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     joins: samePeriod,
     check: checkFixedWindow,
     read: readFixedWindow,
+    size: 3,
     // Refused checks count too, so that only the sum of their costs matters.
     asked: (group) => ({ cost: totalCost(group), asked: 1 }),
   }),
@@ -103,8 +128,10 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     joins: sameLimitAndCost,
     check: checkSlidingWindow,
     read: readSlidingWindow,
+    size: 5,
     asked: toAdmission,
   }),
   token_bucket: bucketCounter('token_bucket', 't'),
   leaky_bucket: bucketCounter('leaky_bucket', 'l'),
+  concurrency: CONCURRENCY,
 }

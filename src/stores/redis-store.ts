@@ -1,7 +1,7 @@
 import { validateNamespace } from '../db/namespace.js'
 import { type RedisClient, RedisConnection } from '../db/redis.js'
 import { counterKey } from '../db/storable.js'
-import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
+import { type Check, canBeSettled, type Decision, type Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
 import { REDIS_COUNTERS, type RedisCounter } from './redis-counters.js'
 import { runScript } from './redis-script.js'
@@ -63,10 +63,10 @@ export class RedisStore implements Store {
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const client = await this.#connection.client()
-    const calls = settlements.map(({ key, policy, cost, forgottenAtMs }) => {
-      const counter = REDIS_COUNTERS[policy.algorithm]
-      const settled = `${counter.letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${forgottenAtMs}`
-      return { key: this.#keyFor(counter, counterKey(key)), asks: settled }
+    const settled = settlements.filter(({ policy }) => canBeSettled(policy.algorithm))
+    const calls = settled.map((settlement) => {
+      const counter = REDIS_COUNTERS[settlement.policy.algorithm]
+      return counter.settle(this.#keyFor(counter, counterKey(settlement.key)), settlement)
     })
     if (calls.length > 0) await this.#connection.explained(() => runScript(client, calls, nowMs))
   }

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { ALGORITHMS, type Algorithm, type Policy } from '../limiter/algorithm.js'
-import type { WindowNumbers } from '../limiter/windows.js'
+import { RATE_ALGORITHMS, type RateAlgorithm, type RatePolicy } from '../limiter/algorithm.js'
+import type { WindowNumbers } from '../limiter/window-numbers.js'
 import { MAX_WINDOWS, type MemoryCounter, newEntry, WINDOW_NUMBERS } from './memory-entry.js'
 
 /** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */
@@ -43,7 +43,7 @@ export class RefusedCounters {
   }
 
   /** Removes and returns the counter of a key; undefined where there is none. */
-  take(key: string, policy: Policy): MemoryCounter | undefined {
+  take(key: string, policy: RatePolicy): MemoryCounter | undefined {
     const taken: { readonly resetAtMs: number; readonly numbers: WindowNumbers }[] = []
     for (let index = 0; index < (policy.windows?.length ?? 1); index++) {
       taken.push(...this.#takeWindow(key, policy.algorithm, index))
@@ -60,12 +60,12 @@ export class RefusedCounters {
   }
 
   forget(key: string): void {
-    for (const algorithm of ALGORITHMS) {
+    for (const algorithm of RATE_ALGORITHMS) {
       for (let index = 0; index < MAX_WINDOWS; index++) this.#takeWindow(key, algorithm, index)
     }
   }
 
-  #takeWindow(key: string, algorithm: Algorithm, index: number) {
+  #takeWindow(key: string, algorithm: RateAlgorithm, index: number) {
     const { mark, start, end } = this.#placesFor(key, algorithm, index)
     for (let place = start; place < end; place += PLACE_LENGTH) {
       if (this.#at(place) !== mark) continue
@@ -80,7 +80,7 @@ export class RefusedCounters {
     return this.#table[index] ?? EMPTY
   }
 
-  #placesFor(key: string, algorithm: Algorithm, index: number): { mark: number; start: number; end: number } {
+  #placesFor(key: string, algorithm: RateAlgorithm, index: number): { mark: number; start: number; end: number } {
     // Hashed as UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
     const hash = createHash('sha256').update(this.#secret).update(`${algorithm} ${index} ${key}`, 'utf16le').digest()
     const start = (hash.readUInt32BE(0) % this.#sets) * PLACES * PLACE_LENGTH

@@ -29,12 +29,16 @@ const STATE_TABLES = {
   entries: { table: 'rate_limit_sliding_window', expiry: 'expires_at' },
   token_buckets: { table: 'rate_limit_token_bucket', expiry: 'expires_at' },
   leaky_buckets: { table: 'rate_limit_leaky_bucket', expiry: 'expires_at' },
+  places: { table: 'rate_limit_concurrency', expiry: 'expires_at' },
 } as const
 
 export type StateKind = keyof typeof STATE_TABLES
 export type StateCleanup = Readonly<Record<StateKind, Cleaned>>
 
-export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets']
+/** The names of the tables that have counters. */
+export const STATE_TABLE_NAMES = Object.values(STATE_TABLES).map(({ table }) => table)
+
+export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets', 'places']
 
 /** Deletes counters that expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
 export async function cleanupState(
@@ -59,16 +63,20 @@ export async function cleanupState(
     entries: await clean('entries'),
     token_buckets: await clean('token_buckets'),
     leaky_buckets: await clean('leaky_buckets'),
+    places: await clean('places'),
   }
 }
 
+/** Deletes up to `batchSize` rows that expired before `cutoffMs`, and returns their number. */
+export type DeleteExpired = (cutoffMs: number, batchSize: number) => Promise<number>
+
+/** Returns the deletions of all tables of counters. */
+export function stateDeletions(database: Database): DeleteExpired[] {
+  return STATE_KINDS.map((kind) => (cutoffMs, batchSize) => deleteExpiredBatch(database, kind, cutoffMs, batchSize))
+}
+
 /** Deletes up to `batchSize` rows that expired before `cutoffMs`, the oldest first, and returns their number. */
-export function deleteExpiredBatch(
-  database: Database,
-  kind: StateKind,
-  cutoffMs: number,
-  batchSize: number,
-): Promise<number> {
+function deleteExpiredBatch(database: Database, kind: StateKind, cutoffMs: number, batchSize: number): Promise<number> {
   const { table, expired } = expiredRows(database, kind)
   return database.execute(
     // The order makes PostgreSQL use the index on the expiry: otherwise it may read the table from its start, past all

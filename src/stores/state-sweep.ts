@@ -1,9 +1,9 @@
-import type { Database } from '../db/database.js'
 import { type Clock, HOUR_MS, MINUTE_MS } from '../time/clock.js'
-import { deleteExpiredBatch, STATE_KINDS, type StateKind } from './state-cleanup.js'
+import type { DeleteExpired } from './state-cleanup.js'
 
 export interface StateSweepOptions {
-  readonly database: Database
+  /** What is deleted, one after the other. */
+  readonly deletions: readonly DeleteExpired[]
   /** Decides what has expired. Rounds are scheduled by real time. */
   readonly clock: Clock
   readonly log: { warn(details: object, message: string): void }
@@ -11,7 +11,7 @@ export interface StateSweepOptions {
   readonly random?: () => number
 }
 
-/** Short beside the grace, so that a table has little more than an hour's clients; a round costs four index reads. */
+/** Short beside the grace, so that a table has little more than an hour's clients; a round costs few index reads. */
 const INTERVAL_MS = 10 * MINUTE_MS
 /** More than the clocks of servers differ: one that has expired here may still count where a clock is behind. */
 const GRACE_MS = HOUR_MS
@@ -21,7 +21,8 @@ const BATCH_SIZE = 100
 const PAUSE_MS = 50
 
 /**
- * Deletes counters that have expired, in the background of a server. Every turn of the timer is one batch of one table.
+ * Deletes counters and bans that have expired, in the background of a server. Every turn of the timer is one batch of
+ * one table.
  *
  * Several processes need no coordination: they run at random times, skip each other's locked rows, and together may
  * delete leftovers faster. A failure ends the round; the next one tries again.
@@ -29,8 +30,8 @@ const PAUSE_MS = 50
 export class StateSweep {
   readonly #options: StateSweepOptions
   readonly #random: () => number
-  /** The remaining tables of this round. */
-  #left: StateKind[] = []
+  /** The remaining deletions of this round. */
+  #left: DeleteExpired[] = []
   #timer: NodeJS.Timeout | undefined
   #stopped = false
   #isFailing = false
@@ -42,7 +43,7 @@ export class StateSweep {
 
   /** Starts with a wait, since a server that has just started is busy. */
   start(): void {
-    this.#wait(this.#untilNextRound())
+    if (this.#options.deletions.length > 0) this.#wait(this.#untilNextRound())
   }
 
   close(): void {
@@ -52,12 +53,12 @@ export class StateSweep {
 
   /** Deletes one batch and returns the wait before the next one, in milliseconds. Never rejects. */
   async step(): Promise<number> {
-    if (this.#left.length === 0) this.#left = [...STATE_KINDS]
-    const [kind] = this.#left
-    if (kind === undefined) return this.#untilNextRound()
+    const { deletions, clock } = this.#options
+    if (this.#left.length === 0) this.#left = [...deletions]
+    const [deleteExpired] = this.#left
+    if (deleteExpired === undefined) return this.#untilNextRound()
     try {
-      const { database, clock } = this.#options
-      const deleted = await deleteExpiredBatch(database, kind, clock.now() - GRACE_MS, BATCH_SIZE)
+      const deleted = await deleteExpired(clock.now() - GRACE_MS, BATCH_SIZE)
       // Fewer rows than a batch are all that is left, except rows in use.
       if (deleted < BATCH_SIZE) this.#left.shift()
       if (this.#left.length === 0) this.#isFailing = false
@@ -85,6 +86,9 @@ export class StateSweep {
     // An error while the database is being closed is no failure.
     if (this.#isFailing || this.#stopped) return
     this.#isFailing = true
-    this.#options.log.warn({ err: error }, 'Expired rate limit counters cannot be deleted: tried again in some minutes')
+    this.#options.log.warn(
+      { err: error },
+      'Expired rate limit counters or bans cannot be deleted: tried again in some minutes',
+    )
   }
 }

@@ -8,6 +8,8 @@ import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
  * *Windows*: a check whose policy lists `windows` is allowed when every window allows it. A fixed window counts it in any
  * case; with the other algorithms a check that one window refuses costs nothing in any. The decision has all `windows`. A
  * window keeps its state while its period is among those of each check, whatever other periods come and go.
+ * *Requests in progress*: a check of `concurrency` takes `cost` places, by the identity `place`, until these are given
+ * back by `settle`, or one period has passed. `settle` frees no places but those with that identity.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
  * never goes back.
  * *Failure*: a promise has to settle eventually; the limiter does not wait for it longer than its time-out. A rejected
@@ -28,8 +30,9 @@ export interface Store {
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
 
   /**
-   * Gives back what checks used, without deciding; `middleware.lease` needs it. Each settlement changes its counter in
-   * one step. Where the counter has forgotten the use or has several windows, or the key is unknown, nothing changes.
+   * Gives back what checks used, without deciding; `middleware.lease` and the algorithm `concurrency` need it. Each
+   * settlement changes its counter in one step, of several windows the one with its policy's period. Where the counter
+   * has forgotten the use or is a bucket, or the key is unknown, nothing changes.
    */
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
 

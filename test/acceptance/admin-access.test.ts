@@ -96,7 +96,15 @@ forEachDatabase((provider) => {
     await fillPanel(database)
     const headers = await asStaff()
     const form = await formOf({ key: 'owned', allowed: 'true', count: '0' })
-    const readOnly = ['events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets', 'changes']
+    const readOnly = [
+      'events',
+      'counters',
+      'sliding-windows',
+      'token-buckets',
+      'leaky-buckets',
+      'concurrency',
+      'changes',
+    ]
     const before = await panelContents(database)
     const api = routes.filter(({ url }) => /\/api\/resources\//.test(url))
     for (const { url, method } of api) {

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, MiddlewareOptions, RateLimitOptions, Store } from '../../src/index.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import { openDatabase, startApp, WARN } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
 import { REDIS_URL } from '../support/redis.js'
 
 const ALICE = '203.0.113.7'
@@ -61,17 +63,23 @@ for (const [name, backend] of [
     })
 
     test('shows the longer wait where both refuse', async (t) => {
-      for (const [defaultRate, ceiling, limit] of [
-        ['1/m', '2/h', 2],
-        ['2/h', '1/m', 2],
-        ['0/m', '1/h', 0],
+      for (const [defaultRate, ceiling, limit, waitMs] of [
+        ['1/m', '2/h', 2, 0],
+        ['2/h', '1/m', 2, 60_000],
+        ['0/m', '1/h', 0, 0],
       ] as const) {
         const app = await start(t, limits({ defaultRate, ceiling }), fresh())
-        await app.statuses(2, '/', { from: ALICE })
-        const { status, headers } = await app.request('/', { from: ALICE })
-        assert.deepEqual([status, Number(headers['x-ratelimit-limit'])], [429, limit])
-        if (limit === 0) assert.equal(headers['retry-after'], undefined)
-        else assert.ok(Number(headers['retry-after']) > 60)
+        for (let times = 0; times < 2; times++) {
+          await app.statuses(1, '/', { from: ALICE })
+          app.clock.advance(waitMs)
+        }
+        await app.statuses(1, '/', { from: ALICE })
+        for (const time of ['the first time', 'again']) {
+          const { status, headers } = await app.request('/', { from: ALICE })
+          assert.deepEqual([status, Number(headers['x-ratelimit-limit'])], [429, limit], `${defaultRate} ${time}`)
+          if (limit === 0) assert.equal(headers['retry-after'], undefined)
+          else assert.ok(Number(headers['retry-after']) > 60)
+        }
       }
     })
 
@@ -136,7 +144,7 @@ forEachDatabase((provider) => {
       const database = await openDatabase(t, provider)
       const { request } = await startApp(t, {
         database,
-        plugin: { middleware: { defaultRate: '8/m', key: 'header:x-a+ip', ceiling: '20/m', ...middleware } },
+        plugin: { middleware: { defaultRate: '10/m', key: 'header:x-a+ip', ceiling: '20/m', ...middleware } },
       })
       const answers = await Promise.all(Array.from({ length: 60 }, (_, place) => request('/', byHeader(place % 6))))
       const admitted = answers.filter(({ status }) => status === 200)
@@ -160,16 +168,94 @@ test('both checks of a request go to the store in one call, and without a ceilin
   }
 })
 
-test('every request counts against the ceiling, also one that a remembered refusal of the other limit answers', async (t) => {
+for (const middleware of [{ algorithm: 'concurrency' }, { counts: '200' }] as const) {
+  test(`a client that comes back before its last request is settled costs one round trip as well: ${JSON.stringify(middleware)}`, async (t) => {
+    const memory = new MemoryStore()
+    const calls: string[][] = []
+    let requests = 0
+    const settleLate = async () => {
+      await eventually('the client is back', () => requests === 2)
+      for (let turns = 0; turns < 10; turns++) await turn()
+    }
+    const backend: Store = {
+      concurrency: 8,
+      async check(checks, nowMs) {
+        const keys = checks.map(({ key }) => key.split(':', 1).join())
+        calls.push(keys)
+        // What is alone is the use of a response.
+        if (keys.length === 1 && keys[0] === 'ip') await settleLate()
+        return memory.check(checks, nowMs)
+      },
+      async settle(settlements) {
+        await settleLate()
+        memory.settle(settlements)
+      },
+      reset: (keys) => memory.reset(keys),
+      close: () => undefined,
+    }
+    const { app, statuses } = await start(t, { ...middleware, backend, defaultRate: '5/60s', ceiling: '600/m' })
+    app.server.on('request', () => requests++)
+    assert.deepEqual(await statuses(2, '/', { from: ALICE }), [200, 200])
+    assert.deepEqual(
+      calls.filter((keys) => keys.some((key) => key.startsWith('ceiling'))).map(({ length }) => length),
+      [2, 2],
+      JSON.stringify(calls),
+    )
+  })
+}
+
+test('every request counts against the ceiling; once its refusal is known, made-up values have no counters', async (t) => {
   const { store, calls } = recordingStore()
   const app = await start(t, { backend: store, defaultRate: '1/m', key: 'header:x-a', ceiling: '3/m' })
   assert.deepEqual(await app.statuses(4, '/', byHeader(1)), [200, 429, 429, 429])
-  assert.equal((await app.request('/', byHeader(2))).headers['x-ratelimit-limit'], '3')
-  // The store is asked about the new value, and no more about the ceiling.
+  for (const value of [2, 3, 4]) {
+    const { status, headers } = await app.request('/', byHeader(value))
+    assert.deepEqual([status, headers['x-ratelimit-limit']], [429, '3'])
+  }
+  // The refusal of the first value is remembered too. From then on nothing reaches the store.
   assert.deepEqual(
     calls.map((checks) => checks.map(({ key }) => key.slice(0, 7))),
-    [['header:', 'ceiling'], ['header:', 'ceiling'], ['ceiling'], ['ceiling'], ['header:']],
+    [['ceiling', 'header:'], ['ceiling', 'header:'], ['ceiling'], ['ceiling']],
   )
+  assert.equal((await app.request('/', byHeader(2, BOB))).status, 200)
+  app.clock.advance(60_000)
+  assert.equal((await app.request('/', byHeader(2))).status, 200)
+})
+
+test('made-up values beyond the ceiling leave no counters in memory', async (t) => {
+  const evicting = new MemoryStore({ maxKeys: 5 })
+  const app = await start(t, { backend: evicting, defaultRate: '5/m', key: 'header:x-a', ceiling: '2/m' })
+  await app.statuses(1, '/', byHeader('mine', BOB))
+  for (let value = 0; value < 20; value++) await app.request('/', byHeader(value))
+  assert.equal(evicting.size, 5)
+  const { headers } = await app.request('/', byHeader('mine', BOB))
+  assert.equal(headers['x-ratelimit-remaining'], '3', 'the counter of another client has not made room for them')
+})
+
+test('denials count against nothing, and requests that are refused for the length of their path count', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const { app, statuses } = await startApp(t, {
+    database,
+    plugin: { useDynamicRules: true, middleware: { ceiling: '3/m', denyList: ['192.0.2.0/24'] } },
+    routes: (scope) => {
+      scope.get('/*', async () => 'ok')
+      scope.get('/peek', { config: { smartRateLimit: false } }, async (request) => [
+        await scope.smartRateLimit.peek(request),
+      ])
+    },
+  })
+  await app.smartRateLimit.client.rateLimitRule.create({
+    data: { name: 'large', pathPattern: '(a|b)*a(a|b){94}$', rate: '7/m' },
+  })
+  const tooLong = `/${'ab'.repeat(5_000)}`
+  assert.deepEqual(await statuses(2, tooLong, { from: ALICE }), [414, 414])
+  assert.deepEqual(await statuses(2, '/', { from: ALICE }), [200, 429])
+  assert.deepEqual(await statuses(1, tooLong, { from: ALICE }), [414], 'waiting does not help there')
+  assert.deepEqual(await statuses(2, '/', { from: BOB }), [200, 200])
+  await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `ip:${BOB}`, effect: 'deny' } })
+  assert.deepEqual(await statuses(5, '/', { from: BOB }), [403, 403, 403, 403, 403])
+  await app.smartRateLimit.client.rateLimitOverride.deleteMany()
+  assert.deepEqual(await statuses(2, '/', { from: BOB }), [200, 429])
 })
 
 test('a limit by header or cookie without a ceiling is warned about once, with one it is not', async (t) => {

@@ -109,6 +109,10 @@ test('a wrong limit is refused when the route is declared', async (t) => {
         [{ rate: undefined, cost: 2 }, /"config\.smartRateLimit\.rate" is missing/],
         [{ rate: '5/m', key: 'ip+ip' }, /"config\.smartRateLimit\.key" is "ip\+ip": has "ip" twice/],
         [{ rate: '5/m', cost: 0 }, /"config\.smartRateLimit\.cost" is 0/],
+        [
+          { rate: '5/m', cost: 6 },
+          /"config\.smartRateLimit\.cost" is 6, more than "config\.smartRateLimit\.rate" "5\/m"/,
+        ],
         [{ rate: '5/m', burst: 2 }, /"config\.smartRateLimit\.burst" does not exist/],
       ] as const) {
         const route = () =>

@@ -187,7 +187,7 @@ forEachDatabase((provider) => {
     assert.equal(await client.rateLimitEvent.count(), 80)
   })
 
-  test('when the event table goes away requests go on, one line is logged a minute, and no event is lost', async (t) => {
+  test('when the event table goes away requests go on, one line is logged, and no event is lost', async (t) => {
     const { statuses, app, log, clock, database, client } = await startLogging(t, provider, {})
     const table = database.dialect.table('rate_limit_event')
     const { events } = app.smartRateLimit
@@ -206,7 +206,7 @@ forEachDatabase((provider) => {
     clock.advance(60_000)
     await statuses(1, '/')
     await events.flush()
-    assert.equal(log.filter(({ level }) => level >= ERROR).length, 2)
+    assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
 
     const back = provider === 'sqlite' ? '"away"' : table.replace('"rate_limit_event"', '"away"')
     await database.execute(`ALTER TABLE ${back} RENAME TO rate_limit_event`)

@@ -34,7 +34,7 @@ async function proveNothingIsLost(
 ): Promise<void> {
   const { app, port } = await startApp(t, {
     database: null,
-    plugin: { logEvents: true, ...plugin, middleware: { defaultRate: '1000000/h' } },
+    plugin: { logEvents: true, ...plugin, middleware: { defaultRate: '1000000/d' } },
   })
   const { events, client } = app.smartRateLimit
   const stream = startRequestStream(

@@ -3,12 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import Fastify from 'fastify'
-import { Registry } from 'prom-client'
-import { rateLimitPlugin } from '../../src/index.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
-import { openTestDatabase } from '../support/databases.js'
-import { figuresIn } from '../support/exposition.js'
+import { exposedMetrics, metricsIn } from '../support/exposed-metrics.js'
 
 interface Panel {
   readonly id: number
@@ -39,7 +35,7 @@ const queries = [
 let exposed: ReadonlyMap<string, ReadonlySet<string>>
 
 before(async () => {
-  exposed = await scrape()
+  exposed = await exposedMetrics()
 })
 
 test('every metric that it asks for is exposed, and every metric that is exposed is shown', () => {
@@ -103,10 +99,6 @@ test('its data source and its other variables are chosen in Grafana, and its pan
   }
 })
 
-function metricsIn(query: string): string[] {
-  return query.match(/\bratelimit_\w+/g) ?? []
-}
-
 function groupedBy(query: string): string[] {
   return [...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/,\s*/))
 }
@@ -114,30 +106,4 @@ function groupedBy(query: string): string[] {
 function assertLabel(label: string | undefined, metric: string): void {
   const labels = [...(exposed.get(metric) ?? []), ...TARGET_LABELS]
   assert.ok(label !== undefined && labels.includes(label), `${metric} has no label ${label}`)
-}
-
-/** What an app shows that uses everything there is to measure. */
-async function scrape(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
-  const database = await openTestDatabase('sqlite')
-  const registry = new Registry()
-  const app = Fastify()
-  await app.register(rateLimitPlugin, {
-    database: database.client,
-    logEvents: true,
-    useDynamicRules: true,
-    metrics: { prometheus: registry },
-  })
-  app.get('/metrics', { config: { smartRateLimit: false } }, () => registry.metrics())
-  await app.inject('/')
-  const { payload } = await app.inject('/metrics')
-  await app.close()
-  await database.close()
-  const labels = new Map<string, Set<string>>()
-  for (const series of figuresIn(payload).keys()) {
-    const [name = '', of = ''] = series.split('{')
-    const known = labels.get(name) ?? new Set()
-    for (const [, label = ''] of of.matchAll(/(\w+)="/g)) known.add(label)
-    labels.set(name, known)
-  }
-  return labels
 }

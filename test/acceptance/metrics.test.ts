@@ -53,8 +53,7 @@ test('a route of the host shows decisions by rule, policy, outcome and algorithm
       [decisions('writes', 'writes', 'blocked', 'token_bucket'), 2],
       [decisions('', '/auth/', 'allowed', 'sliding_window'), 1],
       [decisions('', '/auth/', 'blocked', 'sliding_window'), 1],
-      [decisions('', 'deny-list', 'allowed'), 0],
-      [decisions('', 'deny-list', 'blocked'), 2],
+      [decisions('', 'deny-list', 'denied'), 2],
     ],
   )
 })

@@ -134,7 +134,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await app.smartRateLimit.events.flush()
     const errors = log.filter(({ level }) => level >= ERROR)
     assert.ok(errors.length >= 1 && errors.length <= 4)
-    for (const { err } of errors) assert.match(err?.message ?? '', /ratelimit migrate/)
+    for (const { err, cause } of errors) assert.match(err?.message ?? cause ?? '', /ratelimit migrate/)
   })
 })
 
@@ -153,7 +153,10 @@ describe('on PostgreSQL, at start', { skip: postgresqlMissing }, () => {
 
     assert.deepEqual(await statuses(2, '/'), [200, 429])
     assert.equal(log.length, 1)
-    assert.match(log[0]?.msg ?? '', new RegExp(`^Rate limit database: .* lacks ${newest.name}: .*"ratelimit migrate"$`))
+    assert.match(
+      log[0]?.msg ?? '',
+      new RegExp(`^Rate limit database: .* lacks ${newest.name}: .*"ratelimit migrate --schema \\w+"$`),
+    )
   })
 
   test('one that is away at start, and lacks its tables when it is reached, is logged once with the remedy', async (t) => {

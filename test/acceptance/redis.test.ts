@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { RateLimitOptions } from '../../src/index.js'
-import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
 import { startApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
@@ -39,7 +39,7 @@ describe('on Redis', { skip: redisMissing }, () => {
     const redis = openRedis(t)
     // The start of a minute.
     const { app, request, clock } = await startOn(t, redis)
-    for (const algorithm of ALGORITHMS) {
+    for (const algorithm of RATE_ALGORITHMS) {
       const policy = { algorithm, limit: 3, periodMs: MINUTE_MS }
       await app.smartRateLimit.store.check([{ key: 'somebody', policy, cost: 1 }], clock.now())
     }

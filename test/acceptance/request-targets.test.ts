@@ -4,6 +4,7 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import { createRandom } from '../../scripts/random.js'
 import { rateLimitPlugin } from '../../src/app/plugin.js'
 import { quotedName } from '../../src/http/headers.js'
 import { atEnd } from '../support/at-end.js'
@@ -11,7 +12,7 @@ import { portOf } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { connectHttp2, HTTP2, sendRaw } from '../support/http-client.js'
-import { createRandom, createTargets } from '../support/request-targets.js'
+import { createTargets } from '../support/request-targets.js'
 
 const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
 /** `TEST_TARGETS` asks for more. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { rateLimitPlugin } from '../../src/index.js'
-import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 
@@ -77,7 +77,7 @@ forEachDatabase((provider) => {
   })
 })
 
-for (const algorithm of ALGORITHMS) {
+for (const algorithm of RATE_ALGORITHMS) {
   test(`it counts by ${algorithm}, and says when to come back`, async (t) => {
     const { request, statuses, clock } = await startApp(t, {
       database: null,
@@ -214,7 +214,13 @@ const WRONG: readonly [options: object, message: RegExp][] = [
   [{ rate: '5/m', algorithm: 'guess' }, /"limit.algorithm" is "guess": .*fixed_window/],
   [{ rate: '5/m', key: 'cookie' }, /"limit.key" is "cookie"/],
   [{ rate: '5/m', cost: 0 }, /"limit.cost" is 0: give an integer, 1 to 2147483647/],
+  [
+    { rate: '5/s, 0/m, 100/h', cost: 6 },
+    /"limit.cost" is 6, more than "limit.rate" "5\/s, 0\/m, 100\/h" ever allows: give at most 5, or a rate with a higher/,
+  ],
   [{ rate: '5/m', key: 5 }, /"limit.key" is 5/],
+  [{ rate: '5/m', allowList: '10.0.0.0/8' }, /"limit.allowList" is "10.0.0.0\/8": give a list of addresses/],
+  [{ rate: '5/m', allowList: ['10.0.0.0/40'] }, /"limit.allowList" has a wrong entry: .*10\.0\.0\.0\/40/],
   [{ rate: '5/m', name: 'override' }, /"limit.name" is "override": "override" is reserved: give another name than/],
   [{ rate: '5/m', name: '/auth/' }, /"limit.name" is "\/auth\/": must not begin with "\/"/],
   [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: known are rate, key/],
@@ -250,6 +256,36 @@ test('a route says what its requests cost; a wrong cost is refused when the rout
   assert.deepEqual(await statuses(2, '/search'), [200, 200])
   assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
   assert.deepEqual(await statuses(1, '/early'), [429])
+})
+
+test('a cost that the limit of the route never allows is refused when the route is declared', async (t) => {
+  await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '10/s, 100/h', rateLimits: { '/small/': '3/m', '/none/': '0/m' } } },
+    routes(app) {
+      const declare = (url: string, cost: number) => app.get(url, { config: { smartRateLimit: { cost } } }, ok)
+      assert.throws(() => declare('/small/x', 4), {
+        code: 'FST_RATE_LIMIT_INVALID_SETTING',
+        message:
+          'Setting "config.smartRateLimit.cost" is 4, more than "middleware.rateLimits["/small/"]" "3/m" ever allows: give at most 3, or a rate with a higher count',
+      })
+      assert.throws(() => declare('/x', 11), /is 11, more than "middleware.defaultRate" "10\/s, 100\/h" ever allows/)
+      // A limit of 0 refuses on purpose, and which limit holds for a pattern depends on the request.
+      for (const [url, cost] of [
+        ['/small/y', 3],
+        ['/none/x', 4],
+        ['/:some/x', 20],
+      ] as const) {
+        declare(url, cost)
+      }
+    },
+  })
+  const database = await openDatabase(t, 'sqlite')
+  await startApp(t, {
+    database,
+    plugin: { useDynamicRules: true },
+    routes: (app) => void app.get('/', { config: { smartRateLimit: { cost: 1_000 } } }, ok),
+  })
 })
 
 test('a wrong cost of a route that was declared before the plugin is logged once, and costs 1', async (t) => {

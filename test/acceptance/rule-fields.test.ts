@@ -205,8 +205,13 @@ forEachDatabase((provider) => {
     assert.match(without.text, /Busy: 0 s, in words 0 seconds/)
     await rules.update({ where: { name: 'search' }, data: { refusalStatus: 499, refusalMessage: '' } })
     const nameless = await request('/search')
-    assert.deepEqual([nameless.status, JSON.parse(nameless.text).message], [499, 'Rate limit exceeded'])
-    assert.equal((await request('/search', PROBLEM)).status, 499)
+    assert.deepEqual([nameless.status, nameless.headers['content-type']], [499, headers['content-type']])
+    const plain = { statusCode: 499, code, error: 'Client Error', message: 'Rate limit exceeded' }
+    assert.deepEqual(JSON.parse(nameless.text), plain)
+    const problem = await request('/search', PROBLEM)
+    assert.deepEqual([problem.status, JSON.parse(problem.text).title], [499, 'Client Error'])
+    await rules.update({ where: { name: 'search' }, data: { refusalStatus: 599 } })
+    assert.equal(JSON.parse((await request('/search')).text).error, 'Server Error')
   })
 
   test('the own answer of a rule is for those over its limit, not for those who are denied', async (t) => {

@@ -1,14 +1,8 @@
 /** A wrong setting is refused at start, with its name, its value, and what is allowed. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import Fastify from 'fastify'
 import { createRateLimitClient, rateLimitPlugin } from '../../src/index.js'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
-import { MIDDLEWARE } from '../../src/settings/middleware.js'
-import type { AnySetting } from '../../src/settings/setting.js'
-import { SETTINGS } from '../../src/settings/table.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 
@@ -238,27 +232,6 @@ async function complaintOf(t: TestContext, options: object): Promise<string> {
   }
   return assert.fail('It started')
 }
-
-test('the README names every setting, with its variable and its default', () => {
-  const readme = readFileSync(join(PACKAGE_ROOT, 'README.md'), 'utf8')
-  const [, section = ''] = /^## Settings$(.*?)^## /ms.exec(readme) ?? []
-  const documented = new Map<string, readonly string[]>()
-  for (const [, options = '', ...cells] of section.matchAll(/^\| (`\w+`(?:, `\w+`)*) \|(.*?)\|(.*?)\|/gm)) {
-    for (const [, option = ''] of options.matchAll(/`(\w+)`/g)) documented.set(option, documented.get(option) ?? cells)
-  }
-  for (const [option, setting] of Object.entries<AnySetting>({ ...SETTINGS, ...MIDDLEWARE })) {
-    const text = documented.get(option)?.join('|') ?? assert.fail(`The README has no row for ${option}`)
-    if (setting.variable !== undefined) assert.ok(text.includes(`\`${setting.variable}\``), `${option}: ${text}`)
-    const { default: value } = setting
-    // Of lists and objects that are empty some rows say nothing.
-    if (typeof value === 'object' || value === undefined) continue
-    const spelling = typeof value === 'string' ? [`\`'${value}'\``, `\`${value}\``] : [`\`${String(value)}\``]
-    assert.ok(
-      spelling.some((each) => text.includes(each)),
-      `${option}: ${text} lacks ${spelling.join(' or ')}`,
-    )
-  }
-})
 
 function assertExplained(complaint: string, setting: string, value: unknown, allowed: RegExp): void {
   assert.ok(complaint.includes(`"${setting}`), complaint)

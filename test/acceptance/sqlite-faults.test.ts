@@ -69,7 +69,7 @@ test('a SQLite file that is deleted or replaced is used until the server ends: i
     const { url, path } = await openFile(t)
     const { log, port, request } = await startApp(t, {
       database: null,
-      plugin: { database: url, middleware: { backend: 'database', defaultRate: '400/h' } },
+      plugin: { database: url, middleware: { backend: 'database', defaultRate: '400/d' } },
     })
     const stream = startRequestStream(
       port,

@@ -1,6 +1,9 @@
 /** Staff open the pages in a browser: in any light, at any width, without a mouse and without JavaScript. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { offenderHref } from '../../src/dashboard/links.js'
+import { asActor } from '../../src/history/actor.js'
 import type { DashboardOptions, RateLimitOptions } from '../../src/index.js'
 import { staffAccounts } from '../../src/index.js'
 import { findFaults, focused, inChromium, openPage, widthOf } from '../support/browser.js'
@@ -9,6 +12,7 @@ import { ACCOUNTS, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../suppor
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const BAD = 'rule:login:203.0.113.7'
+const BAD_CLIENT = 'ip:203.0.113.7'
 /** As long as the log holds, and without a place to break the line; and all else that pages choke on. */
 const HOSTILE = [
   'W'.repeat(255),
@@ -25,16 +29,23 @@ const PHONE = { viewport: { width: 360, height: 740 } }
 const DESK = { viewport: { width: 1280, height: 900 } }
 const STAFF: DashboardOptions = { isStaff: () => true }
 
+const VIEWER: DashboardOptions = { isStaff: () => 'viewer' }
+const ALICE: DashboardOptions = { isStaff: () => ({ actor: 'alice', role: 'operator' }) }
+
 interface Scene {
   readonly name: string
   readonly path: string
   readonly plugin?: RateLimitOptions
   readonly staff?: DashboardOptions
   readonly isEmpty?: boolean
+  readonly act?: (page: Page) => Promise<unknown>
 }
 
 const SCENES: readonly Scene[] = [
   { name: 'the dashboard', path: '' },
+  { name: 'the dashboard of an operator', path: '', staff: ALICE },
+  { name: 'the dashboard of an hour, by requests', path: '?minutes=60&by=requests' },
+  { name: 'a dashboard of networks', path: '?group=network&live=off' },
   { name: 'a filtered dashboard', path: `?rule=login&method=POST&path=/auth&key=${BAD}` },
   { name: 'a dashboard filtered by a hostile path', path: `?path=/${'W'.repeat(255)}` },
   { name: 'a dashboard whose filter nothing passes', path: `?rule=${'W'.repeat(100)}` },
@@ -45,18 +56,97 @@ const SCENES: readonly Scene[] = [
   { name: "a client's page", path: `offender.html?key=${BAD}` },
   { name: "a hostile client's page", path: `offender.html?key=${'W'.repeat(255)}` },
   { name: "an unknown client's page", path: `offender.html?key=${'W'.repeat(255)}x`, isEmpty: true },
+  { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}`, staff: ALICE },
+  { name: 'all about a hostile client', path: `client.html?client=user:${'W'.repeat(250)}`, staff: ALICE },
+  { name: 'all about a client that no override can name', path: `client.html?client=header:x:${'W'.repeat(240)}` },
+  { name: 'a search that finds several', path: 'search.html?q=9' },
+  { name: 'all about a network', path: 'client.html?client=ip:203.0.113.0/24', staff: ALICE },
+  { name: 'a search that finds nothing', path: `search.html?q=${'W'.repeat(255)}x` },
   { name: 'the sign-in', path: '', staff: { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) } },
   { name: 'a refusal', path: '', staff: { isStaff: () => false } },
   { name: 'an error', path: 'offender.html' },
+  { name: 'an address without a page', path: 'nowhere.html' },
+  { name: 'the list of clients', path: 'search.html' },
+  { name: 'the list of rules', path: 'rules.html' },
+  { name: 'the list of rules of a viewer, where there are none', path: 'rules.html', isEmpty: true, staff: VIEWER },
+  { name: 'the form that explains', path: 'explain.html' },
+  { name: 'an explanation', path: 'explain.html?method=POST&path=/auth/login&ip=203.0.113.7', staff: ALICE },
+  { name: 'an explanation without an address', path: 'explain.html?path=/auth/login&user=9' },
+  { name: 'a request that cannot be explained', path: 'explain.html?path=/&ip=nowhere' },
+  { name: 'all about a client, for a viewer', path: `client.html?client=${BAD_CLIENT}`, staff: VIEWER },
+  {
+    name: 'a client after a raise, and a block of it',
+    path: 'client.html?client=ip:192.0.2.2',
+    staff: ALICE,
+    act: async (page) => {
+      await page.getByLabel('Rate for all its requests together, such as 300/m').press('Enter')
+      await page.getByText('Change it').click()
+      await page.getByRole('button', { name: 'For ever' }).click()
+      await page.getByText('The block decides first').waitFor()
+      await page.getByText('Change it').click()
+    },
+  },
+  {
+    name: 'an action that failed',
+    path: 'client.html?client=ip:192.0.2.2',
+    staff: ALICE,
+    act: async (page) => {
+      await page.getByLabel('Rate for all its requests together, such as 300/m').fill('fast')
+      await page.getByRole('button', { name: 'Set this rate' }).click()
+      await page.getByRole('alert').waitFor()
+    },
+  },
+  {
+    name: 'a form that is out of date',
+    path: 'client.html?client=ip:192.0.2.2',
+    staff: ALICE,
+    act: async (page) => {
+      await page.context().clearCookies()
+      await page.getByRole('button', { name: '1 hour' }).first().click()
+      await page.getByText('out of date').waitFor()
+    },
+  },
+  {
+    name: 'the sign-in after a wrong password',
+    path: '',
+    staff: { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
+    act: async (page) => {
+      await page.getByLabel('Name').fill('alice')
+      await page.getByLabel('Password').fill('wrong')
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('alert').waitFor()
+    },
+  },
+  {
+    name: 'a dashboard with all that folds open',
+    path: '?days=1',
+    staff: ALICE,
+    act: (page) => page.evaluate("for (const its of document.querySelectorAll('details')) its.open = true"),
+  },
 ]
 
 async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }: Omit<Scene, 'name' | 'path'> = {}) {
   const started = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true, ...plugin })
   if (!isEmpty) {
     const { client } = started.app.smartRateLimit
+    await client.rateLimitOverride.create({ data: { client: 'ip:192.0.2.1', effect: 'deny' } })
+    for (const last of [1, 2, 3]) {
+      await logEvents(client, { key: `ip:192.0.2.${last}`, blocked: 2, denied: 3, atMs: NOW_MS - 2 * 86_400_000 })
+    }
     const login = { key: BAD, path: '/auth/login', method: 'POST', ruleName: 'login' }
     await logEvents(client, { ...login, allowed: 5, blocked: 9, atMs: NOW_MS - 1_000 })
     await logEvents(client, { ...login, allowed: 5, blocked: 2, atMs: NOW_MS - 30 * 3_600_000 })
+    for (const key of ['ip:203.0.113.8', 'user:9', 'user:9|/items']) {
+      await logEvents(client, { ...login, key, allowed: 1, blocked: 1, atMs: NOW_MS - 30 * 3_600_000 })
+    }
+    for (const [hostile, effect] of [
+      [BAD_CLIENT, 'deny'],
+      [`user:${'W'.repeat(250)}`, `1/s, 2/m, 3/h${' '.repeat(200)}`],
+    ] as const) {
+      await asActor('W'.repeat(200), () =>
+        client.rateLimitOverride.create({ data: { client: hostile, effect, note: 'W'.repeat(900) } }),
+      )
+    }
     for (const key of HOSTILE) {
       const hostile = {
         key,
@@ -71,11 +161,12 @@ async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }:
 }
 
 inChromium(() => {
-  for (const { name, path, ...scene } of SCENES) {
+  for (const { name, path, act, ...scene } of SCENES) {
     test(`${name} is clean under axe-core in light and dark, fits a phone, and keeps to its policy`, async (t) => {
       const { url } = await start(t, scene)
       const { page, complaints } = await openPage(t)
       await page.goto(url(path))
+      await act?.(page)
       for (const { viewport, colorScheme } of [
         { ...PHONE, colorScheme: 'dark' },
         { ...DESK, colorScheme: 'light' },
@@ -107,7 +198,7 @@ inChromium(() => {
     assert.ok((await widthOf(page)) <= 360)
     assert.deepEqual(await findFaults(page), [])
     assert.match(
-      await page.getByRole('img', { name: /^46 requests, 25 \(54\.3%\) of them blocked/ }).innerHTML(),
+      await page.getByRole('img', { name: /^46 requests, 25 \(54\.3%\) of them over the limit/ }).innerHTML(),
       /<rect/,
     )
   })
@@ -117,7 +208,7 @@ inChromium(() => {
     const { page } = await openPage(t)
     await page.goto(url('?days=30'))
     const names: string[] = []
-    for (let presses = 0; presses < 12 && names.at(-1) !== 'rule'; presses++) {
+    for (let presses = 0; presses < 24 && names.at(-1) !== 'rule'; presses++) {
       await page.keyboard.press('Tab')
       names.push(await focused(page))
     }
@@ -153,7 +244,67 @@ inChromium(() => {
     )
   })
 
-  test('without JavaScript staff sign in, filter, look at a client, come back filtered, and sign out', async (t) => {
+  test('on a phone the filter is folded, so that the figures come first; elsewhere it is open', async (t) => {
+    const { url } = await start(t)
+    const { page } = await openPage(t, { viewport: { width: 390, height: 844 } })
+    await page.goto(url('?path=/auth'))
+    const [field, figures] = [page.getByLabel('Path begins with'), page.getByRole('heading', { name: 'Last 7 days' })]
+    assert.equal(await field.isVisible(), false)
+    assert.ok(((await figures.boundingBox())?.y ?? 844) < 844)
+    await page.getByText('Filter', { exact: true }).first().click()
+    assert.equal(await field.inputValue(), '/auth')
+    assert.equal(await field.isVisible(), true)
+    await page.setViewportSize(DESK.viewport)
+    await page.goto(url(''))
+    assert.equal(await field.isVisible(), true)
+  })
+
+  test('Enter in a field of an action does what its button does, and nothing else, without JavaScript too', async (t) => {
+    const { url, app } = await start(t, { staff: ALICE, isEmpty: true })
+    const { page } = await openPage(t, { javaScriptEnabled: false })
+    const effects = async () =>
+      (await app.smartRateLimit.client.rateLimitOverride.findMany()).map(({ effect, note }) => [effect, note])
+    for (const [label, text, effect, note] of [
+      ['Length of the block, such as 2h', '3h', 'deny', ''],
+      ['Why is it blocked?', 'scrapes', 'deny', 'scrapes'],
+      ['Rate for all its requests together, such as 300/m', '7/m', '7/m', ''],
+      ['Why is it raised?', 'a customer', '2/m', 'a customer'],
+      ['Why is it exempt?', 'ours', 'allow', 'ours'],
+    ] as const) {
+      await page.goto(url(`client.html?client=${BAD_CLIENT}`))
+      await page.getByLabel(label).fill(text)
+      await page.getByLabel(label).press('Enter')
+      await page.getByRole('status').filter({ hasText: /until/ }).waitFor()
+      assert.deepEqual(await effects(), [[effect, note]], label)
+      await app.smartRateLimit.client.rateLimitOverride.deleteMany()
+    }
+  })
+
+  test('the window and the filter stay on the way through the pages', async (t) => {
+    const { url } = await start(t)
+    const { page } = await openPage(t)
+    await page.goto(url('?minutes=60&path=/auth'))
+    const kept = [
+      ['minutes', '60'],
+      ['path', '/auth'],
+    ]
+    const links = page.getByRole('navigation', { name: 'Rate limits' })
+    for (const name of ['Clients', 'Explain', 'Rules', 'Dashboard']) {
+      await links.getByRole('link', { name, exact: true }).click()
+      await page.waitForURL((to) => to.searchParams.get('minutes') === '60')
+    }
+    assert.deepEqual([...new URL(page.url()).searchParams], kept)
+    await page.getByLabel('Find a client').fill('203.0.113.7')
+    await page.getByLabel('Find a client').press('Enter')
+    await page.getByRole('heading', { name: BAD_CLIENT }).waitFor()
+    await page.getByRole('link', { name: 'Why?' }).first().click()
+    await page.getByRole('button', { name: 'Explain' }).click()
+    await page.getByRole('link', { name: BAD_CLIENT }).click()
+    await page.getByRole('link', { name: 'Back to the dashboard' }).click()
+    assert.deepEqual([...new URL(page.url()).searchParams], kept)
+  })
+
+  test('without JavaScript staff sign in, filter, look at a key, come back filtered, and sign out', async (t) => {
     const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET })
     const { url } = await start(t, { staff: { staff } })
     const { page } = await openPage(t, { ...PHONE, javaScriptEnabled: false })
@@ -161,14 +312,15 @@ inChromium(() => {
     await page.getByLabel('Name').fill('alice')
     await page.getByLabel('Password').fill(PASSWORD)
     await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('Filter', { exact: true }).first().click()
     await page.getByLabel('Path begins with').fill('/auth')
     await page.getByRole('button', { name: 'Filter' }).click()
     await page.getByRole('button', { name: '30 days' }).click()
 
-    await page.getByRole('link', { name: BAD }).first().click()
+    await page.goto(url(offenderHref(BAD, 30, { path: '/auth' })))
     await page.getByRole('heading', { name: BAD }).waitFor()
     await page.getByRole('button', { name: '24 hours' }).click()
-    await page.getByRole('link', { name: 'Rate limits' }).click()
+    await page.getByRole('link', { name: 'Back to the dashboard' }).click()
     assert.deepEqual(
       [...new URL(page.url()).searchParams],
       [

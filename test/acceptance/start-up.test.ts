@@ -12,6 +12,7 @@ test('with its counters in memory an app loads no template engine, no mailer and
     'ioredis',
     'typebox',
     'typebox/value',
+    '@fastify/swagger',
     '@marcbachmann/cel-js',
   ]
   const { stdout } = await runApps(t, [{ middleware: { backend: 'memory' } }], ...unused)

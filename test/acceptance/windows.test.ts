@@ -215,3 +215,20 @@ test('a ceiling has several windows', async (t) => {
   })
   assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
 })
+
+test('a refusal names the window that refuses, also where another one has the same limit and the same end', async (t) => {
+  for (const early of [2, 0]) {
+    const { clock, request, statuses } = await startApp(t, {
+      database: null,
+      plugin: { middleware: { defaultRate: '2/m, 2/h' } },
+    })
+    clock.advance(3_600_000 - (clock.now() % 3_600_000))
+    await statuses(early, '/')
+    clock.advance(3_600_000 - 30_000)
+    // The hour is used up before its last minute, or both within it.
+    await statuses(2 - early, '/')
+    const { status, text, headers } = await request('/', { headers: { accept: 'application/problem+json' } })
+    assert.deepEqual([status, headers['retry-after']], [429, '30'])
+    assert.deepEqual(JSON.parse(text)['violated-policies'], ['default:h'])
+  }
+})

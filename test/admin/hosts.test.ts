@@ -147,14 +147,26 @@ test('whatever the name of an actor is made of, it ends no script of the page', 
   }
 })
 
-test('an isStaff that fails, or answers anything but true, refuses', async (t) => {
-  const answers: unknown[] = [undefined, 'true', 1, {}]
+test('an isStaff that fails, or answers neither true nor a role, refuses', async (t) => {
+  const roles = [{ actor: 'eve', role: 'root' }, { actor: 'eve' }, { actor: '', role: 'admin' }]
+  const answers: unknown[] = [undefined, 'true', 1, {}, ...roles]
   for (const isStaff of [() => Promise.reject(new Error('no directory')), ...answers.map((answer) => () => answer)]) {
     const app = Fastify({ pluginTimeout: 60_000 })
     await withLimits(t, app)
     await app.register(adminPlugin, { isStaff: isStaff as () => boolean })
     assert.equal((await app.inject('/admin')).statusCode, 403)
   }
+})
+
+test('an isStaff that answers an admin names the actor', async (t) => {
+  const app = Fastify({ pluginTimeout: 60_000 })
+  const { client } = await withLimits(t, app)
+  await app.register(adminPlugin, { isStaff: () => ({ actor: 'grace', role: 'admin' }), actor: () => 'somebody else' })
+  await client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })
+  const url = '/admin/api/resources/rules/bulk/disable?recordIds=1'
+  assert.equal((await app.inject({ method: 'POST', url, headers: FROM_PANEL })).statusCode, 200)
+  const { actor } = await client.rateLimitChange.findFirstOrThrow({ orderBy: { id: 'desc' } })
+  assert.equal(actor, 'grace')
 })
 
 test('without staff and isStaff every request is refused, and the log says so', async (t) => {
@@ -260,7 +272,17 @@ test('the host may use AdminJS and its Prisma adapter for itself', async (t) => 
   assert.ok(Object.hasOwn(componentLoader.getComponents(), 'RateLimitField'))
   assert.deepEqual(
     admin.resources.map((resource) => resource.id()),
-    ['rules', 'overrides', 'changes', 'events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets'],
+    [
+      'rules',
+      'overrides',
+      'changes',
+      'events',
+      'counters',
+      'sliding-windows',
+      'token-buckets',
+      'leaky-buckets',
+      'concurrency',
+    ],
   )
 })
 

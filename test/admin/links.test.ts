@@ -38,14 +38,19 @@ forEachDatabase((provider) => {
         ['partners', null],
       ],
     )
-    const { offenders } = await json('dashboard')
-    assert.deepEqual(
-      offenders.map(({ key, block }: { key: string; block?: string }) => [key, client(block)]),
-      [
-        [`rule:partners:${VICTIM}`, null],
-        [`rule:rest:${ATTACKER}`, `ip:${ATTACKER}`],
-      ],
-    )
+    const { clients } = await json('dashboard')
+    assert.deepEqual(clients, [
+      {
+        name: `header:x-api-key:${VICTIM}`,
+        refused: '2 over the limit',
+        href: `/ops/dashboard/client.html?client=header%3Ax-api-key%3A${VICTIM}&days=1`,
+      },
+      {
+        name: `ip:${ATTACKER}`,
+        refused: '1 over the limit',
+        href: `/ops/dashboard/client.html?client=ip%3A${ATTACKER}&days=1`,
+      },
+    ])
     for (const [key, isOffered] of [
       [`rule:partners:${VICTIM}`, false],
       [`rule:rest:${ATTACKER}`, true],

@@ -16,6 +16,9 @@ for (const [options, complaint] of [
   [{ alertResolved: true }, /"alertResolved" is true without "alertCooldown".*RATELIMIT_ALERT_COOLDOWN/],
   [{ alertWebhookFormat: 'irc' }, /"alertWebhookFormat" is "irc": give json, slack, teams, discord, pagerduty/],
   [{ alertWebhookFormat: 'pagerduty' }, /"pagerduty" without "alertRoutingKey".*RATELIMIT_ALERT_ROUTING_KEY/],
+  [{ publicUrl: 'example.com/ops' }, /"publicUrl" is no address of a dashboard: give one such as https:/],
+  [{ publicUrl: 'javascript:alert(1)' }, /"publicUrl" is no address/],
+  [{ publicUrl: 'https://example.com/ops/?days=1' }, /"publicUrl" is no address.*without a query/],
   [{ mailer: {} }, /"mailer" has no function "sendMail"/],
   [{ blockPrivateNetworks: 'yes' }, /"blockPrivateNetworks" is "yes": give true or false/],
 ] as const) {
@@ -57,6 +60,7 @@ test('all of them come from the environment, and a wrong one is called by its va
     RATELIMIT_ALERT_COOLDOWN: '3600',
     RATELIMIT_ALERT_RESOLVED: 'true',
     RATELIMIT_BLOCK_PRIVATE_NETWORKS: 'yes',
+    RATELIMIT_PUBLIC_URL: 'https://example.com/ops/(1)/dashboard',
     DEFAULT_FROM_EMAIL: 'Rate limits <alerts@example.com>',
     SMTP_URL: 'smtps://user:p%40ss@mail.example.com',
   }
@@ -69,6 +73,7 @@ test('all of them come from the environment, and a wrong one is called by its va
     routingKey: 'R0123456789abcdef0123456789abcde',
     cooldownMs: 3_600_000,
     notifiesResolved: true,
+    publicUrl: 'https://example.com/ops/%281%29/dashboard/',
     from: 'Rate limits <alerts@example.com>',
     smtpUrl: 'smtps://user:p%40ss@mail.example.com',
     mailer: undefined,

@@ -45,6 +45,30 @@ describe('an alert by email', () => {
     assert.match(html, />user:&lt;b&gt;&amp;7<\/td>/)
   })
 
+  test('links each offender to its page, where the address of the dashboard is known', async (t) => {
+    const { url, mails } = await startMailServer(t)
+    const { analytics, block } = await startAlerts(t)
+    await block('ip:203.0.113.7', 20)
+    await block('rule:login:"><script>&a=b', 6)
+    const publicUrl = 'https://example.com/ops/dashboard'
+    const { sendOffenderAlerts } = analytics({ alertThreshold: 5, defaultFromEmail: FROM, smtpUrl: url, publicUrl })
+    await sendOffenderAlerts({ emailTo: 'ops@example.com', days: 7 })
+
+    const [{ raw = '' } = {}] = mails
+    const hostile = 'search.html?q=rule%3Alogin%3A%22%3E%3Cscript%3E%26a%3Db&days=7'
+    const lines = partOf(raw, 'text/plain').split('\r\n')
+    assert.deepEqual(lines.slice(2, 6), [
+      '  ip:203.0.113.7: 20',
+      `    ${publicUrl}/client.html?client=ip%3A203.0.113.7&days=7`,
+      '  rule:login:"><script>&a=b: 6',
+      `    ${publicUrl}/${hostile}`,
+    ])
+    const html = partOf(raw, 'text/html').replaceAll('&#x3D;', '=')
+    assert.ok(html.includes(`href="${publicUrl}/client.html?client=ip%3A203.0.113.7&amp;days=7">ip:203.0.113.7</a>`))
+    assert.ok(html.includes(`href="${publicUrl}/${hostile.replace('&', '&amp;')}">rule:login:&quot;&gt;&lt;script&gt;`))
+    assert.doesNotMatch(html, /<script/)
+  })
+
   test('lists a hundred offenders, and says how many more there are', async (t) => {
     const { url, mails } = await startMailServer(t)
     const { analytics, database, clock } = await startAlerts(t)

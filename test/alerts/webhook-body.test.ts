@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { clientLink } from '../../src/alerts/client-link.js'
 import type { AlertMessage } from '../../src/alerts/message.js'
 import { toWebhookBody } from '../../src/alerts/webhook-body.js'
 import { startAlerts } from '../support/alerts.js'
@@ -37,6 +38,11 @@ function parsed(message: AlertMessage, format: Parameters<typeof toWebhookBody>[
   return JSON.parse(toWebhookBody(message, format, ROUTING_KEY) ?? 'null')
 }
 
+/** The text of a block of rich text. */
+function slackText({ elements: [list] }: { elements: { elements: { text: string }[] }[] }): string {
+  return (list?.elements ?? []).map(({ text }) => text).join('')
+}
+
 describe('the body for Slack', () => {
   test('is blocks of an incoming webhook, with a text for notifications', () => {
     assert.deepEqual(parsed(ALERT, 'slack'), {
@@ -46,7 +52,12 @@ describe('the body for Slack', () => {
         { type: 'section', text: { type: 'plain_text', text: SENTENCE } },
         {
           type: 'rich_text',
-          elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: LINES }] }],
+          elements: [
+            {
+              type: 'rich_text_preformatted',
+              elements: ['ip:203.0.113.7: 20', '\n', 'user:7: 6'].map((line) => ({ type: 'text', text: line })),
+            },
+          ],
         },
       ],
     })
@@ -57,9 +68,10 @@ describe('the body for Slack', () => {
     const [header, section, list] = blocks
     assert.doesNotMatch(JSON.stringify([text, header, section]), /[<>&@`*]/)
     assert.ok(header.text.text.length <= 150 && section.text.text.length <= 3_000)
-    assert.ok(list.elements[0].elements[0].text.length <= 3_000)
-    assert.equal(list.elements[0].elements[0].text.split('\n').length, 21)
-    assert.match(list.elements[0].elements[0].text, /\nand 180 more$/)
+    const lines = slackText(list)
+    assert.ok(lines.length <= 3_000)
+    assert.equal(lines.split('\n').length, 21)
+    assert.match(lines, /\nand 180 more$/)
   })
 })
 
@@ -151,7 +163,7 @@ test('what is over and what is new stay within the limits together', () => {
   assert.ok(description.length <= 4_096, `${description.length} characters`)
   assert.match(description, /\nand 190 more\nResolved:\n/)
   const [, , list] = parsed(message, 'slack').blocks
-  assert.ok(list.elements[0].elements[0].text.length <= 3_000)
+  assert.ok(slackText(list).length <= 3_000)
   assert.ok(Buffer.byteLength(toWebhookBody(message, 'teams') ?? '') < 28_000)
 })
 
@@ -171,4 +183,47 @@ test('the format of the settings is what is posted', async (t) => {
   const { routing_key, event_action } = JSON.parse(posts[0]?.body ?? '')
 
   assert.deepEqual([routing_key, event_action], [ROUTING_KEY, 'trigger'])
+})
+
+describe('where the address of the dashboard is known', () => {
+  const publicUrl = 'https://example.com/ops/dashboard/'
+  const LINKED: AlertMessage = { ...ALERT, publicUrl }
+  const IP = `${publicUrl}client.html?client=ip%3A203.0.113.7&days=1`
+  const USER = `${publicUrl}client.html?client=user%3A7&days=1`
+
+  test('every format links each offender to its page', () => {
+    assert.deepEqual(parsed(LINKED, 'json').offenders, [
+      { key: 'ip:203.0.113.7', blocked_count: 20, url: IP },
+      { key: 'user:7', blocked_count: 6, url: USER },
+    ])
+    const [, , list] = parsed(LINKED, 'slack').blocks
+    assert.deepEqual(list.elements[0].elements, [
+      { type: 'link', url: IP, text: 'ip:203.0.113.7: 20' },
+      { type: 'text', text: '\n' },
+      { type: 'link', url: USER, text: 'user:7: 6' },
+    ])
+    const [{ content }] = parsed(LINKED, 'teams').attachments
+    assert.deepEqual(content.body[2].inlines[0].selectAction, { type: 'Action.OpenUrl', url: IP })
+    assert.ok(parsed(LINKED, 'discord').embeds[0].description.endsWith(`\n\`\`\`\nOpen [1](${IP}) [2](${USER})`))
+    const { client_url, links } = parsed(LINKED, 'pagerduty')
+    assert.deepEqual([client_url, links[1]], [publicUrl, { href: USER, text: 'user:7' }])
+  })
+
+  test('nothing in a key gets out of its link, and the messages stay within the limits', () => {
+    const url = clientLink(publicUrl, HOSTILE, 0.5)
+    assert.match(url, /^https:\/\/example\.com\/ops\/dashboard\/search\.html\?q=[\w%.*+-]+&days=1$/)
+    assert.equal(new URL(url).searchParams.get('q'), HOSTILE)
+    for (const length of [10, 200]) {
+      const key = (place: number) => `ip:${'<'.repeat(length / 2)}${'k'.repeat(length / 2)}${place}`
+      const message = {
+        ...LINKED,
+        offenders: Array.from({ length: 200 }, (_, place) => ({ key: key(place), blocked_count: 2_147_483_647 })),
+      }
+      assert.ok(parsed(message, 'discord').embeds[0].description.length <= 4_096)
+      assert.ok(Buffer.byteLength(toWebhookBody(message, 'teams') ?? '') < 28_000)
+      assert.ok(Buffer.byteLength(toWebhookBody(message, 'json') ?? '') < 20_000)
+      assert.ok(Buffer.byteLength(toWebhookBody(message, 'pagerduty') ?? '') < 512_000)
+      assert.ok(slackText(parsed(message, 'slack').blocks[2]).length <= 3_000)
+    }
+  })
 })

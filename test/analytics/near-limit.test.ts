@@ -20,6 +20,34 @@ forEachDatabase((_provider, open) => {
       ],
     })
     const { clients } = await createReportRunner(database, fakeClock(NOW_MS))(nearLimit({}))
-    assert.deepEqual(clients, [{ key: 'near', rule_name: '', usage: 1, requests: 1 }])
+    assert.deepEqual(clients, [{ client: '', key: 'near', policy: 'default', count: limit, limit, at_ms: NOW_MS }])
+  })
+
+  test('a client stands where its latest request under a policy left it, and all requests are counted', async (t) => {
+    const { client, database, close } = await open()
+    t.after(close)
+    const read = () => createReportRunner(database, fakeClock(NOW_MS))(nearLimit({}))
+    assert.deepEqual(await read(), { clients: [], requests: 0, since_ms: NOW_MS - 60_000 })
+    const event = { path: '/', method: 'GET', allowed: true, limit: 10 }
+    const at = (agoMs: number, key: string, count: number, policy = 'a') => {
+      return { ...event, timestamp: new Date(NOW_MS - agoMs), key, client: key, count, policy }
+    }
+    await client.rateLimitEvent.createMany({ data: [at(60_001, 'ip:192.0.2.9', 10), at(3_000, 'ip:192.0.2.8', 1)] })
+    assert.deepEqual(await read(), { clients: [], requests: 1, since_ms: NOW_MS - 60_000 })
+    await client.rateLimitEvent.createMany({
+      data: [
+        // Of the same moment the later row counts.
+        ...[at(2_000, 'ip:192.0.2.1', 10), at(2_000, 'ip:192.0.2.1', 2)],
+        ...[at(5_000, 'ip:192.0.2.2', 3), at(4_000, 'ip:192.0.2.2', 9)],
+        ...[at(1_000, 'ip:192.0.2.2', 1, 'b'), { ...at(900, 'ip:192.0.2.3', 11), allowed: false }],
+      ],
+    })
+    assert.deepEqual(await read(), {
+      clients: [
+        { client: 'ip:192.0.2.2', key: 'ip:192.0.2.2', policy: 'a', count: 9, limit: 10, at_ms: NOW_MS - 4_000 },
+      ],
+      requests: 7,
+      since_ms: NOW_MS - 60_000,
+    })
   })
 })

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ClosedDays } from '../../src/analytics/closed-days.js'
-import { rankOffenders } from '../../src/analytics/offender-ranking.js'
-import { prepareTopOffenders } from '../../src/analytics/top-offenders.js'
-import { closedDaysFor, createReportRunner, windowFor } from '../../src/analytics/window.js'
+import { ClosedHours } from '../../src/analytics/closed-hours.js'
+import { prepareRankings } from '../../src/analytics/prepare-rankings.js'
+import { rankOffenders } from '../../src/analytics/ranking.js'
+import { topClients } from '../../src/analytics/top-clients.js'
+import { closedHoursFor, createReportRunner, windowFor } from '../../src/analytics/window.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
@@ -50,7 +51,7 @@ forEachDatabase((_provider, open) => {
       fc.asyncProperty(history, async ({ sizes, rounds }) => {
         await database.execute(`DELETE FROM ${table}`)
         await foldAll(database, NOW_MS)
-        const closed = new ClosedDays(sizes)
+        const closed = new ClosedHours(sizes)
         for (const { refusals, isFolded, deletes, isCountedAgain, limit, atLeast, days } of rounds) {
           await insertEvents(
             database,
@@ -66,11 +67,18 @@ forEachDatabase((_provider, open) => {
           if (isFolded) await foldAll(database, NOW_MS)
           if (deletes > 0) await database.execute(`DELETE FROM ${table} WHERE id % ${deletes} = 0`)
           if (isCountedAgain) await foldAll(database, NOW_MS)
+          const window = Recount.ofWindow(await readEvents(database), days, NOW_MS)
+          for (const by of ['refused', 'requests'] as const) {
+            assert.deepEqual(
+              await read((snapshot) => topClients({ days, limit, by })({ ...snapshot, closed })),
+              window.clients(by, limit),
+            )
+          }
           assert.deepEqual(
             await read((snapshot) =>
               rankOffenders({ ...snapshot, closed }, windowFor(days, snapshot.nowMs), { limit, atLeast }),
             ),
-            Recount.ofWindow(await readEvents(database), days, NOW_MS).offenders(limit, atLeast),
+            window.offenders(limit, atLeast),
           )
         }
       }),
@@ -90,11 +98,11 @@ forEachDatabase((_provider, open) => {
         return read(report)
       },
     })
-    closedDaysFor(database).expect(3 * DAY_MS, clock.now())
+    closedHoursFor(database).expect('offenders', 3 * DAY_MS, clock.now())
     const counted: number[] = []
     for (const afterMs of [0, 0, HOUR_MS, 0, DAY_MS, HOUR_MS]) {
       clock.advance(afterMs)
-      await prepareTopOffenders(database, clock)
+      await prepareRankings(database, clock)
       counted.push(reports)
     }
     assert.deepEqual(counted, [1, 1, 2, 2, 2, 2])

@@ -114,7 +114,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(await rowsOf(database, 'rate_limit_traffic_rollup'), 2 * 257)
     const report = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
     assert.equal(report.window.total, 6_050)
-    assert.deepEqual(report.by_path.shares[0], { name: '/busy', total: 50, blocked: 50, would_block: 0 })
+    assert.deepEqual(report.by_path.shares[0], { name: '/busy', total: 50, blocked: 50, would_block: 0, denied: 0 })
     assert.equal(report.by_path.shares.length, 20)
     const listed = report.by_path.shares.reduce((sum, { total }) => sum + total, 0)
     assert.equal(report.by_path.other.total, 6_050 - listed)
@@ -129,7 +129,7 @@ forEachDatabase((_provider, open) => {
     await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE path <> '/busy'`)
     await foldRollups(database)
     const after = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
-    assert.deepEqual(after.by_path.shares, [{ name: '/busy', total: 50, blocked: 50, would_block: 0 }])
+    assert.deepEqual(after.by_path.shares, [{ name: '/busy', total: 50, blocked: 50, would_block: 0, denied: 0 }])
     assert.equal(after.window.total, 50)
   })
 
@@ -270,7 +270,7 @@ forEachDatabase((_provider, open) => {
       ])
     }
     const report = await createReportRunner(database, fakeClock(NOW_MS))(dashboardReport({ days: 1 }))
-    assert.deepEqual(report.outcomes, { allowed: 2, would_block: 2, blocked: 3 })
+    assert.deepEqual(report.outcomes, { allowed: 2, would_block: 2, blocked: 3, denied: 2 })
   })
 
   test('a log whose ids begin anew is exact', async (t) => {

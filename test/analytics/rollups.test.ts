@@ -1,10 +1,13 @@
 /** Reports add up rollups: whatever became of the event log, they agree with counting its rows. */
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { dashboardReport } from '../../src/analytics/dashboard-report.js'
 import type { ReportFilter } from '../../src/analytics/filter.js'
+import { createReportRunner } from '../../src/analytics/window.js'
 import type { Database } from '../../src/db/database.js'
 import { foldStep, markedHours, recountHour } from '../../src/rollups/fold.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { fakeClock } from '../support/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
@@ -27,6 +30,11 @@ const moment = fc.oneof(
   fc
     .tuple(fc.integer({ min: 0, max: 100 }), fc.constantFrom(HOUR_MS, DAY_MS), fc.constantFrom(-1, 0, 1))
     .map(([ago, unitMs, byMs]) => (Math.floor(NOW_MS / unitMs) - (ago % 6)) * unitMs + byMs),
+  // The windows of a quarter of an hour and an hour, read by minutes.
+  fc
+    .tuple(fc.constantFrom(0, 15, 60, 61, 119, 120, 121), fc.constantFrom(-1, 0, 1))
+    .map(([minutes, byMs]) => Math.floor(NOW_MS / MINUTE_MS - minutes) * MINUTE_MS + byMs),
+  fc.integer({ min: 0, max: 3 * HOUR_MS }).map((ageMs) => NOW_MS - ageMs),
   fc.constantFrom(0, 1, NOW_MS - DAY_MS, NOW_MS - DAY_MS - 1, NOW_MS + 1, NOW_MS + 3 * DAY_MS),
 )
 const event: fc.Arbitrary<NewEvent> = fc.record({
@@ -42,7 +50,14 @@ const step = fc.oneof(
     weight: 5,
     arbitrary: fc.record({ kind: fc.constant('insert' as const), events: fc.array(event, { maxLength: 30 }) }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
+  {
+    weight: 2,
+    // The clock of a process may be behind, or of another day.
+    arbitrary: fc.record({
+      kind: fc.constant('fold' as const),
+      nowMs: fc.constantFrom(NOW_MS, EARLIER_MS, NOW_MS + DAY_MS),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold a step' as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('count a part of an hour' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete older' as const), atMs: moment }) },
@@ -53,6 +68,8 @@ const step = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('pardon' as const), key: fc.constantFrom(...KEYS) }) },
 )
+/** What was read then must not show later. */
+const report = fc.constant({ kind: 'report' as const })
 type Step = typeof step extends fc.Arbitrary<infer Made> ? Made : never
 
 async function take(database: Database, step: Step): Promise<void> {
@@ -63,7 +80,7 @@ async function take(database: Database, step: Step): Promise<void> {
       await insertEvents(database, step.events)
       return
     case 'fold':
-      await foldRollups(database)
+      await foldRollups(database, step.nowMs)
       return
     case 'fold a step':
       await foldStep(database, NOW_MS, 1)
@@ -102,9 +119,15 @@ forEachDatabase((provider, open) => {
     // So that a step is a part of most histories, and of an hour with few events.
     Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 7 } })
     const history = fc.record({
-      steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+      steps: fc.array(fc.oneof({ weight: 16, arbitrary: step }, { weight: 3, arbitrary: report }), {
+        minLength: 1,
+        maxLength: 12,
+      }),
       nowMs: fc.constantFrom(NOW_MS, EARLIER_MS),
-      days: fc.oneof(fc.constantFrom(1, 2, 3, 7, 14, 30, 365), fc.double({ min: 0.001, max: 6, noNaN: true })),
+      days: fc.oneof(
+        fc.constantFrom(1, 2, 3, 7, 14, 30, 365, 1 / 24, 1 / 96),
+        fc.double({ min: 0.001, max: 6, noNaN: true }),
+      ),
       filter: fc.oneof(
         fc.constantFrom<ReportFilter>(
           { rule: 'a' },
@@ -121,9 +144,13 @@ forEachDatabase((provider, open) => {
     await fc.assert(
       fc.asyncProperty(history, async ({ steps, nowMs, days, filter }) => {
         await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')}`)
-        for (const each of steps) await take(database, each)
+        const read = createReportRunner(database, fakeClock(nowMs))
+        for (const each of steps) {
+          if (each.kind === 'report') await read(dashboardReport({ days, hasOffenders: true }))
+          else await take(database, each)
+        }
         await compareReports(database, nowMs, days, filter)
-        await foldRollups(database)
+        await foldRollups(database, nowMs)
         await compareReports(database, nowMs, days, filter)
       }),
       { numRuns: Number(process.env.TEST_TRACES ?? HISTORIES[provider]) },

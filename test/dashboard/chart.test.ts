@@ -9,24 +9,34 @@ import { stack } from '../../src/dashboard/stack.js'
 import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 
 const START_MS = Date.UTC(2026, 0, 15)
-const NONE: TrafficCounts = { total: 0, blocked: 0, would_block: 0 }
+const NONE: TrafficCounts = { total: 0, blocked: 0, would_block: 0, denied: 0 }
 
 function overTime(barMs: number, counts: readonly Partial<TrafficCounts>[], startMs = START_MS): OverTime {
   const bars = counts.map((count, place) => ({ start_ms: startMs + place * barMs, ...NONE, ...count }))
   return { bar_ms: barMs, bars }
 }
 
+function refusals(counts: readonly (readonly [over_limit: number, denied: number])[]) {
+  const bars = counts.map(([over_limit, denied], place) => ({
+    start_ms: START_MS + place * HOUR_MS,
+    over_limit,
+    denied,
+  }))
+  return { bar_ms: HOUR_MS, bars }
+}
+
 function draw(barMs: number, counts: readonly Partial<TrafficCounts>[]) {
   return drawChart(overTime(barMs, counts), { rates: true })
 }
 
-test('a bar is stacked: blocked at its foot, then what would have been, then what was within the limit', () => {
-  const { bars } = draw(HOUR_MS, [{ total: 100, blocked: 20, would_block: 30 }])
+test('a bar is stacked: over the limit at its foot, then what would have been, then denials, then what was within the limit', () => {
+  const { bars } = draw(HOUR_MS, [{ total: 80, blocked: 20, would_block: 30, denied: 20 }])
 
   assert.deepEqual(bars[0]?.segments, [
     { outcome: 'blocked', start: 0, length: 20, y: 80 },
     { outcome: 'would-block', start: 20, length: 30, y: 50 },
-    { outcome: 'allowed', start: 50, length: 50, y: 0 },
+    { outcome: 'denied', start: 50, length: 20, y: 30 },
+    { outcome: 'allowed', start: 70, length: 30, y: 0 },
   ])
 })
 
@@ -55,7 +65,7 @@ test('one blocked request among millions can be seen, and no bar is taller than 
     { total: Number.MAX_SAFE_INTEGER, blocked: 1, would_block: 2 },
   ]) {
     for (const most of [counts.total, counts.total * 3]) {
-      const segments = stack(counts, most)
+      const segments = stack({ ...NONE, ...counts }, most)
       for (const { length } of segments) assert.ok(length >= 1, JSON.stringify(segments))
       const end = segments.at(-1)
       assert.ok(end !== undefined && end.start + end.length <= 100.01, JSON.stringify(segments))
@@ -133,15 +143,15 @@ test('the description says how much there was, what became of it, and when it wa
 
   assert.equal(
     description,
-    '2,011 requests, 501 (24.9%) of them blocked, 3 would have been blocked. ' +
-      'The most in 6 hours: 2,000 requests, 500 blocked, 2026-01-15 06:00–12:00 UTC.',
+    '2,011 requests, 501 (24.9%) of them over the limit, 3 would have been. ' +
+      'The most in 6 hours: 2,000 requests, 500 over the limit, 2026-01-15 06:00–12:00 UTC.',
   )
 })
 
 test('a log of refusals alone has no rate', () => {
   const { description } = drawChart(overTime(HOUR_MS, [{ total: 4, blocked: 3, would_block: 1 }]), { rates: false })
 
-  assert.match(description, /^4 requests, 3 of them blocked, 1 would/)
+  assert.match(description, /^4 requests, 3 of them over the limit, 1 would/)
 })
 
 test('the time of a bar says from when to when', () => {
@@ -150,11 +160,26 @@ test('the time of a bar says from when to when', () => {
   assert.equal(barTime(START_MS, 7 * DAY_MS), '2026-01-15 – 2026-01-21')
 })
 
-test('a sparkline has a column for every bar with refusals, the highest as high as the box', () => {
-  const counts = [{}, { blocked: 50 }, { blocked: 1 }, { blocked: 100 }]
-  const { path, columns, description } = drawSparkline(overTime(HOUR_MS, counts))
+test('a sparkline has a column for every bar with refusals, denials on top, the highest as high as the box', () => {
+  const { over_limit, denied, columns, description } = drawSparkline(
+    refusals([
+      [0, 0],
+      [50, 0],
+      [1, 0],
+      [75, 25],
+      [0, 25],
+    ]),
+  )
 
-  assert.equal(path, 'M1 100v-50h.9v50zM2 100v-8h.9v8zM3 100v-100h.9v100z')
-  assert.equal(columns, 4)
-  assert.equal(description, 'At most 100 blocked, 2026-01-15 03:00–04:00 UTC')
+  assert.equal(over_limit, 'M1 100v-50h.9v50zM2 100v-8h.9v8zM3 100v-75h.9v75z')
+  assert.equal(denied, 'M3 25v-25h.9v25zM4 100v-25h.9v25z')
+  assert.equal(columns, 5)
+  assert.equal(description, 'At most 75 over the limit and 25 denied, 2026-01-15 03:00–04:00 UTC')
+})
+
+test('a sparkline of one denial among very many requests over the limit stays in its box', () => {
+  const { over_limit, denied } = drawSparkline(refusals([[1e9, 1]]))
+  assert.equal(over_limit, 'M0 100v-92.59h.9v92.59z')
+  assert.equal(denied, 'M0 7.41v-7.41h.9v7.41z')
+  assert.equal(drawSparkline(refusals([[0, 0]])).description, 'Never refused')
 })

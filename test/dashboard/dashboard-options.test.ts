@@ -75,6 +75,6 @@ test('a folder of templates replaces the files it has, and is given the report a
 
   const { text, headers } = await request('/ops/dashboard/?days=3')
   assert.match(text, /3\|4\|0\.5\|ip:203\.0\.113\.7=2\|0/)
-  assert.match(text, /<title>Rate limits<\/title>\s*<style>body { color: teal }<\/style>/)
+  assert.match(text, /<style>[^<]*--accent:[^<]*\nbody { color: teal }<\/style>/)
   assert.match(String(headers['content-security-policy']), /style-src 'sha256-[^']{44}';/)
 })

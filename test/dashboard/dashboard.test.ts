@@ -1,8 +1,10 @@
 /** What the dashboard says of the log, and how it is filtered. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { offenderHref } from '../../src/dashboard/links.js'
 import { databaseFor } from '../../src/db/database.js'
 import type { RateLimitOptions } from '../../src/index.js'
+import { withoutTimes } from '../support/client-forms.js'
 import { logEvents } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
@@ -36,7 +38,7 @@ test('the tables are by rule, path and method, and each name leads to the page f
   assert.deepEqual(namesIn(text, 'rules'), ['login', 'no rule'])
   assert.deepEqual(namesIn(text, 'paths'), ['/auth/login', '/api/items'])
   assert.deepEqual(namesIn(text, 'methods'), ['POST', 'GET'])
-  assert.deepEqual(namesIn(text, 'offenders'), [OFFENDER.key, 'ip:198.51.100.1'])
+  assert.deepEqual(namesIn(text, 'clients'), ['ip:203.0.113.7', 'ip:198.51.100.1'])
   for (const link of [
     './?days&#x3D;1&amp;rule&#x3D;login',
     './?days&#x3D;1&amp;path&#x3D;%2Fauth%2Flogin',
@@ -92,11 +94,18 @@ test('a filter is trimmed, cut to what the log can hold, and the last one when r
   assert.match(await page(`?path=${'x'.repeat(3000)}`), /<input name="path" value="x{500}"/)
 })
 
-test('the page of a client leads back to the dashboard as it was filtered', async (t) => {
+test('the page of a client is told how the dashboard is filtered', async (t) => {
   const { page } = await startWithTraffic(t)
-  const text = await page('?days=30&rule=login&key=rule:login:203.0.113.7')
-  const [, href = ''] = /href="(offender\.html[^"]*)"/.exec(text) ?? []
-  const offender = await page(href.replaceAll('&#x3D;', '=').replaceAll('&amp;', '&'))
+
+  assert.match(
+    await page('?days=30&rule=login&key=203.0.113.7'),
+    /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.7&amp;back&#x3D;rule%3Dlogin%26key%3D203\.0\.113\.7&amp;days&#x3D;30"/,
+  )
+})
+
+test('the page of a key leads back to the dashboard as it was filtered', async (t) => {
+  const { page } = await startWithTraffic(t)
+  const offender = await page(offenderHref(OFFENDER.key, 30, { rule: 'login', key: OFFENDER.key }))
 
   assert.match(
     offender,
@@ -175,20 +184,31 @@ test('events that were lost are a warning, with the reason beside the numbers of
   )
 })
 
-test('clients near a limit are listed with the rule and how much of it they used', async (t) => {
+test('clients that are near a limit now are listed with the rule and how much of it they used', async (t) => {
   const { app, request } = await start(t)
-  const event = { path: '/', method: 'GET', allowed: true, limit: 100, timestamp: new Date(NOW_MS - 60_000) }
+  const event = { path: '/', method: 'GET', allowed: true, limit: 100, timestamp: new Date(NOW_MS - 50_000) }
+  const api = { ...event, key: 'rule:api:user:7', ruleName: 'api' }
   await app.smartRateLimit.client.rateLimitEvent.createMany({
     data: [
-      { ...event, key: 'rule:api:user:7', ruleName: 'api', count: 99 },
+      { ...api, count: 99 },
       { ...event, key: 'ip:192.0.2.1', count: 80 },
+      { ...event, key: 'ip:192.0.2.2', count: 99, timestamp: new Date(NOW_MS - 61_000) },
+      { ...event, key: 'ip:192.0.2.3', count: 99 },
+      { ...event, key: 'ip:192.0.2.3', count: 2, timestamp: new Date(NOW_MS - 1_000) },
+      { ...event, key: 'ip:192.0.2.4', count: 99 },
+      { ...event, key: 'ip:192.0.2.4', count: 101, allowed: false, timestamp: new Date(NOW_MS - 1_000) },
     ],
   })
   const { text } = await request(DASHBOARD)
 
-  assert.deepEqual(namesIn(text, 'near'), ['rule:api:user:7'])
-  assert.match(text, /by rule <bdi>api<\/bdi>[\s\S]*<td class="number">99%<\/td>\s*<td class="number">1<\/td>/)
-  assert.match(text, /since 11:59 UTC/)
+  assert.deepEqual(namesIn(text, 'near'), ['user:7'])
+  assert.match(
+    text,
+    /by <bdi>api<\/bdi>[\s\S]*<td role="cell" class="number" data-label="Used">99%<\/td>\s*<td role="cell" class="number">99 of 100<\/td>/,
+  )
+  assert.match(withoutTimes(text), /Looked at: 6 requests of the last 60 seconds, since 11:59:00 UTC/)
+  const filtered = (await request(`${DASHBOARD}?key=192.0.2.2&days=1`)).text
+  assert.match(filtered, /No request that passes the filter in the last 60 seconds/)
 })
 
 test('what is not listed is one row, the last', async (t) => {

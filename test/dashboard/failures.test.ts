@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { databaseFor } from '../../src/db/database.js'
 import { dashboardPlugin } from '../../src/index.js'
-import { ERROR, startApp } from '../support/build-app.js'
+import { startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
 
@@ -18,16 +18,16 @@ forEachDatabase((provider) => {
     for (const path of ['', 'offender.html?key=a']) {
       const page = await request(DASHBOARD + path)
       assert.equal(page.status, 503)
-      assert.match(page.text, /The database does not answer/)
+      assert.match(page.text, /The database has to be migrated/)
       assert.match(page.text, /ratelimit migrate/)
     }
     for (const path of ['offenders.csv', 'offender/?key=a']) {
       const { status, headers, text } = await request(DASHBOARD + path)
       assert.equal(status, 503)
       assert.equal(headers['content-disposition'], undefined)
-      assert.match(JSON.parse(text).error, /^A table is missing in .*"ratelimit migrate"$/)
+      assert.match(JSON.parse(text).error, /^The tables of the rate limiter are missing: .*"ratelimit migrate"/)
     }
-    assert.equal(log.filter(({ level }) => level === ERROR).length, 4)
+    assert.equal(log.filter(({ err }) => err !== undefined).length, 1)
   })
 
   test('without the table of sessions staff get the reason, and strangers are still refused', async (t) => {

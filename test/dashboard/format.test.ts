@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatBar, formatCount, formatRate, formatTime, visible } from '../../src/dashboard/format.js'
+import { formatBar, formatCount, formatRate, formatTime, spanWords, visible } from '../../src/dashboard/format.js'
 
 test('counts have separators', () => {
   assert.equal(formatCount(0), '0')
@@ -31,6 +31,19 @@ test('a bar is as long as its share, and what is not nothing can be seen', () =>
 
 test('times are in UTC', () => {
   assert.equal(formatTime(Date.UTC(2026, 0, 15, 12, 3, 4, 567)), '2026-01-15 12:03:04')
+})
+
+test('a length of time is in the largest unit of which it has two, and never in more than one', () => {
+  const lengths: readonly [ms: number, words: string][] = [
+    [0, '0 seconds'],
+    [1_000, '1 second'],
+    [119_999, '120 seconds'],
+    [120_000, '2 minutes'],
+    [12 * 60_000, '12 minutes'],
+    [86_400_000, '24 hours'],
+    [3 * 86_400_000, '3 days'],
+  ]
+  for (const [ms, words] of lengths) assert.equal(spanWords(ms), words)
 })
 
 test('characters that hide in a text, or turn it around, are spelled out', () => {

@@ -24,12 +24,12 @@ test('a dashboard without offenders and rules says so', async (t) => {
   await request('/')
   const { text } = await request('/ops/dashboard/?days=1')
 
-  assert.match(text, /No client was blocked in the last 24 hours\./)
+  assert.match(text, /No client was refused in the last 24 hours\./)
   assert.match(
     text,
     /Rules are off on this server\. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true/,
   )
-  assert.match(text, /aria-label="0% of 1 request blocked"/)
+  assert.match(text, /aria-label="0% of 1 request over the limit"/)
 })
 
 test('the dashboard shows both windows, or the one when they are the same', async (t) => {
@@ -43,11 +43,13 @@ test('the dashboard shows both windows, or the one when they are the same', asyn
 test('the window in use is offered among the others', async (t) => {
   const { request } = await start(t)
   const { text } = await request('/ops/dashboard/?days=14')
-  const offered = Array.from(text.matchAll(/<button name="days" value="(\d+)"( aria-current="true")?>/g))
+  const offered = Array.from(text.matchAll(/<button name="\w+" value="(\d+)"( aria-current="true")?>/g))
 
   assert.deepEqual(
     offered.map(([, days, current]) => [days, current !== undefined]),
     [
+      ['15', false],
+      ['60', false],
       ['1', false],
       ['7', false],
       ['14', true],
@@ -64,7 +66,7 @@ test('links are relative and keep the window, so that a proxy may rewrite paths'
   const offender = (await request(`/ops/dashboard/offender.html?key=ip:${KEY}&days=30`)).text
 
   assert.match(dashboard, /href="offenders\.csv\?days&#x3D;30"/)
-  assert.match(dashboard, /href="offender\.html\?key&#x3D;ip%3A203\.0\.113\.7&amp;days&#x3D;30"/)
+  assert.match(dashboard, /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.7&amp;days&#x3D;30"/)
   assert.match(offender, /href="\.\/\?days&#x3D;30"/)
   assert.match(offender, /href="offender\/\?key&#x3D;ip%3A203\.0\.113\.7&amp;days&#x3D;30"/)
   for (const text of [dashboard, offender]) assert.doesNotMatch(text, /(?:href|action|src)="\//)
@@ -78,8 +80,14 @@ test('the page of a client shows the outcomes of its requests', async (t) => {
   assert.equal(status, 200)
   assert.match(text, /<title>ip:203\.0\.113\.7 · Rate limits<\/title>/)
   assert.match(text, /Latest 3 requests/)
-  assert.match(text, /decision blocked">Blocked<\/span><\/td>\s*<td[^>]*>3 of 2</)
-  assert.match(text, /decision allowed">Allowed<\/span><\/td>\s*<td[^>]*>2 of 2</)
+  assert.match(
+    text,
+    /decision blocked"[^>]*>Blocked <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>3 of 2</,
+  )
+  assert.match(
+    text,
+    /decision allowed"[^>]*>Allowed <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>2 of 2</,
+  )
   assert.match(text, /<time datetime="2026-01-15T12:00:00\.000Z">2026-01-15 12:00:00 UTC<\/time>/)
 })
 
@@ -89,7 +97,7 @@ test('a request over a limit that does not block is shown as such', async (t) =>
   const { text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)
 
   assert.match(text, /Latest request</)
-  assert.match(text, /decision over-limit">Over limit<\/span>/)
+  assert.match(text, /decision over-limit"[^>]*>Over limit </)
   assert.match(text, /This key was not blocked in the last 7 days\./)
 })
 
@@ -128,7 +136,7 @@ test('an unknown path is a 404: a page for browsers, JSON for programs', async (
   assert.deepEqual([json.status, json.text], [404, '{"error":"There is no such page."}'])
 })
 
-test('the one style sheet is allowed by its hash', async (t) => {
+test('the one style sheet is allowed by its hash, and the one script is a file', async (t) => {
   const { request } = await start(t)
   const { text, headers } = await request('/ops/dashboard/')
   const [, css = ''] = /<style>(.*)<\/style>/s.exec(text) ?? []
@@ -137,7 +145,8 @@ test('the one style sheet is allowed by its hash', async (t) => {
   assert.ok(css.length > 1000)
   assert.equal(
     headers['content-security-policy'],
-    `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
+    `default-src 'none'; style-src 'sha256-${hash}'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
   )
-  assert.doesNotMatch(text, /<script| style="| on[a-z]+="|https?:\/\//)
+  assert.deepEqual(text.match(/<script[^>]*>[^<]*/g), ['<script src="live.js" defer>'])
+  assert.doesNotMatch(text, / style="| on[a-z]+="|https?:\/\//)
 })

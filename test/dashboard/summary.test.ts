@@ -21,7 +21,8 @@ test('a change is said in words, and is never infinite or no number', () => {
     [199, 100, '▲ 99% more'],
     [200, 100, '▲ 2× as many'],
     [345, 100, '▲ 3.5× as many'],
-    [1_000_000, 1, '▲ 1,000,000× as many'],
+    [9_949, 100, '▲ 99× as many'],
+    [1_000_000, 1, '▲ 1 before'],
   ]
   for (const [now, before, expected] of changes) assert.equal(said(toCountChange(now, before)), expected)
 })
@@ -50,7 +51,7 @@ test('a card without requests before says so, and compares nothing', () => {
 test('a card says what it is compared with', () => {
   const { before, figures } = summary(counts(0, 0, 7), { before: counts(2_000, 500, 7), onlyBlocked: false })
 
-  assert.equal(before, 'Compared with the 7 days before: 2,000 requests, 500 blocked (25.0%)')
+  assert.equal(before, 'Compared with the 7 days before: 2,000 requests, 500 over the limit (25.0%)')
   assert.deepEqual(
     figures.map(({ change }) => change && said(change)),
     ['▼ 2,000 before', '▼ 1,500 before', '▼ 500 before', undefined],
@@ -63,10 +64,10 @@ test('of a log of refusals alone a card shows no rate', () => {
   assert.deepEqual(
     figures.map(({ label, value }) => [label, value]),
     [
-      ['Blocked', '10'],
+      ['Over the limit', '10'],
       ['Let through', '2'],
     ],
   )
-  assert.equal(before, 'Compared with the 24 hours before: 5 blocked')
+  assert.equal(before, 'Compared with the 24 hours before: 5 over the limit')
   assert.deepEqual([bar_label, segments], ['', []])
 })

@@ -49,6 +49,8 @@ forEachDatabase((provider, open) => {
           block: true,
           refusalStatus: 429,
           refusalMessage: '',
+          banAfter: 0,
+          banFor: '',
           isActive: true,
           startsAt: null,
           endsAt: null,
@@ -74,13 +76,15 @@ forEachDatabase((provider, open) => {
           ['cost', '3', 3],
           ['refusal_status', '503', 503],
           ['refusal_message', `'wait {seconds}'`, 'wait {seconds}'],
+          ['ban_after', '3', 3],
+          ['ban_for', `'2h'`, '2h'],
           ['ends_at', `'2027-01-02 00:00:00${zone}'`, Date.UTC(2027, 0, 2)],
           ['starts_at', 'NULL', null],
         ] as const
         for (const [column, value] of edits) await run(`UPDATE rate_limit_rule SET ${column} = ${value}`)
         const [created, ...updated] = await changes()
         assert.equal(Object(created?.after).startsAt, Date.UTC(2027, 0))
-        const fields = ['counts', 'cost', 'refusalStatus', 'refusalMessage', 'endsAt', 'startsAt']
+        const fields = ['counts', 'cost', 'refusalStatus', 'refusalMessage', 'banAfter', 'banFor', 'endsAt', 'startsAt']
         assert.deepEqual(
           updated.map(({ after }, place) => Object(after)[fields[place] ?? '']),
           edits.map(([, , value]) => value),

@@ -90,6 +90,8 @@ forEachDatabase((provider, open) => {
           block: true,
           refusalStatus: 429,
           refusalMessage: '',
+          banAfter: 0,
+          banFor: '',
           isActive: true,
           startsAt: null,
           endsAt: null,
@@ -162,7 +164,7 @@ forEachDatabase((provider, open) => {
       const { url, client, database, close } = await open()
       try {
         await database.execute(`DROP TABLE ${database.dialect.table('rate_limit_event')}`)
-        const says = { code: 'FST_RATE_LIMIT_MISSING_TABLE', message: /"ratelimit migrate"/ }
+        const says = { code: 'FST_RATE_LIMIT_MISSING_TABLE', message: /"ratelimit migrate( --schema \w+)?"/ }
         await assert.rejects(client.rateLimitEvent.count(), says)
         await assert.rejects(database.query(`SELECT 1 FROM ${database.dialect.table('rate_limit_event')}`), says)
         assert.ok(url !== '')

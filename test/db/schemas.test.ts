@@ -14,6 +14,7 @@ const TABLES_WITHOUT_MODEL = [
   'rate_limit_blocked_rollup',
   'rate_limit_client_rollup',
   'rate_limit_event_batch',
+  'rate_limit_request_rollup',
   'rate_limit_rollup_mark',
   'rate_limit_traffic_rollup',
   'rate_limit_trend',
@@ -32,6 +33,7 @@ function modelsOf(provider: string): string[] {
     .replace(/ @db\.\w+(?:\(\d+\))?/g, '')
     .replace(/@default\((?:now|dbgenerated)\(\)\)/g, '@default(now)')
     .replace(/^(\s*id\s+)(?:Int|BigInt)(\s+@id)/gm, '$1Id$2')
+    .replace(/^(\s*windows\s+)(?:String\??|BigInt\[\])/gm, '$1List')
     .split('\n')
     .map((line) => line.trim().replace(/\s+/g, ' '))
     .filter((line) => line !== '' && !line.startsWith('//'))

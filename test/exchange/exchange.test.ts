@@ -30,24 +30,30 @@ function moments(min: string, max: string) {
 }
 
 const ruleSets = fc.uniqueArray(
-  fc.record({
-    name: fc.stringMatching(/^[ -.0-9;-~][ -9;-~]{0,99}$/),
-    description: fc.string({ unit: 'binary', maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
-    pathPattern: fc.constantFrom('^/api/', '\\.(png|jpe?g)$', '(?i)^/é/\\d+', '"', '💥'),
-    method: fc.constantFrom('ALL', 'GET', 'get, post', 'PUT,DELETE'),
-    rate: fc.constantFrom('5/m', '0/s', '2147483647/366d', '10/30 s'.replace(' ', '')),
-    key: fc.constantFrom('ip', 'user', 'header:X-Api-Key'),
-    algorithm: fc.constantFrom('fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'),
-    counts: fc.constantFrom('requests', '401', ' 4XX, 503 '),
-    cost: fc.integer({ min: 1, max: 5 }),
-    block: fc.boolean(),
-    refusalStatus: fc.integer({ min: 400, max: 599 }),
-    refusalMessage: fc.string({ maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
-    isActive: fc.boolean(),
-    startsAt: fc.option(moments('2000-01-01', '2029-12-31')),
-    endsAt: fc.option(moments('2030-01-01', '9999-01-01')),
-    priority: fc.integer({ min: -2_147_483_647, max: 2_147_483_647 }),
-  }),
+  fc
+    .record({
+      name: fc.stringMatching(/^[ -.0-9;-~][ -9;-~]{0,99}$/),
+      description: fc.string({ unit: 'binary', maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
+      pathPattern: fc.constantFrom('^/api/', '\\.(png|jpe?g)$', '(?i)^/é/\\d+', '"', '💥'),
+      method: fc.constantFrom('ALL', 'GET', 'get, post', 'PUT,DELETE'),
+      rate: fc.constantFrom('5/m', '0/s', '2147483647/366d', '10/30 s'.replace(' ', '')),
+      key: fc.constantFrom('ip', 'user', 'header:X-Api-Key'),
+      algorithm: fc.constantFrom('fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'),
+      counts: fc.constantFrom('requests', '401', ' 4XX, 503 '),
+      cost: fc.integer({ min: 1, max: 5 }),
+      block: fc.boolean(),
+      refusalStatus: fc.integer({ min: 400, max: 599 }),
+      refusalMessage: fc.string({ maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
+      banAfter: fc.constant(0),
+      banFor: fc.constant(''),
+      isActive: fc.boolean(),
+      startsAt: fc.option(moments('2000-01-01', '2029-12-31')),
+      endsAt: fc.option(moments('2030-01-01', '9999-01-01')),
+      priority: fc.integer({ min: -2_147_483_647, max: 2_147_483_647 }),
+    })
+    .map((rule) =>
+      rule.key.startsWith('header') || rule.cost > 3 ? rule : { ...rule, banAfter: rule.cost, banFor: '15m' },
+    ),
   { selector: ({ name }) => name, maxLength: 12 },
 )
 const overrideSets = fc.uniqueArray(
@@ -111,6 +117,8 @@ forEachDatabase((provider, open) => {
         block: true,
         refusalStatus: 429,
         refusalMessage: '',
+        banAfter: 0,
+        banFor: '',
         isActive: false,
         startsAt: null,
         endsAt: '2030-01-01T00:00:00.000Z',

@@ -48,6 +48,8 @@ describe('the document of an export', () => {
         block: true,
         refusalStatus: 429,
         refusalMessage: '',
+        banAfter: 0,
+        banFor: '',
         isActive: true,
         startsAt: null,
         endsAt: '2030-01-01T00:00:00.000Z',
@@ -164,5 +166,16 @@ describe('the document of an export', () => {
     assert.equal(Object.keys(errors).length, 10_004)
     assert.match(errors.rules ?? '', /rules\[3334\] and later entries were not validated$/)
     assert.match(errors.overrides ?? '', /overrides\[0\] and/)
+  })
+
+  test('names the first hundred unknown fields of an object that has more', async () => {
+    const fields = Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`k${index}`, index]))
+    const ofRule = await errorsOf({ version: 1, rules: [{ ...RULE, ...fields }] })
+    assert.equal(Object.keys(ofRule).length, 101)
+    assert.match(ofRule['rules[0].k99'] ?? '', /^does not exist/)
+    assert.equal(ofRule['rules[0]'], 'has more fields that do not exist')
+    const ofDocument = await errorsOf({ version: 1, rules: [], ...fields })
+    assert.equal(Object.keys(ofDocument).length, 101)
+    assert.equal(ofDocument.document, 'has more fields that do not exist')
   })
 })

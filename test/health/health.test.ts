@@ -118,7 +118,7 @@ describe('app.smartRateLimit.health()', () => {
       plugin: { database: url, schema: `${schema}_new`, logEvents: true },
     })
     const { checks } = await app.smartRateLimit.health()
-    assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate"$/)
+    assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate( --schema \w+)?"$/)
   })
 
   test('a database that answers and takes no writes is reported', { skip: postgresqlMissing }, async (t) => {

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createAddressResolver, isPrivate, parseAddressList, plainIp } from '../../src/http/client-address.js'
+import { createAddressPrivacy } from '../../src/privacy/address-privacy.js'
 
 const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []) }
 
@@ -42,8 +43,32 @@ describe('a client', () => {
     const resolve = createAddressResolver(64, NO_LISTS)
     assert.equal(resolve('garbage', '203.0.113.7').key, '203.0.113.7')
     const { clientKey, ...unknown } = resolve(undefined, undefined)
-    assert.deepEqual(unknown, { key: 'unknown', plain: null, listed: null })
+    const none = { logged: 'unknown', loggedPeer: null, pseudonym: null, plain: null, listed: null }
+    assert.deepEqual(unknown, { key: 'unknown', ...none })
     assert.equal(clientKey.name, 'ip:unknown')
+  })
+
+  test('has its pseudonym derived once, keeps its whole address in memory alone, and cannot be named by one', () => {
+    let derived = 0
+    const privacy = createAddressPrivacy({ addresses: 'truncated', secret: 'a secret of the host', ipv6Subnet: 64 })
+    const counting = {
+      ...privacy,
+      pseudonymFor(counted: string) {
+        derived++
+        return privacy.pseudonymFor(counted)
+      },
+    }
+    const resolve = createAddressResolver(64, NO_LISTS, counting)
+    const [first, again] = [resolve('2001:db8:1:2::5', undefined), resolve('2001:db8:1:2::5', undefined)]
+    assert.equal(first, again)
+    assert.equal(derived, 1)
+    const { key, logged, loggedPeer, pseudonym, plain, clientKey } = first
+    assert.deepEqual([key, plain], [pseudonym, '2001:db8:1:2::5'])
+    assert.deepEqual([logged, loggedPeer], ['2001:db8:1::/48', '2001:db8:1::/48'])
+    const { clear, ...stored } = clientKey
+    assert.equal(clear, 'ip:2001:db8:1:2::/64')
+    assert.doesNotMatch(JSON.stringify(stored), /2001:db8:1:2/)
+    assert.equal(resolve(pseudonym ?? '', undefined).key, 'unknown', 'a forwarding header spells no pseudonym')
   })
 
   test('is listed by its whole address, the deny list going first', () => {

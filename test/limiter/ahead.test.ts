@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { toDecision, toQuestion, toUse } from '../../src/limiter/ahead.js'
-import { ALGORITHMS, type Check } from '../../src/limiter/algorithm.js'
+import { type Check, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -18,7 +18,7 @@ const STEPS = fc.array(
   { maxLength: 60 },
 )
 
-for (const algorithm of ALGORITHMS) {
+for (const algorithm of RATE_ALGORITHMS) {
   test(`what is foretold is what the check then decides: ${algorithm}`, () => {
     fc.assert(
       fc.property(STEPS, (steps) => {

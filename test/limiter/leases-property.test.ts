@@ -2,21 +2,34 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { ALGORITHMS, type Algorithm, type Policy } from '../../src/limiter/algorithm.js'
+import { type PlainPolicy, RATE_ALGORITHMS, type RateAlgorithm } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/limiter.js'
-import { windowStartMs } from '../../src/limiter/period.js'
+import { windowEndMs, windowStartMs } from '../../src/limiter/period.js'
+import { parseRate, toPolicy } from '../../src/limiter/rate.js'
+import { singlePolicies } from '../../src/limiter/windows.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
 import { openStore } from '../support/store-place.js'
 import { forEachStore } from '../support/stores.js'
 
 const PROCESSES = 4
 const STEPS = 60
+const CLOCK_STEP_MS = 8_000
 /** `TEST_TRACES` asks for more traces. */
 const SHARED_TRACES = Math.ceil(Number(process.env.TEST_TRACES ?? 30) / 10)
 const MEMORY_TRACES = 20 * SHARED_TRACES
-const START_MS = 1_705_161_600_000
-const PERIOD_MS = 5_000
-const LIMIT = 120
+
+/** The rate of a trace, the lower one to which it is edited meanwhile, and when it starts. */
+interface Course {
+  readonly rate: string
+  readonly edited: string
+  readonly startMs: number
+}
+
+const ONE_WINDOW: Course = { rate: '120/5s', edited: '60/5s', startMs: 1_705_161_600_000 }
+/** Minutes end meanwhile. */
+const SEVERAL: Course = { rate: '120/5s, 400/m, 45/s', edited: '200/m, 60/5s, 20/s', startMs: 1_705_161_643_210 }
+/** The month ends meanwhile, with a leap day; the edit leaves a window out, which starts afresh. */
+const MONTH: Course = { rate: '120/5s, 300/month, 40/s', edited: '150/month, 60/5s', startMs: 1_709_251_180_000 }
 
 const requests = fc.record({
   process: fc.nat(PROCESSES - 1),
@@ -37,7 +50,7 @@ const steps = fc.record({
     { weight: 6, arbitrary: fc.constant('sweep' as const) },
     { weight: 1, arbitrary: fc.constantFrom('crash', 'close', 'reset', 'edit', 'clock') },
   ),
-  clockMs: fc.integer({ min: -8_000, max: 8_000 }),
+  clockMs: fc.integer({ min: -CLOCK_STEP_MS, max: CLOCK_STEP_MS }),
 })
 const traces = fc.record({
   steps: fc.array(steps, { minLength: STEPS, maxLength: STEPS, size: 'max' }),
@@ -56,7 +69,8 @@ interface Admitted {
 
 async function proveTrace(
   open: () => BatchStore,
-  algorithm: Algorithm,
+  algorithm: RateAlgorithm,
+  { rate, edited, startMs }: Course,
   { steps, clocksStep }: Trace,
   sweep: () => Promise<void>,
 ): Promise<void> {
@@ -65,17 +79,23 @@ async function proveTrace(
   const start = (store: BatchStore) => startProcess(store, nowMs)
   const admitted: Admitted[] = []
   const resets: number[] = []
-  let [nowMs, limit, latestMs] = [START_MS, LIMIT, START_MS]
+  const policies = [rate, edited].map((text) => toPolicy(algorithm, parseRate(text)))
+  let [nowMs, latestMs, edits] = [startMs, startMs, 0]
   const processes: LeasingProcess[] = stores.map(start)
   const offsets = stores.map(() => 0)
 
-  async function send(index: number, cost: number, policy: Policy): Promise<void> {
+  async function send(index: number, cost: number): Promise<void> {
+    const policy = at(policies, edits % 2)
     const { limiter, clock } = at(processes, index)
     clock.nowMs = nowMs + at(offsets, index)
     latestMs = Math.max(latestMs, clock.nowMs)
-    const { allowed, count, remaining } = await limiter.checkLeased({ key, policy, cost }, clock.nowMs)
-    assert.ok(cost === 0 || allowed === count <= policy.limit, `${allowed} at ${count}`)
-    assert.ok(count >= cost && remaining >= 0 && remaining <= policy.limit)
+    const { allowed, count, limit, remaining, windows } = await limiter.checkLeased({ key, policy, cost }, clock.nowMs)
+    assert.ok(cost === 0 || allowed === count <= limit, `${allowed} at ${count}`)
+    assert.ok(count >= cost && remaining >= 0 && remaining <= limit)
+    assert.deepEqual(
+      windows?.map((window) => window.limit),
+      policy.windows?.map((window) => window.limit),
+    )
     if (allowed && cost > 0) admitted.push({ atMs: nowMs, cost })
   }
 
@@ -89,48 +109,66 @@ async function proveTrace(
       await at(processes, process).limiter.close()
       processes[process] = start(at(stores, process))
     }
-    if (event === 'edit') limit = limit === LIMIT ? LIMIT / 2 : LIMIT
+    if (event === 'edit') edits++
     if (event === 'clock' && clocksStep) offsets[process] = clockMs
     if (event === 'reset') {
       await at(processes, process).limiter.reset([key])
       resets.push(nowMs)
     }
-    const policy = { algorithm, limit, periodMs: PERIOD_MS }
     await Promise.all(
-      requests.flatMap(({ process, cost, times }) => Array.from({ length: times }, () => send(process, cost, policy))),
+      requests.flatMap(({ process, cost, times }) => Array.from({ length: times }, () => send(process, cost))),
     )
   }
-  if (clocksStep) assertTotal(algorithm, admitted, resets.length, latestMs)
-  else assertEverySpan(algorithm, admitted, resets)
+  const [first, other] = policies.map(singlePolicies)
+  for (const window of first ?? []) {
+    if (!other?.some(({ periodMs }) => periodMs === window.periodMs)) continue
+    if (clocksStep) assertTotal(window, admitted, resets.length, startMs, latestMs)
+    else assertEverySpan(window, admitted, resets)
+  }
   for (const { limiter } of processes) await limiter.close()
 }
 
-/** The most that counters admit from the start until the latest time of any clock. */
-function assertTotal(algorithm: Algorithm, admitted: readonly Admitted[], resets: number, latestMs: number): void {
-  const periods = (latestMs - START_MS) / PERIOD_MS
-  const isBucket = algorithm.endsWith('bucket')
-  const most = LIMIT * (isBucket ? 1 + periods : 1 + Math.floor(periods)) + LIMIT * resets
+/** The most that a window admits from the start until the latest time of any clock. */
+function assertTotal(
+  window: PlainPolicy,
+  admitted: readonly Admitted[],
+  resets: number,
+  startMs: number,
+  latestMs: number,
+) {
+  const { algorithm, limit, periodMs } = window
+  // After a reset a counter may start by a clock that is behind.
+  const repeatedMs = 2 * CLOCK_STEP_MS
+  let periods = resets * (1 + Math.ceil(repeatedMs / periodMs))
+  if (algorithm.endsWith('bucket')) periods += 1 + (latestMs - startMs) / periodMs
+  else for (let atMs = startMs; windowStartMs(periodMs, atMs) <= latestMs; atMs = endOf(window, atMs)) periods++
   const total = sum(admitted)
-  assert.ok(total <= most, `${total} admitted, ${most} are the limit`)
+  assert.ok(total <= limit * periods, `${total} admitted of ${limit} in ${periods} times ${periodMs} ms`)
 }
 
-function assertEverySpan(algorithm: Algorithm, admitted: readonly Admitted[], resets: readonly number[]): void {
+function assertEverySpan(
+  { algorithm, limit, periodMs }: PlainPolicy,
+  admitted: readonly Admitted[],
+  resets: readonly number[],
+) {
   const isBucket = algorithm.endsWith('bucket')
   const moments = [...new Set(admitted.map(({ atMs }) => atMs))]
-  const ends = isBucket ? moments : moments.map((atMs) => windowStartMs(PERIOD_MS, atMs) + PERIOD_MS - 1)
   for (const atMs of moments) {
-    const startMs = isBucket ? atMs : windowStartMs(PERIOD_MS, atMs)
-    for (const endMs of new Set(ends)) {
-      const spanMs = endMs - startMs
-      if (spanMs < 0 || (!isBucket && spanMs > PERIOD_MS)) continue
-      const drained = isBucket ? (spanMs * LIMIT) / PERIOD_MS : 0
+    const startMs = isBucket ? atMs : windowStartMs(periodMs, atMs)
+    const ends = isBucket ? moments.filter((endMs) => endMs >= startMs) : [windowEndMs(periodMs, startMs) - 1]
+    for (const endMs of ends) {
+      const drained = isBucket ? ((endMs - startMs) * limit) / periodMs : 0
       // A share from before a reset was counted before; another process may still use it.
       const restarts = resets.filter((resetMs) => resetMs > startMs - LEASE_MS && resetMs <= endMs).length
-      const most = LIMIT * (1 + restarts) + drained
+      const most = limit * (1 + restarts) + drained
       const total = sum(admitted.filter(({ atMs }) => atMs >= startMs && atMs <= endMs))
-      assert.ok(total <= most, `${total} from ${startMs - START_MS} to ${endMs - START_MS}, ${most} are the limit`)
+      assert.ok(total <= most, `${total} from ${startMs} to ${endMs}, ${most} are the limit`)
     }
   }
+}
+
+function endOf({ periodMs }: PlainPolicy, atMs: number): number {
+  return windowEndMs(periodMs, windowStartMs(periodMs, atMs))
 }
 
 function sum(admitted: readonly Admitted[]): number {
@@ -143,35 +181,48 @@ function at<Value>(values: readonly Value[], index: number): Value {
   return value
 }
 
-function proveTraces(t: TestContext, open: () => () => BatchStore, algorithm: Algorithm, numRuns: number) {
+/** The rates by which traces run: every algorithm with one window and with several, and months where they may be. */
+const COURSES = RATE_ALGORITHMS.flatMap((algorithm) => [
+  { name: algorithm, algorithm, course: ONE_WINDOW },
+  { name: `${algorithm}, several windows`, algorithm, course: SEVERAL },
+  ...(algorithm === 'fixed_window' ? [{ name: `${algorithm}, a month`, algorithm, course: MONTH }] : []),
+])
+type NamedCourse = (typeof COURSES)[number]
+
+function proveTraces(
+  t: TestContext,
+  open: () => () => BatchStore,
+  { algorithm, course }: NamedCourse,
+  numRuns: number,
+) {
   const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
   t.diagnostic(`seed ${seed} (TEST_SEED)`)
   const sweep = controlSweeps(t)
-  const property = fc.asyncProperty(traces, (trace) => proveTrace(open(), algorithm, trace, sweep))
+  const property = fc.asyncProperty(traces, (trace) => proveTrace(open(), algorithm, course, trace, sweep))
   return fc.assert(property, { seed, numRuns, endOnFailure: true })
 }
 
-for (const algorithm of ALGORITHMS) {
-  test(`${MEMORY_TRACES} traces in memory: ${algorithm}`, (t) =>
+for (const named of COURSES) {
+  test(`${MEMORY_TRACES} traces in memory: ${named.name}`, (t) =>
     proveTraces(
       t,
       () => {
         const store = remoteStore()
         return () => store
       },
-      algorithm,
+      named,
       MEMORY_TRACES,
     ))
 }
 
 forEachStore((name, open) => {
-  for (const algorithm of ALGORITHMS) {
-    test(`${SHARED_TRACES} traces on ${name}: ${algorithm}`, async (t) => {
+  for (const named of COURSES) {
+    test(`${SHARED_TRACES} traces on ${name}: ${named.name}`, async (t) => {
       const { place, close } = await open()
       const stores = Array.from({ length: PROCESSES }, () => openStore(place))
       try {
         let opened = 0
-        await proveTraces(t, () => () => at(stores, opened++ % PROCESSES), algorithm, SHARED_TRACES)
+        await proveTraces(t, () => () => at(stores, opened++ % PROCESSES), named, SHARED_TRACES)
       } finally {
         await Promise.all(stores.map((store) => store.close()))
         await close()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { Leases } from '../../src/limiter/leases.js'
+import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
 
@@ -81,6 +82,28 @@ for (const algorithm of ['fixed_window', 'sliding_window'] as const) {
     await sweep()
     const { nowMs } = process.clock
     assert.equal(store.counted(check, nowMs), reference({ ...check, cost: 0 }, nowMs).count)
+  })
+
+  test(`a share of several windows is as large as the smallest rest, and goes back to each that runs: ${algorithm}`, async (t) => {
+    const { store, sweep, start } = setUp(t)
+    const process = start()
+    const policy = toPolicy(algorithm, parseRate('60/s, 1000/h, 2000/d'))
+    const reference = createReference()
+    const check = { key: 'a', policy, cost: 1 }
+    function expectedLeft(nowMs: number) {
+      return reference({ ...check, cost: 0 }, nowMs).windows?.map(({ remaining }) => remaining)
+    }
+    for (let sent = 0; sent < 30; sent++) {
+      const expected = reference(check, process.clock.nowMs)
+      assert.deepEqual(await send(process, 1, check), [expected], `request ${sent}`)
+    }
+    t.diagnostic(`${store.calls} calls for 30 requests`)
+    assert.ok(store.calls < 15, `${store.calls} calls`)
+    assert.notDeepEqual(store.left(check, process.clock.nowMs), expectedLeft(process.clock.nowMs))
+    // The first of the windows has ended, and with it the share.
+    process.clock.nowMs = NOW_MS + 1_000
+    await sweep()
+    assert.deepEqual(store.left(check, process.clock.nowMs), expectedLeft(process.clock.nowMs))
   })
 
   test(`another limit of the same counter applies at once, and the share goes back: ${algorithm}`, async (t) => {

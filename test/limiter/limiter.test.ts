@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Check, Decision } from '../../src/limiter/algorithm.js'
+import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
 import { createLimiter, type LimiterOptions } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
@@ -44,25 +44,37 @@ function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
     error: (_details: object, message: string) => lines.push(`error ${message}`),
     info: (message: string) => lines.push(`info ${message}`),
   }
-  const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
+  const fallback = {
+    decide: (check: Check) => decideWithoutStore(true, check),
+    settle: () => undefined,
+    reset: () => undefined,
+  }
   return { limiter: createLimiter({ store, fallback, timeoutMs, log }), lines }
 }
 
 describe('the limiter', () => {
-  test('sends a check that joins the one before it in the same batch, also where that is full', async () => {
+  test('sends a check that leads the one after it in the same batch, also where that would be full', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)
     const answers = Array.from({ length: 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
-    answers.push(limiter.check(checkOf('header'), NOW_MS), limiter.check(checkOf('address'), NOW_MS, true))
-    answers.push(limiter.check(checkOf('next'), NOW_MS), limiter.check(checkOf('next address'), NOW_MS, true))
+    answers.push(limiter.check(checkOf('address'), NOW_MS, true), limiter.check(checkOf('header'), NOW_MS))
+    answers.push(limiter.check(checkOf('next address'), NOW_MS, true), limiter.check(checkOf('next'), NOW_MS))
     await Promise.all(answers)
     assert.deepEqual(
       store.batches.map((batch) => [batch.length, ...batch.slice(-2)]),
       [
-        [513, 'header', 'address'],
-        [2, 'next', 'next address'],
+        [511, '509', '510'],
+        [4, 'next address', 'next'],
       ],
     )
+    assert.deepEqual(store.batches[1]?.slice(0, 2), ['address', 'header'])
+  })
+
+  test('knows no decision where no refusal is remembered, and asks no store for it', async () => {
+    const store = controlledStore(1)
+    const { limiter } = limiterOf(store)
+    assert.equal(limiter.known(checkOf('a'), NOW_MS), undefined)
+    assert.deepEqual(store.batches, [])
   })
 
   test('sends the checks of one turn as one batch, and those that arrive meanwhile as the next', async () => {
@@ -113,7 +125,7 @@ describe('the limiter', () => {
   test('asks a store in memory at once, without a promise', () => {
     const limiter = createLimiter({
       store: new MemoryStore(),
-      fallback: { decide: (check) => decideWithoutStore(true, check), reset: () => undefined },
+      fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
       timeoutMs: 1_000,
       log: { error: () => assert.fail(), info: () => assert.fail() },
     })
@@ -170,6 +182,7 @@ describe('the limiter', () => {
         new Promise<readonly Decision[]>((resolve, reject) => {
           settle.push((failure) => (failure === undefined ? resolve(memory.check(checks, nowMs)) : reject(failure)))
         }),
+      settle: () => undefined,
       reset: () => undefined,
     }
     const { limiter, lines } = limiterOf(store)
@@ -207,7 +220,7 @@ describe('the limiter', () => {
     const poll = { canLook: true }
     const limiter = createLimiter({
       store,
-      fallback: fallbackFor('allow', { decide: () => assert.fail(), reset: () => undefined }),
+      fallback: fallbackFor('allow', { decide: () => assert.fail(), settle: () => undefined, reset: () => undefined }),
       refusalsPoll: {
         isFresh: () => poll.canLook,
         close: () => undefined,
@@ -234,6 +247,54 @@ describe('the limiter', () => {
     for (const startMs = performance.now(); performance.now() - startMs < 100; );
     assert.equal((await answer).count, 1)
     assert.deepEqual(lines, [])
+  })
+
+  test('gives a store that answers again the places back that it may hold, unless their period is over', async () => {
+    const store = controlledStore(1)
+    const settled: number[] = []
+    const settle = (settlements: readonly Settlement[]) =>
+      void settled.push(...settlements.map(({ place = -1 }) => place))
+    const { limiter } = limiterOf({ ...store, settle, check: (checks, nowMs) => store.check(checks, nowMs) })
+    const take = (place: number, periodMs = 60_000) =>
+      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs }, cost: 1, place }) as const
+    const [held, free, failed, unasked] = [take(1), take(2, 1_000), take(3), take(4)]
+    await Promise.all([limiter.check(held, NOW_MS), limiter.check(free, NOW_MS)])
+    store.failure = new Error('connection reset')
+    await limiter.check(failed, NOW_MS)
+    await limiter.check(unasked, NOW_MS)
+    await Promise.all([held, free, failed, unasked].map((taken) => limiter.settle(taken, NOW_MS)))
+    await limiter.settle({ ...take(5), policy: POLICY }, NOW_MS)
+    assert.deepEqual(settled, [])
+    store.failure = undefined
+    await limiter.check(checkOf('b'), NOW_MS + 1_000)
+    await turn()
+    assert.equal(limiter.storeIsDown, false)
+    assert.deepEqual(settled, [1, 3])
+  })
+
+  test('gives back what a batch takes after its time-out, as soon as its requests have ended', async () => {
+    const store = controlledStore(8)
+    const settled: number[] = []
+    const settle = (settlements: readonly Settlement[]) =>
+      void settled.push(...settlements.map(({ place = -1 }) => place))
+    const { limiter } = limiterOf({ ...store, settle, check: (checks, nowMs) => store.check(checks, nowMs) }, 20)
+    const take = (place: number) =>
+      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs: 60_000 }, cost: 1, place }) as const
+    const [ended, lasting] = [take(1), take(2)]
+    store.held = true
+    await Promise.all([limiter.check(ended, NOW_MS), limiter.check(lasting, NOW_MS)])
+    assert.equal(limiter.storeIsDown, true)
+    store.held = false
+    await limiter.check(checkOf('b'), NOW_MS + 1_000)
+    await turn()
+    assert.equal(limiter.storeIsDown, false, 'a probe was answered')
+    await limiter.settle(ended, NOW_MS + 1_000)
+    assert.deepEqual(settled, [1], 'before the store has taken it')
+    store.letGo()
+    await turn()
+    assert.deepEqual(settled, [1, 1])
+    await limiter.settle(lasting, NOW_MS + 2_000)
+    assert.deepEqual(settled, [1, 1, 2])
   })
 
   test('tries a store again although the clock was set back in the outage', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { MONTH_MS } from '../../src/limiter/period.js'
-import { parseRate, toPolicy } from '../../src/limiter/rate.js'
+import { parseRate, timesRate, toPolicy, toRateText } from '../../src/limiter/rate.js'
 
 const ACCEPTED: readonly (readonly [rate: string, limit: number, periodMs: number])[] = [
   ['100/m', 100, 60_000],
@@ -134,3 +134,17 @@ describe('a rate', () => {
 function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')
 }
+
+test('a multiple of a rate has the multiple in each window, as far as counts go', () => {
+  for (const [rate, factor, expected] of [
+    ['60/m', 5, '300/m'],
+    ['10/30s', 2, '20/30s'],
+    ['10/s, 1000/h, 5/month', 2, '20/s, 2000/h, 10/month'],
+    ['10000/month', 5, '50000/month'],
+    ['0/m', 5, '0/m'],
+    ['2147483647/d, 2/s', 5, '2147483647/d, 10/s'],
+  ] as const) {
+    assert.equal(toRateText(timesRate(parseRate(rate), factor)), expected)
+    assert.deepEqual(parseRate(expected), timesRate(parseRate(rate), factor))
+  }
+})

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { ALGORITHMS, type Check, type Decision, type Policy } from '../../src/limiter/algorithm.js'
+import { type Check, type Decision, type Policy, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { createLimiter } from '../../src/limiter/limiter.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
@@ -28,7 +28,11 @@ function setUp() {
     },
     reset: (keys: readonly string[]) => memory.reset(keys),
   }
-  const fallback = { decide: (check: Check) => decideWithoutStore(true, check), reset: () => undefined }
+  const fallback = {
+    decide: (check: Check) => decideWithoutStore(true, check),
+    settle: () => undefined,
+    reset: () => undefined,
+  }
   const log = { error: () => assert.ok(fails), info: () => undefined }
   let looks = 0
   const refusalsPoll = {
@@ -59,7 +63,7 @@ function checkOf(policy: Partial<Policy> = {}, cost = 1, key = 'a'): Check {
 }
 
 describe('a limiter that was refused', () => {
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`answers a flood as the store would, without asking it until the wait ends: ${algorithm}`, async () => {
       const { limiter, asked } = setUp()
       const reference = createReference()
@@ -109,7 +113,7 @@ describe('a limiter that was refused', () => {
     })
   }
 
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`answers a flood against several windows as the store would: ${algorithm}`, async () => {
       const { limiter, asked } = setUp()
       const reference = createReference()
@@ -207,7 +211,7 @@ describe('a limiter that was refused', () => {
     assert.deepEqual(counts, [1, 2, 3, 4, 5, 6, 7, 8])
   })
 
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`remembers a limit of 0, which no wait ends: ${algorithm}`, async () => {
       const { limiter, asked } = setUp()
       const reference = createReference()

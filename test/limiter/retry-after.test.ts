@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { ALGORITHMS, type Algorithm, type Check, retryAfterSeconds } from '../../src/limiter/algorithm.js'
+import { type Algorithm, type Check, RATE_ALGORITHMS, retryAfterSeconds } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import type { Store } from '../../src/stores/store.js'
@@ -85,13 +85,13 @@ async function proveTraces(store: Store, algorithm: Algorithm, numRuns: number):
 }
 
 describe('Retry-After in memory', () => {
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`is exact to the second: ${algorithm}`, () => proveTraces(new MemoryStore(), algorithm, MEMORY_TRACES))
   }
 })
 
 forEachDatabase((provider, open) => {
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`Retry-After is exact to the second on ${provider}: ${algorithm}`, async () => {
       const database = await open()
       try {

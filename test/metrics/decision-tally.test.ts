@@ -4,7 +4,7 @@ import { type CountedLimit, type DecisionSeries, DecisionTally } from '../../src
 
 function limitNamed(name: string, others: Partial<CountedLimit> = {}): CountedLimit {
   const policy = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
-  return { ruleName: name, policyName: name, block: true, policy, ...others }
+  return { ruleName: name, policyName: name, block: true, isDenial: false, policy, ...others }
 }
 
 test('of ten thousand rules the first 500 that decide have series of their own, and the others one together', () => {
@@ -46,6 +46,15 @@ test('a rule and a limit of another kind that have the same name are counted sep
     ' default allowed 0',
     ' default blocked 1',
   ])
+})
+
+test('denials are an outcome of their own, and no refusals of the override that has the same name', () => {
+  const tally = new DecisionTally()
+  const override = { ruleName: '', policyName: 'override' }
+  tally.count(limitNamed('', { ...override, isDenial: true }), false)
+  tally.count(limitNamed('', override), false)
+
+  assert.deepEqual([...tally.series()].map(seen), [' override denied 1', ' override allowed 0', ' override blocked 1'])
 })
 
 function seen({ labels: { rule, policy, outcome }, value }: DecisionSeries): string {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { RE2JS } from 're2js'
-import { parseOverride } from '../../src/overrides/override.js'
+import { parseOverride, parseOverrideClient } from '../../src/overrides/override.js'
 import { compareOverrides, OverrideSet } from '../../src/overrides/override-set.js'
 import type { ActiveOverride } from '../../src/overrides/override-table.js'
 
@@ -40,7 +40,7 @@ function naive(overrides: readonly ActiveOverride[], address: string | null, use
   const matching = overrides.filter(({ client, pathPattern }) => {
     if (pathPattern !== '' && !RE2JS.compile(pathPattern).test(path)) return false
     if (client.kind === 'user') return client.id === user
-    if (address === null) return false
+    if (address === null || client.kind === 'pseudonym') return false
     const ip = ipaddr.parse(address)
     return ip.kind() === client.family && ip.match(ipaddr.parse(client.address), client.bits)
   })
@@ -48,6 +48,32 @@ function naive(overrides: readonly ActiveOverride[], address: string | null, use
 }
 
 describe('an override set', () => {
+  test('knows whom an override in force lets through, the whole or a part, on any path', async () => {
+    const set = await setOf([
+      { client: 'ip:203.0.113.7', effect: 'allow', pathPattern: '^/health' },
+      { client: 'ip:10.0.0.0/8', effect: 'allow' },
+      { client: 'ip:2001:db8:1:2::5', effect: 'allow' },
+      { client: 'user:7', effect: 'allow', expiresAt: 1_000 },
+      { client: 'ip:198.51.100.7', effect: '5/m' },
+      { client: 'ip:198.51.100.8' },
+    ])
+    const allows = (client: string, nowMs = 0) => set.allows(parseOverrideClient(client), nowMs)
+    for (const client of ['ip:203.0.113.7', 'ip:10.1.2.3', 'ip:2001:db8:1:2::/64', 'ip:2001:db8:1:2::5', 'user:7']) {
+      assert.equal(allows(client), true, client)
+    }
+    for (const client of ['ip:203.0.113.8', 'ip:2001:db8:1:3::/64', 'user:8', 'ip:198.51.100.7', 'ip:198.51.100.8']) {
+      assert.equal(allows(client), false, client)
+    }
+    assert.equal(allows('user:7', 1_000), false)
+    const later = await changed(set, overridesOf([{ client: 'ip:203.0.113.9', effect: 'allow' }]), [2, 3])
+    const [before, after] = ['ip:203.0.113.7', 'ip:203.0.113.9'].map((client) => {
+      return later.allows(parseOverrideClient(client), 0)
+    })
+    assert.deepEqual([before, after], [false, true], 'the first one was replaced')
+    assert.equal(later.allows(parseOverrideClient('ip:2001:db8:1:2::/64'), 0), false)
+    assert.equal(later.allows(parseOverrideClient('ip:10.1.2.3'), 0), false)
+  })
+
   test('finds an address, a network of either family, and a user', async () => {
     const set = await setOf([{ client: 'ip:203.0.113.7' }, { client: 'ip:10.0.0.0/8' }, { client: 'ip:2001:db8::/32' }])
     const idAt = (address: string) => set.find(address, null, '/', 0)?.id

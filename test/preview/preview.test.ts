@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { InvalidSettingError, RuleValidationError } from '../../src/errors.js'
 import { eventValues, insertEventsSql } from '../../src/events/event.js'
 import type { RuleCandidate } from '../../src/index.js'
-import { ALGORITHMS, type Algorithm } from '../../src/limiter/algorithm.js'
+import { RATE_ALGORITHMS, type RateAlgorithm } from '../../src/limiter/algorithm.js'
 import { parseRate } from '../../src/limiter/rate.js'
 import { parseCandidate } from '../../src/preview/candidate.js'
 import { Replay } from '../../src/preview/replay.js'
@@ -82,8 +82,8 @@ async function burstsAndPauses({ clock, statuses }: TestApp): Promise<number> {
 forEachDatabase((provider) => {
   describe('a preview', () => {
     const rules = [
-      ...ALGORITHMS.map((algorithm) => ({ algorithm, rate: '3/m' })),
-      ...ALGORITHMS.map((algorithm) => ({ algorithm, rate: '2/10s, 3/m, 9/h' })),
+      ...RATE_ALGORITHMS.map((algorithm) => ({ algorithm, rate: '3/m' })),
+      ...RATE_ALGORITHMS.map((algorithm) => ({ algorithm, rate: '2/10s, 3/m, 9/h' })),
       { algorithm: 'fixed_window', rate: '9/month' },
     ] as const
     for (const { algorithm, rate } of rules) {
@@ -136,6 +136,30 @@ forEachDatabase((provider) => {
       assert.deepEqual([laxer.would_refuse, laxer.newly_refused, laxer.newly_allowed], [1, 0, 1])
     })
 
+    test('tells how many clients the rule would have banned, as servers do, and replays no ban', async (t) => {
+      const app = await start(t, provider)
+      const { rateLimitRule, rateLimitOverride } = app.database.client
+      const rule = { ...RULE, rate: '1/m, 50/h', banAfter: 4, banFor: '1h' }
+      await rateLimitRule.create({ data: RULE })
+      for (const [from, times] of [
+        ['192.0.2.1', 3],
+        ['192.0.2.2', 3],
+        ['192.0.2.3', 2],
+      ] as const) {
+        await app.statuses(times, '/api/a', { from })
+      }
+      app.clock.advance(MINUTE_MS)
+      for (const from of ['192.0.2.1', '192.0.2.3']) await app.statuses(3, '/api/a', { from })
+      const { notes, would_refuse } = await app.preview(rule)
+      assert.equal(would_refuse, 9)
+      const told =
+        '1 client(s) would have been banned: the requests that a ban denies are replayed as if there was none.'
+      assert.deepEqual(notes, [told])
+      assert.deepEqual((await app.preview({ ...rule, block: false })).notes.includes(told), false)
+      assert.deepEqual((await app.preview({ ...rule, banAfter: 5 })).notes, [])
+      assert.equal(await rateLimitOverride.count(), 0)
+    })
+
     test('uses as much of the limit as the rule says, as servers do', async (t) => {
       const app = await start(t, provider)
       const rule = { ...RULE, rate: '30/m', cost: 10 }
@@ -180,7 +204,7 @@ forEachDatabase((provider) => {
       const sinceMs = app.clock.now() - HOUR_MS
       const before = Array.from({ length: 3 }, () => ({ atMs: sinceMs - 20 * SECOND_MS }))
       await record(app.database, [{ atMs: sinceMs - DAY_MS }, ...before, { atMs: sinceMs }, { atMs: sinceMs + 1 }])
-      for (const algorithm of ALGORITHMS) {
+      for (const algorithm of RATE_ALGORITHMS) {
         const result = await app.preview({ ...RULE, algorithm }, { hours: 1 })
         // A third of the bucket is back after 20 seconds.
         const expected = algorithm.endsWith('_bucket') ? 1 : 2
@@ -215,6 +239,7 @@ forEachDatabase((provider) => {
       assert.equal(by_hour.length, 25)
       assert.deepEqual(result, {
         rule: 'api',
+        sentence: 'The log has no requests of this time.',
         hours: 24,
         since: '2026-01-14T12:00:00.000Z',
         until: '2026-01-15T12:00:00.000Z',
@@ -224,6 +249,7 @@ forEachDatabase((provider) => {
         matched: 0,
         over_limit: 0,
         would_refuse: 0,
+        over_limit_clients: 0,
         refused_then: 0,
         newly_refused: 0,
         newly_allowed: 0,
@@ -289,13 +315,13 @@ const histories = fc.record({
     { maxLength: 200, size: 'max' },
   ),
   rate: fc.constantFrom('1/m', '3/5m', '10/20m', '0/m', '2/7s'),
-  algorithm: fc.constantFrom(...ALGORITHMS),
+  algorithm: fc.constantFrom(...RATE_ALGORITHMS),
   key: fc.constantFrom('ip', 'user'),
 })
 
 function naiveReplay(
   events: readonly (Recorded & { allowed: boolean })[],
-  algorithm: Algorithm,
+  algorithm: RateAlgorithm,
   rate: string,
   byUser: boolean,
 ) {

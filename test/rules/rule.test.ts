@@ -17,6 +17,8 @@ const ROW = {
   block: false,
   refusalStatus: 503,
   refusalMessage: 'wait',
+  banAfter: 0,
+  banFor: '',
   startsAt: null,
   endsAt: Date.UTC(2030, 0),
   priority: 3,
@@ -69,7 +71,7 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['key', 'header:X Y', /is no key/],
   ['algorithm', 'magic', /"magic" is no algorithm: give fixed_window, sliding_window, token_bucket, leaky_bucket/],
   ['algorithm', 'TOKEN_BUCKET', /"TOKEN_BUCKET" is no algorithm/],
-  ...['default', 'override', 'deny-list', 'ceiling', 'route'].map(
+  ...['default', 'override', 'deny-list', 'allow-list', 'ceiling', 'path-length', 'route'].map(
     (name) => ['name', name, new RegExp(`^"${name}" is reserved: give another name than default, override, `)] as const,
   ),
   ['name', '/auth/', /^must not begin with "\/"/],
@@ -89,6 +91,15 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['refusalMessage', 'a\0b', /NUL/],
   ['refusalMessage', '\ud800', /surrogate/],
   ['refusalMessage', null, /must be a text/],
+  ['banAfter', -1, /between 0 and 2147483647/],
+  ['banAfter', 2_147_483_648, /between 0 and 2147483647/],
+  ['banAfter', '3', /integer/],
+  ['banFor', '2 h', /^"2 h" is no length of a ban: give 15m, 2h or 7d, at most 366d, or an empty text for no ban$/],
+  ['banFor', 'h', /is no length/],
+  ['banFor', '0h', /is no length/],
+  ['banFor', '367d', /is no length/],
+  ['banFor', '1month', /is no length/],
+  ['banFor', 7_200, /must be a text/],
   ['priority', 1.5, /integer/],
   ['priority', 2_147_483_648, /integer/],
   ['priority', '5', /integer/],
@@ -159,8 +170,35 @@ describe('a rule', () => {
     assert.deepEqual(errorsOf({ ...VALID, startsAt: null, endsAt: new Date(0) }), {})
   })
 
+  test('bans only for a time, and only whom an override can be for', () => {
+    const errors = (fields: object) => errorsOf({ ...VALID, ...fields })
+    assert.deepEqual(errors({ banAfter: 3, banFor: '15m' }), {})
+    assert.deepEqual(errors({ banAfter: 3, banFor: '366d', key: 'user', block: false }), {})
+    assert.match(
+      errors({ banAfter: 3 }).banFor ?? '',
+      /^is empty: give a length such as 15m, 2h or 7d, or a banAfter of 0$/,
+    )
+    assert.match(
+      errors({ banFor: '2h' }).banAfter ?? '',
+      /^is 0, which bans nobody: give a number of refusals, or leave/,
+    )
+    for (const key of ['header:X-Api-Key', 'cookie:sid', 'route', 'all', 'ip+user', 'ip+route']) {
+      assert.deepEqual(errors({ banAfter: 3, banFor: '2h', key }), {
+        banAfter: 'is 3, but a ban is for an address or a user: give the key ip or user, or 0 for no ban',
+      })
+    }
+    assert.deepEqual(parseRule({ ...ROW, key: 'ip', banAfter: 3, banFor: '2h' }).ban, { after: 3, forMs: 7_200_000 })
+  })
+
   test('read from a row that is wrong is refused', () => {
-    const wrong = [{ rate: 'x' }, { cost: 11 }, { startsAt: ROW.endsAt }, { startsAt: 'soon' }, { name: 'default' }]
+    const wrong = [
+      { rate: 'x' },
+      { cost: 11 },
+      { startsAt: ROW.endsAt },
+      { startsAt: 'soon' },
+      { name: 'default' },
+      { banFor: '2h' },
+    ]
     for (const fields of wrong) assert.throws(() => parseRule({ ...ROW, ...Object(fields) }), RuleValidationError)
   })
 
@@ -174,6 +212,7 @@ describe('a rule', () => {
       cost: 2,
       block: false,
       refusal: { statusCode: 503, message: 'wait' },
+      ban: null,
       priority: 3,
       methods: ['GET'],
       startsAtMs: null,

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import Fastify from 'fastify'
-import { ratioChart } from '../../scripts/bench/chart.js'
 import { runLoad } from '../../scripts/bench/load.js'
 import type { Measurement } from '../../scripts/bench/measure.js'
+import { Places } from '../../scripts/bench/places.js'
 import { markdownReport, type RowResult } from '../../scripts/bench/report.js'
 import { ROWS } from '../../scripts/bench/rows.js'
+import { barsOf, ratioChart } from '../../scripts/docs/ratio-chart.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 function result(name: string, ...rounds: Partial<Measurement>[]): RowResult {
@@ -82,11 +83,12 @@ describe('the report of the benchmark', () => {
 
   test('has a picture of every limiter, which says the same in words', () => {
     const [ours, peer] = [{ requestsPerSecond: 200 }, { requestsPerSecond: 75 }]
-    const svg = ratioChart([
+    const report = tables(
       result('bare Fastify', {}),
       result('fastify-smart-ratelimit, memory', ours),
       result('@fastify/rate-limit, memory', peer),
-    ])
+    )
+    const svg = ratioChart(barsOf(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
     assert.match(svg, />fastify-smart-ratelimit, memory: 2\.00; @fastify\/rate-limit, memory: 0\.75<\/desc>/)
     const [, x = '', width = ''] = /class="ours" x="(\d+)" y="\d+" width="([\d.]+)"/.exec(svg) ?? []
     const [, total = ''] = /viewBox="0 0 (\d+) /.exec(svg) ?? []
@@ -129,28 +131,19 @@ describe('the load of the benchmark', () => {
 
 describe('npm run bench', () => {
   test('measures servers with their CPU time, and says which rows it skips since no server answers', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
-    try {
-      const svg = join(folder, 'ratios.svg')
-      const rows = ['--rows', 'sqlite + events', '@fastify/rate-limit, redis']
-      const { status, stdout, stderr } = await runScript(
-        'bench/run',
-        ['--rounds', '1', '--seconds', '1', '--svg', svg, ...rows],
-        { env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' } },
-      )
-      assert.equal(status, 0, stderr)
-      const names = [
-        ...stdout.matchAll(/^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| [-\d.]* \| 0\.0 \| [\d.]+ ms \|$/gm),
-      ]
-      assert.deepEqual(
-        names.map(([, name]) => name),
-        ['bare Fastify', 'fastify-smart-ratelimit, SQLite + events'],
-      )
-      assert.match(stderr, /^SKIPPED, since no redis server answers: @fastify\/rate-limit, Redis$/m)
-      assert.match(await readFile(svg, 'utf8'), /<svg /)
-    } finally {
-      await rm(folder, { recursive: true })
-    }
+    const rows = ['--rows', 'sqlite + events', '@fastify/rate-limit, redis']
+    const { status, stdout, stderr } = await runScript('bench/run', ['--rounds', '1', '--seconds', '1', ...rows], {
+      env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
+    })
+    assert.equal(status, 0, stderr)
+    const names = [
+      ...stdout.matchAll(/^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| [-\d.]* \| 0\.0 \| [\d.]+ ms \|$/gm),
+    ]
+    assert.deepEqual(
+      names.map(([, name]) => name),
+      ['bare Fastify', 'fastify-smart-ratelimit, SQLite + events'],
+    )
+    assert.match(stderr, /^SKIPPED, since no redis server answers: @fastify\/rate-limit, Redis$/m)
   })
 
   test('leaves nothing behind when it is interrupted', async () => {
@@ -179,6 +172,29 @@ describe('npm run bench', () => {
     const { status, stdout, stderr } = await runScript('bench/run', ['--rows', 'bare', 'memry'])
     assert.deepEqual([status, stdout, stderr], [2, '', 'error: no row has "memry" in its name\n'])
   })
+})
+
+test('the API and the bare server beside it answer the same 100 rules', async () => {
+  const places = await Places.open()
+  try {
+    const answers: string[] = []
+    for (const name of ['bare Fastify, 100 rules as JSON', 'fastify-smart-ratelimit, API, 100 rules, SQLite']) {
+      const { row } = result(name)
+      await places.with(row, async (place) => {
+        const app = Fastify()
+        await row.register(app, place)
+        const { statusCode, body } = await app.inject(row.paths?.[0] ?? '/')
+        assert.equal(statusCode, 200, body)
+        answers.push(body)
+        await app.close()
+      })
+    }
+    const [bare, api] = answers.map((text) => JSON.parse(text))
+    assert.equal(api.items.length, 100)
+    assert.deepEqual(api, bare)
+  } finally {
+    await places.close()
+  }
 })
 
 test('npm run bench:hook shows nanoseconds of our hook and of the peers', async () => {

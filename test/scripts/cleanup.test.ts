@@ -25,29 +25,15 @@ describe('ratelimit cleanup', () => {
     })
   }
 
-  /** What a token bucket of 10/m left so many days ago, and the other state that looks alike. */
-  function bucketsOf(prefix: string, count: number, daysAgo: number) {
+  /** What a sliding window or a bucket left so many days ago. */
+  function listedOf(prefix: string, count: number, daysAgo: number) {
     return Array.from({ length: count }, (_, index) => ({
       key: `${prefix}${index}`,
-      periodMs: MINUTE_MS,
-      drainLimit: 10,
       used: 1,
-      fraction: 0,
-      checkedMs: Date.now() - daysAgo * DAY_MS,
       asked: 1,
       cost: 1,
-      admitted: 1,
       expiresAt: new Date(Date.now() - daysAgo * DAY_MS),
-    }))
-  }
-
-  function entriesOf(prefix: string, count: number, daysAgo: number) {
-    return bucketsOf(prefix, count, daysAgo).map(({ drainLimit: limit, used: _, fraction: __, ...entry }) => ({
-      ...entry,
-      limit,
-      cellStartMs: entry.checkedMs,
-      previousCount: 0,
-      currentCount: 1,
+      windows: '',
     }))
   }
 
@@ -61,7 +47,7 @@ describe('ratelimit cleanup', () => {
     assert.equal(stderr, '')
     assert.match(
       stdout,
-      /^Counters: deleted 0\nEntries: deleted 0\nToken buckets: deleted 0\nLeaky buckets: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/,
+      /^Counters: deleted 0\nEntries: deleted 0\nToken buckets: deleted 0\nLeaky buckets: deleted 0\nConcurrency: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/,
     )
   })
 
@@ -69,9 +55,9 @@ describe('ratelimit cleanup', () => {
     await createCounters('expired', 5, 10)
     await createCounters('active', 3, -1)
     const { rateLimitSlidingWindow, rateLimitTokenBucket, rateLimitLeakyBucket } = database.client
-    await rateLimitSlidingWindow.createMany({ data: [...entriesOf('expired', 7, 10), ...entriesOf('active', 4, -1)] })
-    await rateLimitTokenBucket.createMany({ data: [...bucketsOf('expired', 4, 10), ...bucketsOf('active', 2, -1)] })
-    await rateLimitLeakyBucket.createMany({ data: [...bucketsOf('expired', 3, 10), ...bucketsOf('active', 1, -1)] })
+    await rateLimitSlidingWindow.createMany({ data: [...listedOf('expired', 7, 10), ...listedOf('active', 4, -1)] })
+    await rateLimitTokenBucket.createMany({ data: [...listedOf('expired', 4, 10), ...listedOf('active', 2, -1)] })
+    await rateLimitLeakyBucket.createMany({ data: [...listedOf('expired', 3, 10), ...listedOf('active', 1, -1)] })
     await database.client.rateLimitEvent.create({
       data: { key: 'ip:192.0.2.1', path: '/', method: 'GET', allowed: true, count: 1, limit: 1 },
     })
@@ -79,7 +65,7 @@ describe('ratelimit cleanup', () => {
     assert.equal(status, 0)
     assert.match(
       stdout,
-      /^Counters: deleted 5\nEntries: deleted 7\nToken buckets: deleted 4\nLeaky buckets: deleted 3\nTotal: deleted 19 /,
+      /^Counters: deleted 5\nEntries: deleted 7\nToken buckets: deleted 4\nLeaky buckets: deleted 3\nConcurrency: deleted 0\nTotal: deleted 19 /,
     )
     assert.equal(await database.client.rateLimitCounter.count(), 3)
     assert.equal(await rateLimitSlidingWindow.count(), 4)
@@ -90,8 +76,8 @@ describe('ratelimit cleanup', () => {
 
   test('--dry-run says what it would delete, and deletes nothing; --verbose says what was found', async () => {
     await createCounters('expired', 5, 10)
-    await database.client.rateLimitSlidingWindow.createMany({ data: entriesOf('expired', 7, 10) })
-    await database.client.rateLimitTokenBucket.createMany({ data: bucketsOf('expired', 4, 10) })
+    await database.client.rateLimitSlidingWindow.createMany({ data: listedOf('expired', 7, 10) })
+    await database.client.rateLimitTokenBucket.createMany({ data: listedOf('expired', 4, 10) })
     const { status, stdout } = await cleanup('--dry-run', '--verbose')
     assert.equal(status, 0)
     assert.match(stdout, /^DRY RUN/)
@@ -109,7 +95,7 @@ describe('ratelimit cleanup', () => {
     await createCounters('five', 1, 5)
     await createCounters('ten', 1, 10)
     await database.client.rateLimitTokenBucket.createMany({
-      data: [...bucketsOf('three', 1, 3), ...bucketsOf('five', 1, 5), ...bucketsOf('ten', 1, 10)],
+      data: [...listedOf('three', 1, 3), ...listedOf('five', 1, 5), ...listedOf('ten', 1, 10)],
     })
     await cleanup()
     assert.equal(await database.client.rateLimitTokenBucket.count(), 2)
@@ -122,8 +108,8 @@ describe('ratelimit cleanup', () => {
 
   test('--json has what was found and deleted, and in what time', async () => {
     await createCounters('expired', 5, 10)
-    await database.client.rateLimitSlidingWindow.createMany({ data: entriesOf('expired', 7, 10) })
-    await database.client.rateLimitTokenBucket.createMany({ data: bucketsOf('expired', 4, 10) })
+    await database.client.rateLimitSlidingWindow.createMany({ data: listedOf('expired', 7, 10) })
+    await database.client.rateLimitTokenBucket.createMany({ data: listedOf('expired', 4, 10) })
     const dry = JSON.parse((await cleanup('--dry-run', '--json')).stdout)
     assert.equal(typeof dry.elapsed_seconds, 'number')
     assert.deepEqual(
@@ -133,6 +119,7 @@ describe('ratelimit cleanup', () => {
         entries: { found: 7, deleted: 0 },
         token_buckets: { found: 4, deleted: 0 },
         leaky_buckets: { found: 0, deleted: 0 },
+        places: { found: 0, deleted: 0 },
         total_deleted: 0,
         elapsed_seconds: 0,
         dry_run: true,
@@ -146,6 +133,7 @@ describe('ratelimit cleanup', () => {
         entries: { found: 7, deleted: 7 },
         token_buckets: { found: 4, deleted: 4 },
         leaky_buckets: { found: 0, deleted: 0 },
+        places: { found: 0, deleted: 0 },
         total_deleted: 16,
         elapsed_seconds: 0,
         dry_run: false,

@@ -126,13 +126,18 @@ describe('ratelimit', () => {
   /** What a command has to be given besides its name, on stdin too. */
   const given: Readonly<Record<string, readonly [words: readonly string[], input?: string]>> = {
     alerts: [['--threshold', '5']],
+    erase: [['--client', '203.0.113.9']],
+    explain: [['--path', '/login']],
     'hash-password': [[], 'correct horse'],
     'override add': [['203.0.113.7', 'deny']],
     'override remove': [['203.0.113.9']],
     preview: [['--name', 'api']],
     'rules import': [['-', '--keep'], '{"version":1,"rules":[]}'],
+    'token create': [['--name', 'ci', '--role', 'viewer']],
+    'token revoke': [['ci']],
   }
-  for (const name of COMMANDS) {
+  // Tail prints an object for each event.
+  for (const name of COMMANDS.filter((each) => each !== 'tail')) {
     test(`${name} --json prints one line with one object, also where something failed`, async () => {
       const [words, input = ''] = given[name] ?? [[]]
       const env = { RATELIMIT_DATABASE_URL: database.url }

@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createRateLimitClient } from '../../src/client.js'
+import { DAY_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { portOf } from '../support/build-app.js'
+import { eventually } from '../support/eventually.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 interface Running {
@@ -23,13 +25,13 @@ describe('the example app', () => {
   })
   after(() => rm(folder, { recursive: true, force: true }))
 
-  async function start(): Promise<Running> {
-    const child = startScript('example-app', [], { cwd: folder, env: { PORT: '0' } })
+  async function start(args: string[] = [], lastLine = '/ratelimit/dashboard/\n'): Promise<Running> {
+    const child = startScript('example-app', args, { cwd: folder, env: { PORT: '0' } })
     child.stderr.pipe(process.stderr)
     let printed = ''
     for await (const chunk of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
       printed += chunk
-      if (printed.includes('/ratelimit/dashboard/\n')) break
+      if (printed.includes(lastLine)) break
     }
     async function stop(): Promise<number | null> {
       const exited = once(child, 'exit')
@@ -85,6 +87,31 @@ describe('the example app', () => {
     const file = join(folder, 'ratelimit-staff.json')
     assert.equal((await stat(file)).mode & 0o777, 0o600)
     assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
+  })
+
+  test('a demo has a week of events, gets new ones, and leaves no database', async () => {
+    const { printed, stop } = await start(['--demo'], 'removed at the end\n')
+    const database = /file:\S+(?=,)/.exec(printed)?.[0] ?? ''
+    const client = createRateLimitClient({ database })
+    try {
+      const first = await client.rateLimitEvent.findFirst({ orderBy: { timestamp: 'asc' } })
+      assert.ok(Date.now() - Number(first?.timestamp) > 6.9 * DAY_MS)
+      const refused = { allowed: false, timestamp: { lt: new Date(Date.now() - MINUTE_MS) } }
+      const scraper = await client.rateLimitEvent.count({
+        where: { ...refused, client: { startsWith: 'ip:203.0.113.' } },
+      })
+      const customer = await client.rateLimitEvent.count({ where: { ...refused, client: 'user:1007' } })
+      assert.ok(scraper > 2 * customer && customer > 100, `${scraper} and ${customer} refusals`)
+      const last = await client.rateLimitEvent.findFirst({ orderBy: { id: 'desc' } })
+      await eventually(
+        'a new event',
+        async () => (await client.rateLimitEvent.count({ where: { id: { gt: last?.id ?? 0 } } })) > 0,
+      )
+    } finally {
+      await client.$disconnect()
+      assert.equal(await stop(), 0)
+    }
+    await assert.rejects(stat(database.slice('file:'.length)), { code: 'ENOENT' })
   })
 
   test('prints the password once, and creates its rule once; a port in use is one line and status 1', async () => {

@@ -30,10 +30,11 @@ describe('ratelimit migrate', () => {
     try {
       const before = await ratelimit(['cleanup', '--schema', schema], options)
       assert.equal(before.status, 1)
-      assert.match(before.stderr, /^ratelimit cleanup: .*"ratelimit migrate"\n$/)
+      assert.match(before.stderr, new RegExp(`^ratelimit cleanup: .*"ratelimit migrate --schema ${schema}"\n$`))
       const migrated = JSON.parse((await ratelimit(['migrate', '--schema', schema, '--json'], options)).stdout)
       assert.notEqual(migrated.applied.length, 0)
-      assert.equal((await ratelimit(['cleanup', '--schema', schema], options)).status, 0)
+      const env = { ...options.env, RATELIMIT_SCHEMA: schema }
+      assert.equal((await ratelimit(['cleanup'], { env })).status, 0)
     } finally {
       await client.$executeRawUnsafe(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
       await close()

@@ -57,7 +57,8 @@ describe('ratelimit preview', () => {
       stdout.split('\n').map((line) => line.replace(/^Rule .*/, 'Rule').replace(/The log begins .*/, 'The log begins')),
       [
         'Rule',
-        'It would have refused 1,208 of 1,224 requests (98.7%), mostly rule:api:mild (1,198); 1.0% could not be replayed.',
+        '1,224 of 1,229 requests matched, 98.7% of these would have been refused, from 2 clients.',
+        '1.0% of them could not be replayed.',
         'Actually refused: 9. Refused only by this rule: 1,199; let through only by this rule: 0.',
         '',
         'By hour (UTC):',
@@ -99,9 +100,12 @@ describe('ratelimit preview', () => {
 
   test('says what a rule that does not block would have counted, and that a rule decides nothing', async () => {
     const counting = await preview(['--file', '-'], JSON.stringify({ ...RULE, block: false }))
-    assert.match(counting.stdout, /^It would have counted as over its limit 1,206 of 1,224 requests/m)
+    assert.match(
+      counting.stdout,
+      /^1,224 of 1,229 requests matched, 98\.5% of these would have been over the limit, and let through, from 2 clients\.$/m,
+    )
     const nothing = await preview(['--file', '-'], JSON.stringify({ ...RULE, pathPattern: '^/nothing' }))
-    assert.match(nothing.stdout, /^None of them would have matched the rule\.\n\nMind:\n/m)
+    assert.match(nothing.stdout, /^None of 1,229 requests matched\.\n\nMind:\n/m)
   })
 
   test('a wrong rule is one line with all that is wrong, and status 1', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { asActor, fromSource } from '../../src/history/actor.js'
 import { CurrentSnapshot } from '../../src/snapshot/current-snapshot.js'
 import { atEnd } from '../support/at-end.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -55,6 +56,7 @@ forEachDatabase((_provider, open) => {
     await current.reload()
     assert.deepEqual([names(), current.isFailing], [['kept'], false])
     assert.deepEqual(lines, [
+      'Rate limit rule created',
       'Rate limit rules and overrides cannot be read: the last good ones stay in force',
       'Rate limit rules and overrides can be read again',
     ])
@@ -64,14 +66,38 @@ forEachDatabase((_provider, open) => {
     const { database, current, lines, table } = await start(t)
     await database.execute(`INSERT INTO ${table} (name, path_pattern, rate) VALUES ('bad', '^/', 'often')`)
     for (let times = 0; times < 3; times++) await current.reload()
-    assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid'])
+    assert.deepEqual(lines, ['Rate limit rule skipped: it is not valid', 'Rate limit rule created'])
+  })
+
+  test('every change is logged once, when it is in force; of many changes at once, twenty are', async (t) => {
+    const { client, current, lines, details } = await start(t)
+    const data = { name: 'search', pathPattern: '^/', rate: '1/m' }
+    await asActor('alice', () => fromSource('panel', async () => client.rateLimitRule.create({ data })))
+    await client.rateLimitRule.update({ where: { name: 'search' }, data: { rate: '2/m' } })
+    await current.reload()
+    await client.rateLimitRule.delete({ where: { name: 'search' } })
+    const says = ['created', 'updated', 'deleted'].map((action) => `Rate limit rule ${action}`)
+    assert.deepEqual(lines, says)
+    assert.deepEqual(details[0], { rule: 'search', action: 'create', actor: 'alice', source: 'panel' })
+
+    lines.length = 0
+    const clients = Array.from({ length: 30 }, (_, place) => ({ client: `user:${place}`, effect: 'deny' }))
+    await client.rateLimitOverride.createMany({ data: clients })
+    await current.reload()
+    assert.equal(lines.filter((line) => line === 'Rate limit override created').length, 20)
+    assert.equal(lines.at(-1), 'Rate limit rules or overrides changed: 10 more')
+    assert.equal(lines.length, 21)
   })
 
   async function start(t: TestContext) {
     const { client, database, close } = await open()
     const lines: string[] = []
-    const note = (_details: object, message: string) => lines.push(message)
-    const log = { error: note, warn: note, info: (message: string) => lines.push(message) }
+    const details: object[] = []
+    function note(detail: object, message: string): void {
+      lines.push(message)
+      details.push(detail)
+    }
+    const log = { error: note, warn: note, info: note }
     const current = new CurrentSnapshot({
       database,
       router: ROUTER,
@@ -85,12 +111,14 @@ forEachDatabase((_provider, open) => {
       await current.close()
       await close()
     })
+    await current.start()
     const table = database.dialect.table('rate_limit_rule')
     return {
       client,
       database,
       current,
       lines,
+      details,
       table,
       names: () => current.lastGood().rules.rules.map(({ name }) => name),
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { ALGORITHMS, type Policy } from '../../src/limiter/algorithm.js'
+import { type Policy, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
@@ -21,7 +21,7 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'k0').count, 1)
   })
 
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`counts on for a refused client whose place strangers took: ${algorithm}`, () => {
       const store = new MemoryStore({ maxKeys: 10 })
       const ask = (key: string) => store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
@@ -71,7 +71,7 @@ describe('the memory store, bounded', () => {
     t.diagnostic(`seed ${seed} (TEST_SEED)`)
     const steps = fc.record({
       key: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
-      algorithm: fc.constantFrom(...ALGORITHMS),
+      algorithm: fc.constantFrom(...RATE_ALGORITHMS),
       limit: fc.constantFrom(1, 2, 5),
       periodMs: fc.constantFrom(60_000, 60_000, 60_000, 3_600_000),
       cost: fc.constantFrom(0, 1, 1, 1, 3),

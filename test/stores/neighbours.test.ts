@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
 import type { Check, Store } from '../../src/index.js'
 import type { Decision } from '../../src/limiter/algorithm.js'
-import { ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -20,6 +20,19 @@ const MAX_LIMIT = 2_147_483_647
 const DAY_MS = 86_400_000
 const BATCHES = 40
 const BATCH_SIZE = 40
+/** What other statements can have written as the windows of a counter: texts on SQLite, arrays on PostgreSQL. */
+const BROKEN_TEXTS = ['abc', '', '1,2,3', '1,1,60000,x,y,z,1,2', `${'9'.repeat(30)},1,2,3,4,5,6,7,8`, "'{1}"]
+const BROKEN_ARRAYS = [
+  '{}',
+  '{1,2,3}',
+  '{1,1,60000,NULL,NULL,NULL,1,2}',
+  '{{1,1,60000,1,1,1,1,1},{1,1,60000,1,1,1,1,1}}',
+  '[0:7]={1,1,86400000,9223372036854775807,1,9223372036854775807,43200000,1}',
+  ...[3, 5, 6].flatMap((size) => {
+    const window = (number: string) => [`${DAY_MS / 2}`, ...Array<string>(size - 1).fill(number)]
+    return ['9223372036854775807', '-9223372036854775808'].map((number) => `{1,1,${window(number)},${window(number)}}`)
+  }),
+]
 
 function seedOf(t: TestContext): number {
   const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
@@ -44,7 +57,7 @@ const texts = fc.oneof(
 const checks: fc.Arbitrary<Check> = fc.record({
   key: texts,
   policy: fc.record({
-    algorithm: fc.constantFrom(...ALGORITHMS),
+    algorithm: fc.constantFrom(...RATE_ALGORITHMS),
     limit: fc.oneof(fc.constantFrom(0, 1, MAX_LIMIT), fc.nat(MAX_LIMIT)),
     periodMs: fc.constantFrom(1_000, 60_000, 366 * DAY_MS),
   }),
@@ -58,7 +71,7 @@ function proveStore(name: string, open: () => Promise<TestPlace>): void {
     const some = fc.sample(checks, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE })
     try {
       for (let batch = 0; batch < BATCHES; batch++) {
-        const neighbours = ALGORITHMS.map((algorithm) => ({
+        const neighbours = RATE_ALGORITHMS.map((algorithm) => ({
           key: `neighbour ${batch}`,
           policy: { algorithm, limit: 5, periodMs: 60_000 },
           cost: 1,
@@ -103,6 +116,62 @@ forEachDatabase((provider) => {
       )
       assert.equal(decisions[3]?.count, MAX_LIMIT)
       for (const { count } of decisions) assert.ok(count > 5)
+    }
+  })
+
+  for (const algorithm of RATE_ALGORITHMS) {
+    test(`a row whose windows were made wrong counts as none, and fails no other check: ${algorithm}`, async (t) => {
+      const { client, database } = await openDatabase(t, provider)
+      const store = new DatabaseStore({ database: client })
+      const policy = { algorithm, limit: 5, periodMs: DAY_MS }
+      const windows = ['d', 'm'].map((period, index) => ({ limit: 5, periodMs: DAY_MS / (index + 1), period }))
+      const table = algorithm === 'fixed_window' ? 'rate_limit_counter' : `rate_limit_${algorithm}`
+      for (const broken of provider === 'sqlite' ? BROKEN_TEXTS : BROKEN_ARRAYS) {
+        for (const asked of [{ ...policy, windows }, policy]) {
+          const keys = [`broken ${broken}`, `other ${broken} ${asked === policy}`]
+          const checks = keys.map((key) => ({ key, policy: asked, cost: 1 }))
+          await store.check([{ key: keys[0] ?? '', policy: { ...policy, windows }, cost: 1 }], NOW_MS)
+          const text = broken.replaceAll("'", "''")
+          await database.execute(`UPDATE ${database.dialect.table(table)} SET windows = '${text}' WHERE key = $1`, [
+            keys[0] ?? '',
+          ])
+          for (const count of [1, 2]) {
+            const decisions = await store.check(checks, NOW_MS)
+            assert.deepEqual(
+              decisions.map((decision) => decision.count),
+              [count, count],
+              broken,
+            )
+          }
+        }
+      }
+    })
+  }
+
+  test('a row whose places were made wrong counts as none, and fails no other check or settlement', async (t) => {
+    const { client, database } = await openDatabase(t, provider)
+    const store = new DatabaseStore({ database: client })
+    const policy = { algorithm: 'concurrency', limit: 5, periodMs: DAY_MS } as const
+    const take = (key: string, place: number) => ({ key, policy, cost: 1, place })
+    const counts = async (...checks: Check[]) => (await store.check(checks, NOW_MS)).map(({ count }) => count)
+    for (const broken of [
+      '[[1,2',
+      '',
+      'abc',
+      '{}',
+      '[1,2]',
+      '["abc"]',
+      '[[1,2]]',
+      '[[1,"a",2]]',
+      '[[1,99999999999999999999,1]]',
+    ]) {
+      await counts(take('broken', 1))
+      const table = database.dialect.table('rate_limit_concurrency')
+      await database.execute(`UPDATE ${table} SET places = $1, first_ms = 0 WHERE key = 'broken'`, [broken])
+      assert.deepEqual(await counts(take('broken', 2), take(broken, 3)), [1, 1], broken)
+      await database.execute(`UPDATE ${table} SET places = $1 WHERE key = 'broken'`, [broken])
+      await store.settle([take('broken', 2), take(broken, 3)], NOW_MS)
+      assert.deepEqual(await counts({ ...take('broken', 0), cost: 0 }, { ...take(broken, 0), cost: 0 }), [0, 0], broken)
     }
   })
 

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { cleanupState } from '../../src/stores/state-cleanup.js'
 import { MINUTE_MS } from '../../src/time/clock.js'
 import { fakeClock } from '../support/clock.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
-
-const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
 
 forEachDatabase((provider, open) => {
   test('cleanup deletes what expired in every table, in batches, and nothing that still counts', async () => {
@@ -38,9 +37,11 @@ forEachDatabase((provider, open) => {
         entries: all,
         token_buckets: all,
         leaky_buckets: all,
+        places: all,
       })
       assert.equal(await client.rateLimitCounter.count({ where: { key: { startsWith: 'new' } } }), 7)
       assert.equal(await client.rateLimitLeakyBucket.count(), 7)
+      assert.equal(await client.rateLimitConcurrency.count(), 7)
     } finally {
       await close()
     }
@@ -53,9 +54,9 @@ forEachDatabase((provider, open) => {
       await cleanupState(database, fakeClock())
       assert.equal(count.of('COUNT(*)').length, 0)
       await cleanupState(database, fakeClock(), { count: true })
-      assert.equal(count.of('COUNT(*)').length, 4)
+      assert.equal(count.of('COUNT(*)').length, ALGORITHMS.length)
       await cleanupState(database, fakeClock(), { dryRun: true })
-      assert.equal(count.of('COUNT(*)').length, 8)
+      assert.equal(count.of('COUNT(*)').length, 2 * ALGORITHMS.length)
     } finally {
       count.stop()
       await close()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
+import { stateDeletions } from '../../src/stores/state-cleanup.js'
 import { StateSweep } from '../../src/stores/state-sweep.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -29,7 +30,7 @@ forEachDatabase((provider) => {
     assert.equal(waits.length, ALGORITHMS.length * 3, 'batches')
     assert.ok(waits.slice(0, -1).every((waitMs) => waitMs > 0 && waitMs < 1_000))
     assert.equal(count.of('SELECT COUNT').length, 0)
-    assert.deepEqual(await left(), [5, 5, 5, 5])
+    assert.deepEqual(await left(), [5, 5, 5, 5, 5])
     assert.equal(await database.client.rateLimitTokenBucket.count({ where: { key: { startsWith: 'new' } } }), 5)
   })
 
@@ -38,9 +39,9 @@ forEachDatabase((provider) => {
     const count = countStatements()
     t.after(() => count.stop())
 
-    assert.equal((await sweepRound(sweep)).length, 4)
+    assert.equal((await sweepRound(sweep)).length, ALGORITHMS.length)
 
-    assert.equal(count.of('rate_limit_').length, 4)
+    assert.equal(count.of('rate_limit_').length, ALGORITHMS.length)
   })
 
   test('two processes that sweep at once do each other no harm', async (t) => {
@@ -49,13 +50,13 @@ forEachDatabase((provider) => {
     clock.advance(2 * HOUR_MS)
     await use('new', 5)
     const log = { warn: () => assert.fail('nothing fails') }
-    const other = new StateSweep({ database: database.database, clock, log })
+    const other = new StateSweep({ deletions: stateDeletions(database.database), clock, log })
 
     await Promise.all([sweepRound(sweep), sweepRound(other)])
     // What one of them was just deleting the other passed over: the next round finds nothing that is left.
     await sweepRound(sweep)
 
-    assert.deepEqual(await left(), [5, 5, 5, 5])
+    assert.deepEqual(await left(), [5, 5, 5, 5, 5])
   })
 
   test('a database that fails is logged once, ends the round, and is swept when it is back', async (t) => {
@@ -74,8 +75,8 @@ forEachDatabase((provider) => {
     assert.match(warnings[0] ?? '', /cannot be deleted/)
 
     await rename('elsewhere', 'rate_limit_sliding_window')
-    assert.equal((await sweepRound(sweep)).length, 4)
-    assert.deepEqual(await left(), [0, 0, 0, 0])
+    assert.equal((await sweepRound(sweep)).length, ALGORITHMS.length)
+    assert.deepEqual(await left(), [0, 0, 0, 0, 0])
     await rename('rate_limit_counter', 'elsewhere')
     await sweepRound(sweep)
     assert.equal(warnings.length, 2, 'a new outage')
@@ -94,7 +95,7 @@ forEachDatabase((provider) => {
     first.run()
     await eventually('the sweep has come around', () => timers.long.length === 2)
 
-    assert.deepEqual(await left(), [0, 0, 0, 0])
+    assert.deepEqual(await left(), [0, 0, 0, 0, 0])
     await app.close()
     assert.ok(timers.cleared.has(timers.long[1]?.timer))
     assert.deepEqual(log, [])
@@ -136,12 +137,32 @@ test('a plugin that is disabled, or that counts elsewhere, does not sweep', asyn
   assert.equal(timers.long.length, 1)
 })
 
+test('a server that obeys overrides deletes bans that expired an hour ago, wherever it counts', async (t) => {
+  const timers = watchTimers(t)
+  const clock = fakeClock()
+  const database = await openDatabase(t, 'sqlite', clock)
+  const { rateLimitOverride } = database.client
+  const ban = { client: 'ip:192.0.2.1', effect: 'deny', note: 'banned by rule api' }
+  await rateLimitOverride.create({ data: { ...ban, expiresAt: new Date(clock.now() + MINUTE_MS) } })
+  await startApp(t, { database, clock, plugin: { useDynamicRules: true, middleware: { backend: 'memory' } } })
+  for (const [afterMs, left] of [
+    [HOUR_MS, 1],
+    [2 * MINUTE_MS, 0],
+  ] as const) {
+    clock.advance(afterMs)
+    const rounds = timers.long.length
+    timers.long.at(-1)?.run()
+    await eventually('the sweep has come around', () => timers.long.length > rounds)
+    assert.equal(await rateLimitOverride.count(), left)
+  }
+})
+
 test('rounds are five to fifteen minutes apart, at random', async (t) => {
   const { database, clock } = await openSwept(t, 'sqlite')
   const waits: number[] = []
   for (const random of [0, 0.5, 0.999_999]) {
     const sweep = new StateSweep({
-      database: database.database,
+      deletions: stateDeletions(database.database),
       clock,
       log: { warn: () => undefined },
       random: () => random,
@@ -159,7 +180,7 @@ async function openSwept(t: TestContext, provider: Provider) {
   const database = await openDatabase(t, provider, clock)
   const warnings: string[] = []
   const sweep = new StateSweep({
-    database: database.database,
+    deletions: stateDeletions(database.database),
     clock,
     log: { warn: (_details, message) => warnings.push(message) },
   })
@@ -184,6 +205,7 @@ function rowsLeft({ client }: TestDatabase): Promise<number[]> {
     client.rateLimitSlidingWindow.count(),
     client.rateLimitTokenBucket.count(),
     client.rateLimitLeakyBucket.count(),
+    client.rateLimitConcurrency.count(),
   ])
 }
 

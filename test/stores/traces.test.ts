@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { ALGORITHMS, type Algorithm } from '../../src/limiter/algorithm.js'
+import { type Algorithm, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import type { Store } from '../../src/stores/store.js'
@@ -86,14 +86,14 @@ async function proveTrace(store: Store, algorithm: Algorithm, trace: Trace): Pro
 }
 
 describe(`${MEMORY_TRACES} traces of ${STEPS} steps`, () => {
-  for (const algorithm of ALGORITHMS) {
+  for (const algorithm of RATE_ALGORITHMS) {
     test(`${algorithm} in memory`, (t) => proveTraces(t, () => new MemoryStore(), algorithm, MEMORY_TRACES))
   }
 })
 
 forEachStore((name, open) => {
   describe(`${SHARED_TRACES} traces of ${STEPS} steps`, () => {
-    for (const algorithm of ALGORITHMS) {
+    for (const algorithm of RATE_ALGORITHMS) {
       test(`${algorithm} on ${name}`, async (t) => {
         const { place, close } = await open()
         const store = openStore(place)

@@ -14,6 +14,8 @@ export interface LogLine {
   readonly level: number
   readonly msg: string
   readonly err?: { readonly message: string }
+  /** What `err` says on the first line about it. */
+  readonly cause?: string
 }
 
 export const WARN = 40

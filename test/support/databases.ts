@@ -1,14 +1,12 @@
-import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe } from 'node:test'
-import pg from 'pg'
 import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
 import { type Database, databaseFor } from '../../src/db/database.js'
-import { errorMessage } from '../../src/errors.js'
 import type { Clock } from '../../src/time/clock.js'
+import { noteMigrated, POSTGRES_URL, probePostgresql, releaseSchema, takeSchema } from './postgresql-schemas.js'
 
 export type Provider = 'sqlite' | 'postgresql'
 
@@ -20,8 +18,6 @@ export interface TestDatabase {
   /** Closes the client and removes the database with all that is in it. */
   close(): Promise<void>
 }
-
-export const POSTGRES_URL = process.env.TEST_POSTGRES_URL ?? 'postgresql://postgres@127.0.0.1:5432/test'
 
 /** Why PostgreSQL is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
 export const postgresqlMissing = process.env.CI === undefined ? await probePostgresql() : false
@@ -63,8 +59,10 @@ async function createTemplate(): Promise<string> {
 }
 
 async function openPostgresqlSchema(clock: Clock | undefined): Promise<TestDatabase> {
-  const schema = `test_${randomBytes(8).toString('hex')}`
-  return open(POSTGRES_URL, schema, clock, () => runOnPostgresql(`DROP SCHEMA IF EXISTS ${schema} CASCADE`))
+  const schema = takeSchema()
+  const opened = await open(POSTGRES_URL, schema.name, clock, () => releaseSchema(schema))
+  await noteMigrated(schema)
+  return opened
 }
 
 async function open(
@@ -86,24 +84,5 @@ async function open(
       await client.$disconnect()
       await remove()
     },
-  }
-}
-
-async function probePostgresql(): Promise<string | false> {
-  try {
-    await runOnPostgresql('SELECT 1')
-    return false
-  } catch (error) {
-    return `no PostgreSQL at ${POSTGRES_URL} (TEST_POSTGRES_URL): ${errorMessage(error) || 'connection refused'}`
-  }
-}
-
-async function runOnPostgresql(sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: POSTGRES_URL, connectionTimeoutMillis: 2_000 })
-  await client.connect()
-  try {
-    await client.query(sql)
-  } finally {
-    await client.end()
   }
 }

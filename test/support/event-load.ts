@@ -18,11 +18,11 @@ export interface LoadLine extends EventLogStats {
 const PRINT_MS = 20
 const [options = '', atOnce] = process.argv.slice(2)
 
-const app = Fastify()
+const app = Fastify({ pluginTimeout: 60_000 })
 await app.register(rateLimitPlugin, {
   ...JSON.parse(options),
   logEvents: true,
-  middleware: { backend: 'memory', defaultRate: '100000000/h' },
+  middleware: { backend: 'memory', defaultRate: '100000000/d' },
 })
 app.get('/', async () => 'ok')
 await app.ready()

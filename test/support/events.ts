@@ -39,13 +39,15 @@ export interface LoggedEvents {
   readonly client?: string
   readonly allowed?: number
   readonly blocked?: number
+  /** Refused by the deny list, an override or a ban. */
+  readonly denied?: number
   readonly path?: string
   readonly method?: string
   readonly ruleName?: string
   readonly atMs: number
 }
 
-/** Puts events into the log as if they had been served: the allowed ones first, all at the same moment. */
+/** Puts events into the log as if they had been served, all at the same moment: the allowed ones first, the denied last. */
 export async function logEvents(
   client: RateLimitClient,
   {
@@ -53,13 +55,14 @@ export async function logEvents(
     client: counted = '',
     allowed = 0,
     blocked = 0,
+    denied = 0,
     path = '/',
     method = 'GET',
     ruleName = '',
     atMs,
   }: LoggedEvents,
 ): Promise<void> {
-  const rows = Array.from({ length: allowed + blocked }, (_, place) =>
+  const rows = Array.from({ length: allowed + blocked + denied }, (_, place) =>
     eventValues({
       ...EVENT,
       timestampMs: atMs,
@@ -73,7 +76,7 @@ export async function logEvents(
       clientIp: key.startsWith('ip:') ? key.slice('ip:'.length) : null,
       client: counted,
       policy: ruleName,
-      outcome: place < allowed ? 'allowed' : 'over_limit',
+      outcome: place < allowed ? 'allowed' : place < allowed + blocked ? 'over_limit' : 'denied',
     }),
   )
   const database = databaseFor(client)

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 export async function eventually(
   what: string,
   happened: () => boolean | Promise<boolean>,
-  withinMs = 5_000,
+  withinMs = 15_000,
 ): Promise<void> {
   for (const deadlineMs = Date.now() + withinMs; !(await happened()); ) {
     if (Date.now() > deadlineMs) throw new Error(`It never happened: ${what}`)

@@ -1,5 +1,5 @@
 /**
- * One of several processes that ask for the same counters at once.
+ * One of several processes that ask for the same counters at once, one for each policy.
  *
  *     node --import tsx hammer.ts <place JSON> <checks> <policies JSON> <now>…
  *
@@ -12,12 +12,14 @@ import { openStore } from './store-place.js'
 const [place, checks, policies, ...moments] = process.argv.slice(2)
 const BATCH = 7
 
+let places = process.pid * 1_000_000
+
 async function countAllowed(store: Store, check: Check, nowMs: number): Promise<number> {
   let left = Number(checks)
   let allowed = 0
   const work = async () => {
     while (left > 0) {
-      const batch = Array.from({ length: Math.min(BATCH, left) }, () => check)
+      const batch = Array.from({ length: Math.min(BATCH, left) }, () => ({ ...check, place: places++ }))
       left -= batch.length
       for (const decision of await store.check(batch, nowMs)) if (decision.allowed) allowed++
     }
@@ -27,7 +29,8 @@ async function countAllowed(store: Store, check: Check, nowMs: number): Promise<
 }
 
 const store = openStore(JSON.parse(place ?? ''))
-for (const policy of JSON.parse(policies ?? '')) {
-  for (const now of moments) console.log(await countAllowed(store, { key: 'shared', policy, cost: 1 }, Number(now)))
+for (const [index, policy] of JSON.parse(policies ?? '').entries()) {
+  const check = { key: `shared ${index}`, policy, cost: 1 }
+  for (const now of moments) console.log(await countAllowed(store, check, Number(now)))
 }
 await store.close()

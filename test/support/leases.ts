@@ -33,6 +33,9 @@ export function remoteStore() {
     async resets(): Promise<number> {
       return store.resetCount
     },
+    /** Returns what the store has left in each window. */
+    left: ({ key, policy }: Check, nowMs: number) =>
+      memory.checkOne({ key, policy, cost: 0 }, nowMs).windows?.map(({ remaining }) => remaining),
     /** Returns what the store has counted. */
     counted: ({ key, policy }: Check, nowMs: number) => memory.checkOne({ key, policy, cost: 0 }, nowMs).count,
   }
@@ -50,7 +53,7 @@ export function startProcess(store: BatchStore, nowMs: number): LeasingProcess {
   const limiter = createLimiter({
     store,
     lease: { leaseMs: LEASE_MS, now: () => clock.nowMs },
-    fallback: { decide: (check) => decideWithoutStore(false, check), reset: () => undefined },
+    fallback: { decide: (check) => decideWithoutStore(false, check), settle: () => undefined, reset: () => undefined },
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },
   })

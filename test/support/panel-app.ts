@@ -47,7 +47,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
     routes: async (app) => {
       // No wildcard: what the panel does not answer is to be seen.
       app.get('/api/orders', async () => 'ok')
-      await app.register(dashboardPlugin, { prefix: '/ops', staff })
+      await app.register(dashboardPlugin, { prefix: '/ops', staff: admin.staff ?? staff })
       await app.register(adminPlugin, { rootPath: PANEL, ...admin })
       await after?.(app)
     },

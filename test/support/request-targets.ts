@@ -1,16 +1,5 @@
 /** Request targets as clients make them up: paths that are spelled in every way, and forms that no path has. */
 
-/** Numbers from 0 to below 1, the same again for the same seed (mulberry32). */
-export function createRandom(seed: number): () => number {
-  let state = seed | 0
-  return function random() {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 /** What a router may take for the first character of a path. */
 const FIRST = [
   ...['*', 'x', 'L', '?', '#', ';', '%', '\\', '.', ':', '@', '~', '&', '=', '\xe9', '', '%2F', '%2f', '%25', '%61'],

@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test'
+import type { FastifyInstance } from 'fastify'
 import { type DashboardOptions, dashboardPlugin, type RateLimitOptions, staffAccounts } from '../../src/index.js'
 import { okRoutes, openDatabase, startApp } from './build-app.js'
 import { fakeClock } from './clock.js'
@@ -20,6 +21,7 @@ export async function startWithStaff(
   provider: Provider,
   staff: DashboardOptions = { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
   plugin: RateLimitOptions = {},
+  routes: (app: FastifyInstance) => void = () => undefined,
 ) {
   const clock = fakeClock()
   const database = await openDatabase(t, provider, clock)
@@ -29,6 +31,7 @@ export async function startWithStaff(
     plugin: { logEvents: true, middleware: { defaultRate: '2/m' }, ...plugin },
     routes: async (app) => {
       okRoutes(app)
+      routes(app)
       await app.register(dashboardPlugin, { prefix: '/ops', ...staff })
     },
   })
@@ -44,7 +47,7 @@ export async function startWithStaff(
       ...asked,
     })
   }
-  return { ...started, signIn }
+  return { ...started, database: database.database, signIn }
 }
 
 /** What a browser sends back of a `Set-Cookie` header. */

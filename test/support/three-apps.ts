@@ -131,8 +131,8 @@ async function startLoaded(
       storeTimeoutMs: STORE_TIMEOUT_MS,
       middleware: {
         backend: 'database',
-        defaultRate: '1000000/h',
-        rateLimits: { '/tight/': `${TIGHT_LIMIT}/h` },
+        defaultRate: '1000000/d',
+        rateLimits: { '/tight/': `${TIGHT_LIMIT}/d` },
       },
     },
   })

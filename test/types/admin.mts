@@ -17,3 +17,7 @@ const componentLoader = new ComponentLoader()
 const resources = await createAdminResources(app, componentLoader)
 expectType<AdminResource[]>()(resources)
 export const options: AdminJSOptions = { resources, componentLoader }
+
+const http2 = Fastify({ http2: true })
+await http2.register(adminPlugin, { isStaff: () => true })
+expectType<Promise<AdminResource[]>>()(createAdminResources(http2, componentLoader))

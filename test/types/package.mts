@@ -2,23 +2,20 @@
  * The types of the package as a host sees them. It is compiled, and never run: by `npm run test:types` against the
  * build, by `.ci/run` against the installed tarball, as TypeScript finds modules for Node.js and for bundlers.
  */
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyRequest,
-  type FastifyTypeProvider,
-  type onRequestHookHandler,
-} from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyRequest, type FastifyTypeProvider } from 'fastify'
 import rateLimit, {
   AccessDeniedError,
   type AlertResult,
   asActor,
   type Change,
+  type ClientDetail,
   createAnalytics,
   createRateLimitClient,
   DatabaseStore,
   type Decision,
   dashboardPlugin,
   type EventLogStats,
+  type Explanation,
   type FieldErrors,
   type Health,
   hashPassword,
@@ -34,6 +31,7 @@ import rateLimit, {
   RateLimitExceededError,
   type RateLimitOptions,
   RedisStore,
+  type RouteLimitHook,
   type Rule,
   type RuleDocument,
   type RuleHitCount,
@@ -42,9 +40,12 @@ import rateLimit, {
   rateLimitPlugin,
   type SmartRateLimit,
   type StaffAccounts,
+  type StaffMember,
   type Store,
   StoreUnavailableError,
+  type SuggestedRates,
   staffAccounts,
+  type TopClient,
   type TrafficSummary,
 } from 'fastify-smart-ratelimit'
 import { type ConformanceCase, storeConformance } from 'fastify-smart-ratelimit/testing'
@@ -97,6 +98,16 @@ expectType<Promise<TrafficSummary>>()(limits.analytics.getTrafficSummary({ days:
 expectType<Promise<readonly Offender[]>>()(limits.analytics.getTopOffenders())
 expectType<Promise<readonly RuleHitCount[]>>()(limits.analytics.getRuleHitCounts())
 expectType<Promise<OffenderDetail>>()(limits.analytics.getOffenderDetail({ key: 'ip:203.0.113.7' }))
+expectType<Promise<readonly TopClient[]>>()(limits.analytics.getTopClients({ by: 'requests', days: 1 / 24 }))
+expectType<Promise<ClientDetail>>()(limits.analytics.getClient({ client: 'ip:203.0.113.7' }))
+// @ts-expect-error: not a measure
+limits.analytics.getTopClients({ by: 'allowed' })
+expectType<Promise<SuggestedRates>>()(limits.analytics.suggestRates({ path: '/login', method: 'POST', days: 1 }))
+// @ts-expect-error: no filter of rules
+limits.analytics.suggestRates({ key: 'ip:203.0.113.7' })
+expectType<Promise<Explanation>>()(limits.explain({ path: '/', user: { id: 7 }, headers: { 'x-a': ['1', '2'] } }))
+// @ts-expect-error: the path is missing
+limits.explain({ method: 'GET' })
 expectType<Promise<AlertResult>>()(limits.analytics.sendOffenderAlerts({ threshold: 3 }))
 
 // The limits of routes are hooks of Fastify, for every place that takes one.
@@ -106,7 +117,10 @@ const hook = limits.limit({
   counts: '401',
   cost: (request) => Number(request.headers['x-cost']),
 })
-expectType<OmitThisParameter<onRequestHookHandler>>()(hook)
+expectType<RouteLimitHook>()(hook)
+expectType<Promise<Decision | null>>()(hook.check({} as FastifyRequest, { cost: 2 }))
+expectType<Promise<Decision | null>>()(hook.peek({} as FastifyRequest))
+limits.limit({ rate: '5/m', allowList: ['10.0.0.0/8'] })
 app.addHook('onRequest', hook)
 app.addHook('preHandler', hook)
 app.get('/one', { onRequest: hook }, ok)
@@ -131,6 +145,29 @@ const logged = Fastify({ loggerInstance: {} as FastifyBaseLogger & { audit(): vo
 await logged.register(rateLimitPlugin, { enabled: true })
 await logged.register(dashboardPlugin, { isStaff: () => true })
 logged.get('/', { preHandler: hook }, async (request) => limits.check(request))
+
+// Apps of every server. A hook of one app's limit is one for all.
+const secure = Fastify({ https: {} })
+await secure.register(rateLimitPlugin)
+secure.get('/', { onRequest: secure.smartRateLimit.limit({ rate: '5/m' }) }, async (request) => hook.check(request))
+const http2 = Fastify({ http2: true })
+await http2.register(rateLimit)
+http2.addHook('preParsing', (request, reply, _payload, done) => hook(request, reply, done))
+http2.get('/', { onRequest: http2.smartRateLimit.limit({ rate: '5/m' }) }, async (request) => limits.peek(request))
+const secureHttp2 = Fastify({ http2: true, https: { allowHTTP1: true } })
+await secureHttp2.register(rateLimitPlugin, { middleware: { key: (request) => request.ip } })
+await secureHttp2.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: (request) => request.ip === '127.0.0.1' })
+secureHttp2.addHook('onRequest', hook)
+secureHttp2.addHook('preValidation', hook)
+secureHttp2.addHook('preHandler', hook)
+secureHttp2.setNotFoundHandler({ preHandler: hook }, async (request) => limits.decisionOf(request))
+secureHttp2.get<{ Params: { id: string } }>(
+  '/:id',
+  { onRequest: [hook], preHandler: hook, config: { smartRateLimit: { rate: '5/m', allowList: ['::1'] } } },
+  async (request) => [await hook.check(request, { cost: 2 }), await hook.peek(request), await limits.check(request)],
+)
+// @ts-expect-error a reply is no request
+secureHttp2.get('/wrong', async (_request, reply) => hook.check(reply))
 
 // A decision, also of a refusal that an error handler reshapes.
 app.setErrorHandler((error, request, reply) => {
@@ -159,8 +196,14 @@ const staff = staffAccounts({ accounts: { alice: await hashPassword('…') }, se
 expectType<StaffAccounts>()(staff)
 await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
 await app.register(dashboardPlugin, { isStaff: async (request) => request.ip === '127.0.0.1', templates: './pages' })
+const member: StaffMember = { actor: 'alice', role: 'operator' }
+await app.register(dashboardPlugin, { isStaff: (request) => request.ip === '127.0.0.1' && member })
+// @ts-expect-error there is no such role
+await app.register(dashboardPlugin, { isStaff: () => ({ actor: 'alice', role: 'root' }) })
 // @ts-expect-error the sign-in is called staff
 await app.register(dashboardPlugin, { accounts: staff })
+
+secureHttp2.get('/who', async (request) => [await staff.accountFor(request), await staff.isStaff(request)])
 
 // Without a server.
 const client = createRateLimitClient({ database: 'file:./ratelimit.db' })

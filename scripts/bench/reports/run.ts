@@ -159,7 +159,7 @@ async function measurePages(
   distribution: Distribution,
   runs: number,
 ): Promise<Record<string, Timing>> {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 60_000 })
   await app.register(rateLimitPlugin, { database: client, logEvents: true, middleware: { backend: 'memory' } })
   await app.register(dashboardPlugin, { isStaff: () => true })
   try {

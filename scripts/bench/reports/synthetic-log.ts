@@ -1,6 +1,7 @@
 import type { Database } from '../../../src/db/database.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/events/event.js'
 import { DAY_MS } from '../../../src/time/clock.js'
+import { createRandom } from '../../random.js'
 
 export const LOG_DAYS = 30
 const KEYS = 200_000
@@ -16,17 +17,6 @@ const FILL_BATCH = 2_000
 /** `skewed`: few clients and paths have most of the requests; `even`: all have as many requests and refusals. */
 export const DISTRIBUTIONS = ['skewed', 'even'] as const
 export type Distribution = (typeof DISTRIBUTIONS)[number]
-
-/** Creates Mulberry32, a generator of 32 bits of state (public domain), so that every run has the same events. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return function random() {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** Creates a generator of numbers below `count`, the n-th 1/n as often as the first. */
 function createZipf(count: number, random: () => number): () => number {

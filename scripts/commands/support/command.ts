@@ -6,7 +6,7 @@ export interface CommandContext {
   readonly stdout: Terminal
   readonly stderr: Terminal
   readonly env: NodeJS.ProcessEnv
-  /** Stops a command that works in batches after the current one; only such commands read it. */
+  /** Stops a command that works in batches, or follows the log, after the current step; only such commands read it. */
   readonly signal: AbortSignal
 }
 
@@ -15,8 +15,8 @@ export type Terminal = Writable & { readonly isTTY?: boolean; readonly columns?:
 
 /** The result of a command, which the command line prints. */
 export interface CommandResult {
-  /** The output with `--json`. */
-  readonly json: object
+  /** The output with `--json`; none where the command has printed it already. */
+  readonly json?: object
   /** The output without it. */
   readonly lines: readonly string[]
   /** The parts that failed although the rest was done, a line each on stderr: exit status 1. */

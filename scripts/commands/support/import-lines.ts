@@ -36,9 +36,11 @@ function differenceLines<Entry, Identity extends keyof Entry>(
 }
 
 function ruleLine(rule: RuleEntry): string {
-  const { name, rate, counts, cost, pathPattern, method, condition, isActive, startsAt, endsAt } = rule
+  const { name, rate, counts, cost, banAfter, banFor, pathPattern, method, condition, isActive, startsAt, endsAt } =
+    rule
   const counted = counts === 'requests' ? [] : [`counts ${counts}`]
   const costs = cost === 1 ? [] : [`cost ${cost}`]
+  const bans = banAfter === 0 ? [] : [`bans for ${banFor} after ${banAfter}`]
   const methods = method === 'ALL' ? [] : [method]
   const conditions = condition === '' ? [] : [`if ${shown(condition)}`]
   const from = startsAt === null ? [] : [`from ${startsAt}`]
@@ -49,6 +51,7 @@ function ruleLine(rule: RuleEntry): string {
     rate,
     ...counted,
     ...costs,
+    ...bans,
     ...methods,
     pathPattern,
     ...conditions,

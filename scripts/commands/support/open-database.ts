@@ -50,16 +50,34 @@ export function withExistingDatabase<T>(
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
   return withDatabase(settings, (opened) => {
-    const missing = missingFile(opened.database)
-    if (missing !== undefined) {
-      warnLine(`ratelimit: there is no database at ${missing} yet, creating an empty one`, stderr)
-    }
+    warnOfNewFile(opened.database, stderr)
     return work(opened)
   })
 }
 
+/**
+ * Does the same for a command that only reads the log: a new file would have nothing to show, and look like a quiet
+ * server.
+ *
+ * @throws Error for a SQLite file that does not exist
+ */
+export function withDatabaseToRead<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+  return withDatabase(settings, async (opened) => {
+    const missing = missingFile(opened.database)
+    if (missing !== undefined) throw new Error(`There is no database at ${missing}`)
+    return work(opened)
+  })
+}
+
+export function warnOfNewFile(database: Pick<Database, 'url'>, stderr: CommandContext['stderr']): void {
+  const missing = missingFile(database)
+  if (missing !== undefined) {
+    warnLine(`ratelimit: there is no database at ${missing} yet, creating an empty one`, stderr)
+  }
+}
+
 /** Returns the path of a SQLite file that does not exist yet, and that opening would create. */
-export function missingFile({ url }: Database): string | undefined {
+export function missingFile({ url }: Pick<Database, 'url'>): string | undefined {
   if (!url.startsWith('file:')) return undefined
   const path = resolve(sqlitePath(url))
   return existsSync(path) ? undefined : path

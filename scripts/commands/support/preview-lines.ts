@@ -1,5 +1,6 @@
 import { formatBar, formatCount, formatRate } from '../../../src/dashboard/format.js'
 import type { PreviewHour, PreviewKey, RulePreview } from '../../../src/preview/report.js'
+import { tableLines } from './table-lines.js'
 
 const BAR_WIDTH = 30
 const COUNTS = ['matched', 'over limit', 'refused then']
@@ -8,7 +9,7 @@ const COUNTS = ['matched', 'over limit', 'refused then']
 export function previewLines(preview: RulePreview): string[] {
   return [
     `Rule ${JSON.stringify(preview.rule)}, ${minute(preview.since)} to ${minute(preview.until)} UTC, ${formatCount(preview.events)} request(s) in the log.`,
-    verdict(preview),
+    preview.sentence,
     ...comparison(preview),
     ...section('By hour (UTC):', hourLines(preview)),
     ...section('Keys hit most:', keyLines(preview)),
@@ -16,21 +17,10 @@ export function previewLines(preview: RulePreview): string[] {
   ]
 }
 
-function verdict({ matched, over_limit, would_refuse, top_keys, uncovered }: RulePreview): string {
-  if (matched === 0) return 'None of them would have matched the rule.'
-  const blocks = would_refuse > 0 || over_limit === 0
-  const hits = blocks ? would_refuse : over_limit
-  const [most] = top_keys
-  const mostly =
-    most === undefined || most.over_limit === 0 ? '' : `, mostly ${most.key} (${formatCount(most.over_limit)})`
-  const part = uncovered.count === 0 ? '' : `; ${formatRate(uncovered.share)} could not be replayed`
-  const done = blocks ? 'refused' : 'counted as over its limit'
-  return `It would have ${done} ${formatCount(hits)} of ${formatCount(matched)} requests (${formatRate(hits / matched)})${mostly}${part}.`
-}
-
-function comparison({ matched, refused_then, newly_refused, newly_allowed }: RulePreview): string[] {
+function comparison({ matched, refused_then, newly_refused, newly_allowed, uncovered }: RulePreview): string[] {
   if (matched === 0) return []
   return [
+    ...(uncovered.count === 0 ? [] : [`${formatRate(uncovered.share)} of them could not be replayed.`]),
     `Actually refused: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; let through only by this rule: ${formatCount(newly_allowed)}.`,
   ]
 }
@@ -44,14 +34,14 @@ function hourLines({ by_hour }: RulePreview): string[] {
   const hours = by_hour.filter(({ matched }) => matched > 0)
   const most = Math.max(...hours.map(({ over_limit }) => over_limit))
   const bar = ({ over_limit }: PreviewHour) => '#'.repeat(Math.ceil((formatBar(over_limit, most) * BAR_WIDTH) / 100))
-  return table(
+  return tableLines(
     ['hour', ...COUNTS, ''],
     hours.map((hour) => [minute(hour.hour), ...counts(hour), bar(hour)]),
   )
 }
 
 function keyLines({ top_keys }: RulePreview): string[] {
-  return table(
+  return tableLines(
     [...COUNTS, 'key'],
     top_keys.map((its) => [...counts(its), its.key]),
   )
@@ -59,20 +49,6 @@ function keyLines({ top_keys }: RulePreview): string[] {
 
 function counts({ matched, over_limit, refused_then }: PreviewHour | PreviewKey): string[] {
   return [matched, over_limit, refused_then].map(formatCount)
-}
-
-/** Returns a table with right-aligned columns, except the last one, which may be long. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  if (rows.length === 0) return []
-  const all = [head, ...rows]
-  const widths = head.slice(0, -1).map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)))
-  return all.map(
-    (row) =>
-      `  ${row
-        .map((cell, column) => cell.padStart(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd()}`,
-  )
 }
 
 function section(title: string, lines: readonly string[]): string[] {

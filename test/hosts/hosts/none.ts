@@ -1,4 +1,4 @@
-/** A host that uses no database of its own, as the README sets it up. */
+/** A host that uses no database of its own, as the documentation sets it up. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

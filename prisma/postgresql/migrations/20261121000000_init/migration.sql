@@ -45,6 +45,16 @@ CREATE TABLE "rate_limit_rule" (
     "priority" INTEGER NOT NULL DEFAULT 0,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "ban_after" INTEGER NOT NULL DEFAULT 0,
+    "ban_for" VARCHAR(10) NOT NULL DEFAULT '',
+    "changed_by" VARCHAR(255) NOT NULL DEFAULT '',
+    "condition" VARCHAR(1000) NOT NULL DEFAULT '',
+    "cost" INTEGER NOT NULL DEFAULT 1,
+    "counts" VARCHAR(255) NOT NULL DEFAULT 'requests',
+    "ends_at" TIMESTAMPTZ(3),
+    "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
+    "refusal_status" INTEGER NOT NULL DEFAULT 429,
+    "starts_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "rate_limit_rule_pkey" PRIMARY KEY ("id")
 );
@@ -57,7 +67,7 @@ CREATE TABLE "rate_limit_counter" (
     "window_end" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    "windows" TEXT,
+    "windows" BIGINT[],
 
     CONSTRAINT "rate_limit_counter_pkey" PRIMARY KEY ("key")
 );
@@ -69,6 +79,18 @@ CREATE TABLE "rate_limit_staff_session" (
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
 
     CONSTRAINT "rate_limit_staff_session_pkey" PRIMARY KEY ("id_hash")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_token" (
+    "name" VARCHAR(100) NOT NULL,
+    "token_hash" VARCHAR(64) NOT NULL,
+    "role" VARCHAR(10) NOT NULL,
+    "created_at" TIMESTAMPTZ(3) NOT NULL,
+    "expires_at" TIMESTAMPTZ(3),
+    "last_used_at" TIMESTAMPTZ(3),
+
+    CONSTRAINT "rate_limit_token_pkey" PRIMARY KEY ("name")
 );
 
 -- CreateIndex
@@ -89,3 +111,621 @@ CREATE INDEX "rate_limit_counter_window_end_idx" ON "rate_limit_counter"("window
 -- CreateIndex
 CREATE INDEX "rate_limit_staff_session_expires_at_idx" ON "rate_limit_staff_session"("expires_at");
 
+-- CreateIndex
+CREATE UNIQUE INDEX "rate_limit_token_token_hash_key" ON "rate_limit_token"("token_hash");
+
+-- CreateTable
+CREATE TABLE "rate_limit_sliding_window" (
+    "key" VARCHAR(255) NOT NULL,
+    "used" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "cost" BIGINT NOT NULL,
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" BIGINT[],
+
+    CONSTRAINT "rate_limit_sliding_window_pkey" PRIMARY KEY ("key")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_token_bucket" (
+    "key" VARCHAR(255) NOT NULL,
+    "used" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "cost" BIGINT NOT NULL,
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" BIGINT[],
+
+    CONSTRAINT "rate_limit_token_bucket_pkey" PRIMARY KEY ("key")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_leaky_bucket" (
+    "key" VARCHAR(255) NOT NULL,
+    "used" BIGINT NOT NULL,
+    "asked" INTEGER NOT NULL,
+    "cost" BIGINT NOT NULL,
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "windows" BIGINT[],
+
+    CONSTRAINT "rate_limit_leaky_bucket_pkey" PRIMARY KEY ("key")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_concurrency" (
+    "key" VARCHAR(255) NOT NULL,
+    "period_ms" BIGINT NOT NULL,
+    "used" BIGINT NOT NULL,
+    "granted" BIGINT NOT NULL,
+    "first_ms" BIGINT NOT NULL,
+    "last_ms" BIGINT NOT NULL,
+    "places" TEXT NOT NULL,
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+
+    CONSTRAINT "rate_limit_concurrency_pkey" PRIMARY KEY ("key")
+);
+
+-- CreateIndex
+CREATE INDEX "rate_limit_sliding_window_expires_at_idx" ON "rate_limit_sliding_window"("expires_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_token_bucket_expires_at_idx" ON "rate_limit_token_bucket"("expires_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_leaky_bucket_expires_at_idx" ON "rate_limit_leaky_bucket"("expires_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_concurrency_expires_at_idx" ON "rate_limit_concurrency"("expires_at");
+
+-- What follows advances counters that list their windows, by the rules of `limiter/`: from the stored numbers and the
+-- asked ones, the number of checks, the cost of each, and the time, to the numbers to store. `listed-counter.ts` has the
+-- form. Stored numbers of another form, or too large to calculate with, which only other statements can have written, are
+-- none: they would fail all other counters.
+
+CREATE FUNCTION "rate_limit_fixed_windows"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    was BIGINT[] := CASE WHEN cardinality(stored) % 3 = 2 AND 9007199254740991 >= ALL (stored) AND -9007199254740991 <= ALL (stored)
+        THEN stored END;
+    became BIGINT[] := asked;
+    most BIGINT := 0;
+    old INTEGER;
+BEGIN
+    FOR place IN 3 .. cardinality(became) BY 3 LOOP
+        old := place;
+        IF was[old] IS DISTINCT FROM became[place] THEN
+            old := (SELECT n FROM generate_series(3, cardinality(was), 3) AS n WHERE was[n] = became[place]);
+        END IF;
+        IF was[old + 1] >= became[place + 1] THEN
+            became[place + 1] := was[old + 1];
+            -- The largest safe integer: an overflow would fail the statement.
+            became[place + 2] := least(9007199254740991, was[old + 2] + cost);
+        END IF;
+        most := greatest(most, became[place + 2]);
+    END LOOP;
+    became[1] := most;
+    RETURN became;
+END
+$$;
+
+CREATE FUNCTION "rate_limit_sliding_windows"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    was BIGINT[] := CASE WHEN cardinality(stored) % 6 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
+        THEN stored END;
+    became BIGINT[] := asked;
+    admitted BIGINT := checks;
+    most BIGINT := 0;
+    old INTEGER;
+    period BIGINT;
+    previous BIGINT;
+    overlap BIGINT;
+    rest BIGINT;
+BEGIN
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
+        period := became[place];
+        old := place;
+        IF was[old] IS DISTINCT FROM period THEN
+            old := (SELECT n FROM generate_series(3, cardinality(was), 6) AS n WHERE was[n] = period);
+        END IF;
+        became[place + 4] := 0;
+        IF was[old + 1] >= became[place + 1] THEN
+            became[place + 1] := was[old + 1];
+            became[place + 2] := greatest(was[old + 2], now_ms);
+            became[place + 3] := was[old + 3];
+            became[place + 4] := was[old + 4];
+        ELSIF was[old + 1] + period = became[place + 1] THEN
+            became[place + 3] := was[old + 4];
+        END IF;
+        -- As in `productSql`.
+        previous := became[place + 3];
+        overlap := became[place + 1] + period - became[place + 2];
+        rest := previous / 65536 * overlap % period * 65536 + previous % 65536 * overlap;
+        admitted := least(admitted, greatest(0, (became[place + 5] - became[place + 4]
+            - previous / 65536 * overlap / period * 65536 - (rest + period - 1) / period) / cost));
+    END LOOP;
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
+        became[place + 4] := became[place + 4] + admitted * cost;
+        most := greatest(most, became[place + 4]);
+    END LOOP;
+    became[1] := most;
+    became[2] := admitted;
+    RETURN became;
+END
+$$;
+
+CREATE FUNCTION "rate_limit_buckets"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    was BIGINT[] := CASE WHEN cardinality(stored) % 5 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
+        THEN stored END;
+    became BIGINT[] := asked;
+    limits BIGINT[] := became;
+    admitted BIGINT := checks;
+    most BIGINT := 0;
+    old INTEGER;
+    period BIGINT;
+    elapsed BIGINT;
+    drain BIGINT;
+    rest BIGINT;
+    used BIGINT;
+    fraction BIGINT;
+BEGIN
+    FOR place IN 3 .. cardinality(became) BY 5 LOOP
+        period := became[place];
+        old := place;
+        IF was[old] IS DISTINCT FROM period THEN
+            old := (SELECT n FROM generate_series(3, cardinality(was), 5) AS n WHERE was[n] = period);
+        END IF;
+        used := 0;
+        fraction := 0;
+        IF old IS NOT NULL THEN
+            elapsed := least(period, greatest(0, now_ms - was[old + 1]));
+            drain := was[old + 2];
+            -- As in `productSql`.
+            rest := drain / 65536 * elapsed % period * 65536 + drain % 65536 * elapsed;
+            used := was[old + 3] - drain / 65536 * elapsed / period * 65536 - rest / period;
+            fraction := was[old + 4] - rest % period;
+            IF fraction < 0 THEN
+                used := used - 1;
+                fraction := fraction + period;
+            END IF;
+            IF used < 0 THEN
+                used := 0;
+                fraction := 0;
+            END IF;
+            became[place + 1] := greatest(now_ms, was[old + 1]);
+            became[place + 2] := drain;
+        END IF;
+        became[place + 3] := used;
+        became[place + 4] := fraction;
+        admitted := least(admitted, greatest(0, (limits[place + 2] - used - least(1, fraction)) / cost));
+    END LOOP;
+    FOR place IN 3 .. cardinality(became) BY 5 LOOP
+        IF admitted > 0 OR became[place + 2] < limits[place + 2] THEN
+            became[place + 2] := limits[place + 2];
+        END IF;
+        became[place + 3] := became[place + 3] + admitted * cost;
+        most := greatest(most, became[place + 3]);
+    END LOOP;
+    became[1] := most;
+    became[2] := admitted;
+    RETURN became;
+END
+$$;
+
+-- What gives back of one window: takes the stored numbers, how many numbers a window has, which of them is lowered, the
+-- window's period and start, and by how much.
+CREATE FUNCTION "rate_limit_settle_window"(
+    stored BIGINT[], size INTEGER, number INTEGER, period BIGINT, start_ms BIGINT, given BIGINT
+) RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    became BIGINT[] := stored;
+BEGIN
+    FOR place IN 3 .. cardinality(became) BY size LOOP
+        IF became[place] = period AND became[place + 1] = start_ms THEN
+            became[place + number] := greatest(0, became[place + number] - given);
+        END IF;
+    END LOOP;
+    RETURN became;
+END
+$$;
+
+-- CreateTable
+CREATE TABLE "rate_limit_override" (
+    "id" BIGSERIAL NOT NULL,
+    "client" VARCHAR(255) NOT NULL,
+    "effect" VARCHAR(255) NOT NULL,
+    "algorithm" VARCHAR(20) NOT NULL DEFAULT 'fixed_window',
+    "path_pattern" VARCHAR(255) NOT NULL DEFAULT '',
+    "expires_at" TIMESTAMPTZ(3),
+    "note" TEXT NOT NULL DEFAULT '',
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "changed_by" VARCHAR(255) NOT NULL DEFAULT '',
+
+    CONSTRAINT "rate_limit_override_pkey" PRIMARY KEY ("id")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_change" (
+    "id" BIGSERIAL NOT NULL,
+    "changed_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "actor" VARCHAR(255) NOT NULL DEFAULT '',
+    "source" VARCHAR(10) NOT NULL,
+    "entity" VARCHAR(10) NOT NULL,
+    "row_id" BIGINT NOT NULL,
+    "name" VARCHAR(255) NOT NULL,
+    "action" VARCHAR(10) NOT NULL,
+    "before" TEXT,
+    "after" TEXT,
+
+    CONSTRAINT "rate_limit_change_pkey" PRIMARY KEY ("id")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_revision" (
+    "id" INTEGER NOT NULL,
+    "revision" BIGINT NOT NULL DEFAULT 0,
+
+    CONSTRAINT "rate_limit_revision_pkey" PRIMARY KEY ("id")
+);
+
+-- CreateIndex
+CREATE INDEX "rate_limit_override_expires_at_idx" ON "rate_limit_override"("expires_at");
+
+-- CreateIndex
+CREATE UNIQUE INDEX "rate_limit_override_client_path_pattern_key" ON "rate_limit_override"("client", "path_pattern");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_change_entity_name_idx" ON "rate_limit_change"("entity", "name");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_change_entity_row_id_idx" ON "rate_limit_change"("entity", "row_id");
+
+-- The one row.
+INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
+
+-- The history of rules and overrides, and the revision by which other processes notice a change.
+--
+-- Row triggers record every change. They read its source and actor from "changed_by": each write of this package sets it
+-- to 12 characters that never come again, the source, a colon, and the actor. So a value that an update leaves unchanged
+-- is that of an earlier write, and the update is raw SQL. A deleted row cannot carry them: the client writes them into
+-- the recorded change afterwards, in the same transaction where there is one.
+--
+-- Every recorded change counts up the revision; an update that changes nothing does neither.
+--
+-- The deletion of a ban that has long expired is not recorded: its "changed_by" is 'expired' then.
+
+-- At the end of the transaction, when it has all its other locks, so that writers that meet at the one row cannot
+-- deadlock; and once per transaction, whatever it changed.
+CREATE FUNCTION "rate_limit_revision_bump"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    UPDATE "rate_limit_revision" SET "revision" = "revision" + 1
+    WHERE "id" = 1 AND xmin <> pg_current_xact_id()::xid;
+    RETURN NULL;
+END
+$$;
+
+CREATE CONSTRAINT TRIGGER "rate_limit_revision_bump" AFTER INSERT ON "rate_limit_change"
+DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION "rate_limit_revision_bump"();
+
+CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
+    SELECT json_build_object(
+        'name', entry -> 'name',
+        'description', entry -> 'description',
+        'pathPattern', entry -> 'path_pattern',
+        'method', entry -> 'method',
+        'condition', entry -> 'condition',
+        'rate', entry -> 'rate',
+        'key', entry -> 'key',
+        'algorithm', entry -> 'algorithm',
+        'counts', entry -> 'counts',
+        'cost', entry -> 'cost',
+        'block', entry -> 'block',
+        'refusalStatus', entry -> 'refusal_status',
+        'refusalMessage', entry -> 'refusal_message',
+        'banAfter', entry -> 'ban_after',
+        'banFor', entry -> 'ban_for',
+        'isActive', entry -> 'is_active',
+        'startsAt', round(extract(epoch FROM (entry ->> 'starts_at')::timestamptz) * 1000)::bigint,
+        'endsAt', round(extract(epoch FROM (entry ->> 'ends_at')::timestamptz) * 1000)::bigint,
+        'priority', entry -> 'priority'
+    )::text
+$$;
+
+CREATE FUNCTION "rate_limit_rule_record"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    before TEXT;
+    after TEXT;
+    by_client BOOLEAN := FALSE;
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
+        SELECT 'sql', 'rule', entry."id", entry."name", 'delete', "rate_limit_rule_json"(to_jsonb(entry))
+        FROM "rate_limit_rule" AS entry ORDER BY entry."id";
+        RETURN NULL;
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
+        VALUES ('sql', 'rule', OLD."id", OLD."name", 'delete', "rate_limit_rule_json"(to_jsonb(OLD)));
+        RETURN NULL;
+    END IF;
+    after := "rate_limit_rule_json"(to_jsonb(NEW));
+    IF TG_OP = 'INSERT' THEN
+        by_client := NEW."changed_by" <> '';
+    ELSE
+        before := "rate_limit_rule_json"(to_jsonb(OLD));
+        IF before = after THEN
+            RETURN NULL;
+        END IF;
+        by_client := NEW."changed_by" NOT IN ('', OLD."changed_by");
+    END IF;
+    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    VALUES (
+        CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
+        'rule', NEW."id", NEW."name", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
+    );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER "rate_limit_rule_recorded" AFTER INSERT OR UPDATE OR DELETE ON "rate_limit_rule"
+FOR EACH ROW EXECUTE FUNCTION "rate_limit_rule_record"();
+
+CREATE TRIGGER "rate_limit_rule_recorded_truncate" BEFORE TRUNCATE ON "rate_limit_rule"
+FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_rule_record"();
+
+CREATE FUNCTION "rate_limit_override_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
+    SELECT json_build_object(
+        'client', entry -> 'client',
+        'effect', entry -> 'effect',
+        'algorithm', entry -> 'algorithm',
+        'pathPattern', entry -> 'path_pattern',
+        'expiresAt', round(extract(epoch FROM (entry ->> 'expires_at')::timestamptz) * 1000)::bigint,
+        'note', entry -> 'note'
+    )::text
+$$;
+
+CREATE FUNCTION "rate_limit_override_record"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    before TEXT;
+    after TEXT;
+    by_client BOOLEAN := FALSE;
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
+        SELECT 'sql', 'override', entry."id", entry."client", 'delete', "rate_limit_override_json"(to_jsonb(entry))
+        FROM "rate_limit_override" AS entry ORDER BY entry."id";
+        RETURN NULL;
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        IF OLD."changed_by" = 'expired' THEN
+            RETURN NULL;
+        END IF;
+        INSERT INTO "rate_limit_change" ("source", "entity", "row_id", "name", "action", "before")
+        VALUES ('sql', 'override', OLD."id", OLD."client", 'delete', "rate_limit_override_json"(to_jsonb(OLD)));
+        RETURN NULL;
+    END IF;
+    after := "rate_limit_override_json"(to_jsonb(NEW));
+    IF TG_OP = 'INSERT' THEN
+        by_client := NEW."changed_by" <> '';
+    ELSE
+        before := "rate_limit_override_json"(to_jsonb(OLD));
+        IF before = after THEN
+            RETURN NULL;
+        END IF;
+        by_client := NEW."changed_by" NOT IN ('', OLD."changed_by");
+    END IF;
+    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    VALUES (
+        CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
+        'override', NEW."id", NEW."client", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
+    );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER "rate_limit_override_recorded" AFTER INSERT OR UPDATE OR DELETE ON "rate_limit_override"
+FOR EACH ROW EXECUTE FUNCTION "rate_limit_override_record"();
+
+CREATE TRIGGER "rate_limit_override_recorded_truncate" BEFORE TRUNCATE ON "rate_limit_override"
+FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_override_record"();
+
+-- Rollups of the event log: what the reports add up instead of reading every event. `src/rollups/` counts them; here is
+-- only what has to be noticed whatever writes to the log.
+--
+-- "span" is the length of a bucket in minutes: 1, 60 or 1440, in UTC; "bucket" counts so many of them since the epoch.
+-- Texts are compared by their bytes.
+
+-- CreateTable
+-- All requests. Of the paths that clients can make up, a bucket has 256 combinations of path, rule and method; further
+-- ones are counted with the empty path. A combination that has a row is counted there and nowhere else.
+CREATE TABLE "rate_limit_traffic_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "path" VARCHAR(500) COLLATE "C" NOT NULL,
+    "rule_name" VARCHAR(100) COLLATE "C" NOT NULL,
+    "method" VARCHAR(10) COLLATE "C" NOT NULL,
+    "total" BIGINT NOT NULL,
+    "blocked" BIGINT NOT NULL,
+    "would_block" BIGINT NOT NULL,
+    "denied" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_traffic_rollup_pkey" PRIMARY KEY ("span", "bucket", "path", "rule_name", "method")
+) WITH (fillfactor = 70);
+
+-- CreateTable
+-- The refused requests of each key.
+CREATE TABLE "rate_limit_blocked_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
+    "blocked" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_blocked_rollup_pkey" PRIMARY KEY ("span", "bucket", "key")
+);
+
+-- CreateTable
+-- The requests of each client that were not plainly allowed, by what decided.
+CREATE TABLE "rate_limit_client_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "client" VARCHAR(255) COLLATE "C" NOT NULL,
+    "policy" VARCHAR(255) COLLATE "C" NOT NULL,
+    "over_limit" BIGINT NOT NULL,
+    "would_block" BIGINT NOT NULL,
+    "denied" BIGINT NOT NULL,
+    "unavailable" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_client_rollup_pkey" PRIMARY KEY ("span", "bucket", "client", "policy")
+);
+
+-- CreateTable
+-- All requests of each client, by what decided. A bucket that is over keeps its 500 busiest clients and those of the table
+-- above; days are counted from the hours that are over.
+CREATE TABLE "rate_limit_request_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "client" VARCHAR(255) COLLATE "C" NOT NULL,
+    "policy" VARCHAR(255) COLLATE "C" NOT NULL,
+    "requests" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_request_rollup_pkey" PRIMARY KEY ("span", "bucket", "client", "policy")
+);
+
+-- CreateTable
+-- What was logged in each hour, kept when the events are deleted.
+CREATE TABLE "rate_limit_trend" (
+    "hour" BIGINT NOT NULL,
+    "total" BIGINT NOT NULL,
+    "blocked" BIGINT NOT NULL,
+    "would_block" BIGINT NOT NULL,
+    "denied" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_trend_pkey" PRIMARY KEY ("hour")
+);
+
+-- Events up to this id are in the rollups, but for those of hours that have a mark: these are read from the log. While an
+-- hour is counted again, its events since that moment are not yet counted. "recounts" grows with each step of that: with
+-- the trend, which grows with the watermark, it tells a process whether the sums of some hours are still as it read them.
+-- Buckets of one minute are complete from "minutes_from" on. Before "busiest_until", in hours, only the busiest clients are
+-- kept, and days are counted from them; "late" grows whenever that is undone.
+CREATE TABLE "rate_limit_watermark" (
+    "id" INTEGER NOT NULL PRIMARY KEY,
+    "event_id" BIGINT NOT NULL,
+    "recounts" BIGINT NOT NULL DEFAULT 0,
+    "minutes_from" BIGINT NOT NULL DEFAULT 0,
+    "busiest_until" BIGINT NOT NULL DEFAULT 0,
+    "late" BIGINT NOT NULL DEFAULT 0
+);
+INSERT INTO "rate_limit_watermark" ("id", "event_id") VALUES (1, 0);
+
+-- How far the watermark may get before the present fold is committed. A sequence shows that to every transaction, also to
+-- one that keeps to an older snapshot.
+CREATE SEQUENCE "rate_limit_watermark_ahead" MINVALUE 0;
+
+-- CreateTable
+-- The hours that are to be counted again. Marks are only added by writers, of whom none waits for another one.
+CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL, "since" BIGINT NOT NULL);
+
+-- The minutes since the epoch; -1440 before it. Infinity stands with all that is later than the year 9999.
+CREATE FUNCTION "rate_limit_minute"(moment TIMESTAMPTZ) RETURNS BIGINT LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN moment < to_timestamp(0) THEN -1440
+        ELSE LEAST(4223371680, floor(date_part('epoch', moment) / 60))::bigint END
+$$;
+
+-- Ids become visible out of order. So a transaction that inserts holds a shared lock, before it takes ids; whatever moves
+-- the watermark waits until none does, and then knows all ids below those to come. What nevertheless comes to lie at or
+-- below the watermark was given its id, or the sequence was reset: it marks its hour. So does all that is changed.
+CREATE FUNCTION "rate_limit_event_changed"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF TG_WHEN = 'BEFORE' THEN
+        PERFORM pg_advisory_xact_lock_shared((72707370::bigint << 32) | TG_RELID::bigint);
+    ELSIF TG_OP = 'INSERT' THEN
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM new_events
+            WHERE "id" <= (SELECT GREATEST(last_value, "event_id") FROM "rate_limit_watermark_ahead", "rate_limit_watermark")
+        ) AS marked;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT DISTINCT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM old_events
+        ) AS marked;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO "rate_limit_rollup_mark" SELECT "hour", "hour" * 3600000 FROM (
+            SELECT "rate_limit_minute"("timestamp") / 60 AS "hour" FROM old_events
+            UNION SELECT "rate_limit_minute"("timestamp") / 60 FROM new_events
+        ) AS marked;
+    ELSE
+        -- TRUNCATE takes the events of all transactions; one that keeps to its snapshot could not take all sums of them.
+        IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+            RAISE EXCEPTION 'rate_limit_event can be truncated in READ COMMITTED transactions alone'
+                USING ERRCODE = 'invalid_transaction_state', HINT = 'Use DELETE, or begin with ISOLATION LEVEL READ COMMITTED.';
+        END IF;
+        UPDATE "rate_limit_watermark" SET "event_id" = 0, "recounts" = "recounts" + 1;
+        PERFORM setval('rate_limit_watermark_ahead', 0);
+        DELETE FROM "rate_limit_rollup_mark";
+        DELETE FROM "rate_limit_traffic_rollup";
+        DELETE FROM "rate_limit_blocked_rollup";
+        DELETE FROM "rate_limit_client_rollup";
+        DELETE FROM "rate_limit_request_rollup";
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER "rate_limit_event_rollup_lock" BEFORE INSERT ON "rate_limit_event"
+FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
+
+CREATE TRIGGER "rate_limit_event_rollup_insert" AFTER INSERT ON "rate_limit_event"
+REFERENCING NEW TABLE AS new_events FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
+
+CREATE TRIGGER "rate_limit_event_rollup_update" AFTER UPDATE ON "rate_limit_event"
+REFERENCING OLD TABLE AS old_events NEW TABLE AS new_events
+FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
+
+CREATE TRIGGER "rate_limit_event_rollup_delete" AFTER DELETE ON "rate_limit_event"
+REFERENCING OLD TABLE AS old_events FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
+
+CREATE TRIGGER "rate_limit_event_rollup_truncate" AFTER TRUNCATE ON "rate_limit_event"
+FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
+
+-- CreateTable
+CREATE TABLE "rate_limit_alert" (
+    "watch" VARCHAR(80) NOT NULL,
+    "key" VARCHAR(255) NOT NULL,
+    "count" BIGINT NOT NULL DEFAULT 0,
+    "notified_at" TIMESTAMPTZ(3),
+    "resolved_at" TIMESTAMPTZ(3),
+    "claim" VARCHAR(36) NOT NULL DEFAULT '',
+    "claimed_until" TIMESTAMPTZ(3),
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+
+    CONSTRAINT "rate_limit_alert_pkey" PRIMARY KEY ("watch","key")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_job" (
+    "name" VARCHAR(100) NOT NULL,
+    "due_at" TIMESTAMPTZ(3) NOT NULL,
+    "holder" VARCHAR(36) NOT NULL,
+    "lease_until" TIMESTAMPTZ(3) NOT NULL,
+    "started_at" TIMESTAMPTZ(3) NOT NULL,
+    "finished_at" TIMESTAMPTZ(3),
+    "error" TEXT,
+
+    CONSTRAINT "rate_limit_job_pkey" PRIMARY KEY ("name")
+);
+
+-- CreateIndex
+CREATE INDEX "rate_limit_alert_expires_at_idx" ON "rate_limit_alert"("expires_at");

@@ -1,0 +1,55 @@
+/** Shows a list with what can be done to the selected rows, in place of AdminJS's own. */
+export default function DefaultListAction({ resource, setTag }) {
+  const { createElement: h, useEffect } = React
+  const { records, loading, direction, sortBy, page, total, fetchData, perPage } = AdminJS.useRecords(resource.id)
+  const { selectedRecords, handleSelect, handleSelectAll, setSelectedRecords } = AdminJS.useSelectedRecords(records)
+  const { translateMessage } = AdminJS.useTranslation()
+  const { PanelAction, PanelTable, PanelPages } = AdminJS.UserComponents
+  useEffect(() => setTag?.(String(total)), [total])
+  // Rows that were read again may have other values, and may be gone.
+  useEffect(() => setSelectedRecords([]), [records])
+
+  const bulkActions = selectedRecords.length === 0 ? [] : common(selectedRecords)
+  return h(
+    'section',
+    { className: 'rate-limit-card', 'aria-busy': loading, 'aria-label': 'Rows' },
+    bulkActions.length > 0 &&
+      h(
+        'div',
+        { className: 'rate-limit-row rate-limit-selected' },
+        h('span', { role: 'status' }, `${selectedRecords.length} selected`),
+        bulkActions.map((action) =>
+          h(PanelAction, {
+            key: action.name,
+            action,
+            recordIds: selectedRecords.map(({ id }) => id),
+            onDone: fetchData,
+          }),
+        ),
+      ),
+    records.length === 0
+      ? h(
+          'p',
+          { className: 'rate-limit-empty', role: 'status' },
+          loading ? 'Loading …' : translateMessage('noRecordsInResource', resource.id),
+        )
+      : h(PanelTable, {
+          resource,
+          records,
+          sortBy,
+          direction,
+          selected: selectedRecords,
+          onSelect: handleSelect,
+          onSelectAll: handleSelectAll,
+          onDone: fetchData,
+        }),
+    h(PanelPages, { page, perPage, total }),
+  )
+}
+
+/** Returns the actions that every selected row has. */
+function common([first, ...others]) {
+  return first.bulkActions.filter(({ name }) =>
+    others.every(({ bulkActions }) => bulkActions.some((action) => action.name === name)),
+  )
+}

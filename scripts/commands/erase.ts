@@ -1,0 +1,69 @@
+import { validateNamespace } from '../../src/db/namespace.js'
+import { type ErasedTraces, eraseClient } from '../../src/erasure/erase-client.js'
+import { errorMessage, InvalidSettingError } from '../../src/errors.js'
+import { asActor } from '../../src/history/actor.js'
+import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
+import { commandActor } from './support/command-actor.js'
+import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import { runBatches } from './support/progress.js'
+
+interface EraseOptions extends DatabaseOptions {
+  readonly client: string
+  readonly namespace?: string | undefined
+  readonly batchSize: number
+  readonly dryRun?: true | undefined
+}
+
+/** The lines of the output, in the order of the work. */
+const LINES: readonly (readonly [key: Exclude<keyof ErasedTraces, 'clients' | 'kept' | 'failures'>, label: string])[] =
+  [
+    ['events', 'Events'],
+    ['emptied_events', 'Events of others that named it, emptied'],
+    ['recounted_hours', 'Hours whose sums had it, counted again'],
+    ['counters', 'Counters'],
+    ['redis_counters', 'Counters in Redis'],
+    ['alerts', 'Alerts'],
+    ['overrides', 'Overrides and bans'],
+    ['changes', 'Changes in the history, without its name'],
+  ]
+
+export async function run(options: EraseOptions, context: CommandContext): Promise<CommandResult> {
+  const { client, batchSize, dryRun = false } = options
+  const settings = commandSettings(options, context)
+  const { clock, ipv6Subnet, privacy, redis, eventSpool } = settings
+  const { namespace } = options
+  try {
+    validateNamespace(namespace)
+  } catch (error) {
+    throw new UsageError(errorMessage(error))
+  }
+  return withExistingDatabase(settings, context, async (opened) => {
+    const { result, seconds, failures } = await runBatches(
+      context,
+      (deleted) => `Deleted ${deleted} row(s) so far`,
+      ({ onProgress, signal }) =>
+        asActor(commandActor('erase'), () =>
+          eraseClient({ opened, clock, ipv6Subnet, privacy, redis, namespace, eventSpool }, client, {
+            dryRun,
+            batchSize,
+            onProgress,
+            signal,
+          }),
+        ).catch((error: unknown) => {
+          throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
+        }),
+    )
+    const { clients, kept, failures: unreached } = result
+    return {
+      json: { ...result, elapsed_seconds: seconds, dry_run: dryRun },
+      lines: [
+        ...(dryRun ? ['DRY RUN: nothing is deleted.'] : []),
+        `${dryRun ? 'Would be deleted' : 'Deleted'} of ${clients.join(' and ')}:`,
+        ...LINES.map(([key, label]) => `  ${label}: ${result[key]}`),
+        'Kept:',
+        ...kept.map((sentence) => `  ${sentence}`),
+      ],
+      failures: [...failures, ...unreached],
+    }
+  })
+}

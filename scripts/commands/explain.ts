@@ -1,0 +1,89 @@
+import { fastify } from 'fastify'
+import { needsDatabase } from '../../src/app/health.js'
+import { registerWithSettings } from '../../src/app/plugin.js'
+import { explanationSentence } from '../../src/dashboard/explain-page.js'
+import { formatCount, visible } from '../../src/dashboard/format.js'
+import { databaseFor } from '../../src/db/database.js'
+import { DEFAULT_DATABASE_URL } from '../../src/db/database-url.js'
+import { errorMessage, InvalidSettingError } from '../../src/errors.js'
+import type { ExplainedLimit, Explanation } from '../../src/http/explain.js'
+import type { Settings } from '../../src/settings/resolve.js'
+import { variableFor } from '../../src/settings/table.js'
+import { RedisStore } from '../../src/stores/redis-store.js'
+import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
+import { commandSettings, type DatabaseOptions, warnOfNewFile } from './support/open-database.js'
+import { tableLines } from './support/table-lines.js'
+
+interface ExplainCommandOptions extends DatabaseOptions {
+  readonly method: string
+  readonly path: string
+  readonly ip?: string | undefined
+  readonly user?: string | undefined
+}
+
+const OF_THE_APP = "Limits in the app's own code are known only to the app: explain.html of its dashboard lists them."
+const WITHOUT_RULES = `Rules and overrides are left out: ${variableFor('useDynamicRules')} is not true.`
+const OF_A_PROCESS = 'Counters are in the memory of each server: what the client has used is known only there.'
+
+export async function run(options: ExplainCommandOptions, context: CommandContext): Promise<CommandResult> {
+  const settings = commandSettings(options, context)
+  const { path, ip, user } = options
+  const method = options.method.toUpperCase()
+  const { database: url = DEFAULT_DATABASE_URL } = settings
+  if (needsDatabase(settings) && typeof url === 'string') warnOfNewFile({ url }, context.stderr)
+  const explanation = await explain(settings, { method, path, ip, user })
+  const notes = [OF_THE_APP, ...(settings.middleware.backend === 'memory' ? [OF_A_PROCESS] : [])]
+  return {
+    json: { ...explanation, notes: settings.useDynamicRules ? notes : [WITHOUT_RULES, ...notes] },
+    lines: [
+      // Otherwise the answer may be another one than the app's.
+      ...(settings.useDynamicRules ? [] : [WITHOUT_RULES, '']),
+      visible(`${method} ${path}`),
+      explanationSentence(explanation, ip !== undefined),
+      '',
+      ...limitLines(explanation),
+      '',
+      'Mind:',
+      ...notes.map((note) => `  ${note}`),
+    ],
+  }
+}
+
+/** Asks an app without routes, which logs no events and runs no jobs. */
+async function explain(
+  settings: Settings,
+  request: Pick<ExplainCommandOptions, 'method' | 'path' | 'ip' | 'user'>,
+): Promise<Explanation> {
+  const app = fastify()
+  try {
+    await registerWithSettings(app, {
+      ...settings,
+      logEvents: false,
+      eventSpool: undefined,
+      schedule: undefined,
+      metrics: undefined,
+    })
+    await app.ready()
+    const { client, store } = app.smartRateLimit
+    // Otherwise the server's fallback would answer, as if the client had used nothing.
+    if (needsDatabase(settings)) await databaseFor(client).requireMigrations()
+    if (store instanceof RedisStore) await store.ready()
+    return await app.smartRateLimit.explain(request).catch((error: unknown) => {
+      throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
+    })
+  } finally {
+    await app.close()
+  }
+}
+
+function limitLines({ limits }: Explanation): string[] {
+  return tableLines(
+    ['', 'used', 'left', 'rate', 'limit', 'why'],
+    limits.map((limit) => [limit.applies ? '*' : '', ...cells(limit)]),
+  )
+}
+
+function cells({ policy, rate, count, remaining, why }: ExplainedLimit): string[] {
+  const numbers = [count, remaining].map((number) => (number === null ? '' : formatCount(number)))
+  return [...numbers, rate ?? '', visible(policy), visible(why)]
+}

@@ -1,0 +1,111 @@
+import { isFound, parseClientSearch } from '../../src/analytics/client-search.js'
+import type { Database } from '../../src/db/database.js'
+import type { Settings } from '../../src/settings/resolve.js'
+import { SECOND_MS } from '../../src/time/clock.js'
+import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
+import { eventJson, eventLine, readEvents, type ShownEvent } from './support/event-lines.js'
+import { follow } from './support/follow.js'
+import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
+import { printLine } from './support/terminal.js'
+
+interface TailOptions extends DatabaseOptions {
+  readonly lines: number
+  readonly follow?: true | undefined
+  readonly client?: string | undefined
+  readonly policy?: string | undefined
+  readonly path?: string | undefined
+  readonly refused?: true | undefined
+  readonly json?: true | undefined
+}
+
+type Test = (event: ShownEvent) => boolean
+
+const PAGE = 1_000
+/** How many of the latest events are looked at for the first lines. */
+const LOOKED_AT = 1_000_000
+const PAUSE_MS = SECOND_MS
+/** Transactions of PostgreSQL may end in another order than that of their ids: for so long a lower id is still read. */
+const LATE_MS = 10 * SECOND_MS
+
+export async function run(options: TailOptions, context: CommandContext): Promise<CommandResult> {
+  const { lines, json } = options
+  const print = (event: ShownEvent) =>
+    printLine(json ? JSON.stringify(eventJson(event)) : eventLine(event), context.stdout)
+  const settings = commandSettings(options, context)
+  const isShown = createTest(options, settings)
+  await withDatabaseToRead(settings, async ({ database }) => {
+    const [newest] = await readEvents(database, {}, 1)
+    for (const event of await readLatest(database, newest?.id ?? 0, lines, isShown)) print(event)
+    if (!options.follow) return
+    const news = new NewEvents(database, newest?.id ?? 0)
+    const { signal } = context
+    await follow(signal, PAUSE_MS, async () => {
+      for (const event of await news.read(performance.now())) if (isShown(event)) print(event)
+    })
+  })
+  return { lines: [] }
+}
+
+/** @throws UsageError for an empty client, and for a network where the log has pseudonyms */
+function createTest({ client, policy, path, refused }: TailOptions, { privacy }: Settings): Test {
+  const tests: Test[] = []
+  if (client !== undefined) {
+    const search = parseClientSearch(client.trim(), privacy)
+    if (search === undefined) {
+      throw new UsageError(
+        client.trim() === ''
+          ? '--client is empty: give an address, a network or user:<id>'
+          : `--client is ${JSON.stringify(client)}, and the log has pseudonyms, of no network: give an address`,
+      )
+    }
+    tests.push((event) => isFound(search, event))
+  }
+  if (policy !== undefined) tests.push((event) => event.policy === policy)
+  if (path !== undefined) tests.push((event) => event.path.startsWith(path))
+  if (refused) tests.push(({ allowed }) => !allowed)
+  return (event) => tests.every((test) => test(event))
+}
+
+/** Reads the latest events that pass a test, the oldest first. */
+async function readLatest(database: Database, newestId: number, most: number, isShown: Test): Promise<ShownEvent[]> {
+  const found: ShownEvent[] = []
+  let beforeId = newestId + 1
+  while (found.length < most && beforeId > newestId - LOOKED_AT) {
+    const page = await readEvents(database, { beforeId }, PAGE)
+    found.push(...page.filter(isShown))
+    if (page.length < PAGE) break
+    beforeId = page.at(-1)?.id ?? 0
+  }
+  return found.slice(0, most).reverse()
+}
+
+/** Reads every event once that is written from now on. */
+class NewEvents {
+  readonly #database: Database
+  /** The highest ids that were seen, and when. */
+  readonly #passed: { readonly id: number; readonly atMs: number }[]
+  readonly #seen = new Set<number>()
+  #floor: number
+
+  constructor(database: Database, newestId: number) {
+    this.#database = database
+    this.#floor = newestId
+    this.#passed = []
+  }
+
+  async read(nowMs: number): Promise<ShownEvent[]> {
+    const events: ShownEvent[] = []
+    for (let afterId = this.#floor; ; ) {
+      const page = await readEvents(this.#database, { afterId }, PAGE)
+      events.push(...page.filter(({ id }) => !this.#seen.has(id)))
+      if (page.length < PAGE) break
+      afterId = page.at(-1)?.id ?? afterId
+    }
+    for (const { id } of events) this.#seen.add(id)
+    this.#passed.push({ id: events.at(-1)?.id ?? this.#floor, atMs: nowMs })
+    while ((this.#passed[0]?.atMs ?? nowMs) <= nowMs - LATE_MS)
+      this.#floor = Math.max(this.#floor, this.#passed.shift()?.id ?? 0)
+    for (const id of this.#seen) if (id <= this.#floor) this.#seen.delete(id)
+    return events
+  }
+}

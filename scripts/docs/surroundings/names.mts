@@ -1,0 +1,28 @@
+/** The functions of a host that samples call. */
+import 'fastify'
+
+export { rateLimitPlugin } from 'fastify-smart-ratelimit'
+
+export async function handler(): Promise<string> {
+  return 'ok'
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** As a plugin for sessions has it. */
+    session?: { readonly isStaff?: boolean }
+  }
+}
+
+/** Any measure of a query. */
+export function complexityOf(body: unknown): number {
+  return JSON.stringify(body).length
+}
+
+export function answerTo(message: unknown): string {
+  return String(message)
+}
+
+export async function exportOrders(months: number): Promise<readonly number[]> {
+  return Array.from({ length: months }, (_, month) => month)
+}

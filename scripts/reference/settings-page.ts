@@ -1,0 +1,84 @@
+import { ALERT_SETTINGS } from '../../src/alerts/alert-settings.js'
+import { TARGETS } from '../../src/settings/metrics.js'
+import { MIDDLEWARE } from '../../src/settings/middleware.js'
+import { ROUTE_LIMIT } from '../../src/settings/route-limit.js'
+import { SCHEDULE } from '../../src/settings/schedule.js'
+import type { AnySetting } from '../../src/settings/setting.js'
+import { OWN_SETTINGS } from '../../src/settings/table.js'
+import { systemClock } from '../../src/time/clock.js'
+import { readDocstrings } from './docstrings.js'
+import { code, page, prose, table } from './markdown.js'
+
+interface Section {
+  readonly title: string
+  readonly about: string
+  readonly settings: Readonly<Record<string, AnySetting>>
+  readonly docs: ReadonlyMap<string, string>
+}
+
+const SECTIONS: readonly Section[] = [
+  {
+    title: 'Options of the plugin',
+    about: 'Options of `rateLimitPlugin`.',
+    settings: OWN_SETTINGS,
+    docs: readDocstrings('src/settings/options.ts', 'RateLimitOptions'),
+  },
+  {
+    title: 'Alerts',
+    about: 'Options of `rateLimitPlugin`; the command `ratelimit alerts` reads the variables.',
+    settings: ALERT_SETTINGS,
+    docs: readDocstrings('src/alerts/alert-settings.ts', 'AlertSettingOptions'),
+  },
+  {
+    title: '`middleware`',
+    about:
+      'The limit of requests that no rule matches. `RATELIMIT_MIDDLEWARE` is JSON with the names in capitals: `{"DEFAULT_RATE": "100/m", "RATE_LIMITS": {"/auth/": "5/m"}}`.',
+    settings: MIDDLEWARE,
+    docs: readDocstrings('src/settings/options.ts', 'MiddlewareOptions'),
+  },
+  {
+    title: '`schedule`',
+    about: 'The jobs that this process runs, in its own time zone.',
+    settings: SCHEDULE,
+    docs: readDocstrings('src/schedule/schedule-options.ts', 'ScheduleOptions'),
+  },
+  {
+    title: '`metrics`',
+    about: 'The targets of the [metrics](./metrics.md), at least one.',
+    settings: TARGETS,
+    docs: readDocstrings('src/metrics/targets.ts', 'MetricsOptions'),
+  },
+  {
+    title: 'Limits of routes',
+    about: 'Options of `app.smartRateLimit.limit()` and of `config: { smartRateLimit: … }`. `rate` is required.',
+    settings: ROUTE_LIMIT,
+    docs: readDocstrings('src/http/route-limit.ts', 'RouteLimitOptions'),
+  },
+]
+
+function shownDefault(setting: AnySetting): string {
+  if (setting.default === undefined) return ''
+  return setting.default === systemClock ? 'the system clock' : code(JSON.stringify(setting.default))
+}
+
+function describe({ title, about, settings, docs }: Section): string[] {
+  const entries = Object.entries(settings)
+  const hasVariables = entries.some(([, { variable }]) => variable !== undefined)
+  const rows = entries.map(([name, setting]) => [
+    code(name),
+    ...(hasVariables ? [setting.variable === undefined ? '' : code(setting.variable)] : []),
+    shownDefault(setting),
+    prose(setting.allowed),
+    `${prose(docs.get(name) ?? '')}${setting.isSecret ? ' No message shows its value.' : ''}`,
+  ])
+  const head = ['Option', ...(hasVariables ? ['Environment'] : []), 'Default', 'Values', 'Meaning']
+  return [`## ${title}`, about, table(head, rows)]
+}
+
+/** Describes every setting: its name, variable, default and values from the tables, its meaning from the types. */
+export function settingsPage(): string {
+  return page('Settings', 'the tables of settings', [
+    'Where an option is absent its environment variable is used, then the default. An empty variable counts as absent. A wrong or unknown value is an error when the plugin is registered: the message names the setting, its value and the allowed values.',
+    ...SECTIONS.flatMap(describe),
+  ])
+}

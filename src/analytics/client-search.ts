@@ -1,0 +1,119 @@
+import { isIP } from 'node:net'
+import {
+  clientAddress,
+  containsNetwork,
+  isAddress,
+  networkClient,
+  networksAround,
+} from '../overrides/client-networks.js'
+import type { ParsedNetwork } from '../overrides/network.js'
+import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
+import { keysForClient } from './client-keys.js'
+
+/** What a search text may mean. */
+export interface ClientSearch {
+  /** The clients that it spells. */
+  readonly clients: readonly string[]
+  /** The networks that an address may be counted by. */
+  readonly networks: readonly string[]
+  /** A range of spellings, without its end, among which `isMeant` chooses; undefined where there is none. */
+  readonly range: { readonly from: string; readonly to: string } | undefined
+  isMeant(client: string): boolean
+  /** Returns the keys of the log that it may mean. */
+  keysFor(rules: readonly string[]): string[]
+}
+
+const RULE_KEY = /^rule:[^:]+:(.+)$/s
+const KIND = /^(?:ip|user|header|cookie|route|key):./s
+/** The character behind the bar between parts of a client, and the one behind any. */
+const AFTER_BAR = '}'
+const AFTER_ALL = '\u{10FFFF}'
+
+/**
+ * Parses a text that an operator typed; undefined where it is empty, and for a network where the log has pseudonyms.
+ *
+ * @param privacy how addresses are stored; undefined where they are stored in full
+ */
+export function parseClientSearch(text: string, privacy?: AddressPrivacy): ClientSearch | undefined {
+  if (privacy === undefined) return parseLogged(text)
+  if (PSEUDONYM.test(text)) return parseLogged(`ip:${text}`)
+  const network = parseAddress(text)
+  const logged = privacy.toLogged(network === undefined ? text : networkClient(network))
+  const isHidden = privacy.addresses === 'pseudonym' && clientAddress(logged) !== undefined
+  return isHidden ? undefined : parseLogged(logged)
+}
+
+function parseLogged(text: string): ClientSearch | undefined {
+  if (text === '') return undefined
+  const [, shown] = RULE_KEY.exec(text) ?? []
+  const network = parseAddress(shown ?? text)
+  if (network !== undefined) return searchForNetwork(network, text)
+  const named = shown ?? text
+  const clients = named === 'all' || KIND.test(named) ? [named] : [`user:${named}`]
+  return {
+    clients: shown !== undefined && !KIND.test(shown) ? [] : clients,
+    networks: [],
+    // Parts of a client follow one another with a bar between.
+    range: { from: `${clients[0]}|`, to: `${clients[0]}${AFTER_BAR}` },
+    isMeant: () => true,
+    keysFor(rules) {
+      const kinds = ['user', 'header', 'cookie', 'route', 'key'].map((kind) => `${kind}:${named}`)
+      const spelled = [text, named, ...kinds, ...rules.map((rule) => `rule:${rule}:${named}`)]
+      return [...new Set([...spelled, ...clients.flatMap((client) => keysForClient(client, rules))])]
+    },
+  }
+}
+
+/** Returns whether a search finds a client by its name, or by the key of an event. */
+export function isFound(
+  search: ClientSearch,
+  { client, key }: { readonly client: string; readonly key: string },
+): boolean {
+  const { clients, networks, range, isMeant, keysFor } = search
+  if (clients.includes(client) || networks.includes(client) || keysFor([]).includes(key)) return true
+  return range !== undefined && client >= range.from && client < range.to && isMeant(client)
+}
+
+/** Parses an address or a network, with or without `ip:`, brackets and a port. */
+function parseAddress(text: string): ParsedNetwork | undefined {
+  const bare = text.replace(/^ip:/i, '')
+  const [, bracketed, withPort] = /^(?:\[([^\]]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+)$/.exec(bare) ?? []
+  const [written = bare] = [bracketed ?? withPort]
+  const [address = '', bits] = written.split('/')
+  const [zoneless = ''] = address.split('%')
+  if (isIP(zoneless) === 0) return undefined
+  const parsed = clientAddress(`ip:${zoneless}${bits === undefined ? '' : `/${bits}`}`)
+  // An address of a network stands for the network.
+  return parsed && networksAround(parsed)[0]
+}
+
+function searchForNetwork(network: ParsedNetwork, text: string): ClientSearch {
+  const client = networkClient(network)
+  const isOne = isAddress(network)
+  return {
+    clients: [client],
+    // IPv6 clients are counted by network.
+    networks: isOne && network.family === 'ipv6' ? networksAround(network).slice(1).map(networkClient) : [],
+    range: isOne ? { from: `${client}|`, to: `${client}${AFTER_BAR}` } : rangeOf(network),
+    isMeant: (found) => {
+      if (isOne) return true
+      const [first = ''] = found.split('|')
+      const its = clientAddress(first)
+      return its !== undefined && containsNetwork(network, its)
+    },
+    keysFor: (rules) => [...new Set([text, ...keysForClient(client, rules)])],
+  }
+}
+
+/** Returns the range of spellings that contains those of a network's addresses, by its whole octets or groups. */
+function rangeOf({ family, address, bits }: ParsedNetwork): { readonly from: string; readonly to: string } {
+  const [separator, size] = family === 'ipv4' ? ['.', 8] : [':', 16]
+  const groups = address.split(separator)
+  let prefix = 'ip:'
+  for (const group of groups.slice(0, Math.floor(bits / size))) {
+    // Zeros may be spelled as "::".
+    if (family === 'ipv6' && (group === '' || group === '0')) break
+    prefix += group + separator
+  }
+  return { from: prefix, to: `${prefix}${AFTER_ALL}` }
+}

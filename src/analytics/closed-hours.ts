@@ -1,0 +1,118 @@
+import type { SqlValue } from '../db/dialect.js'
+import { DAY_MS, HOUR_MS, SECOND_MS } from '../time/clock.js'
+import type { LogSnapshot } from './window.js'
+
+/** How many keys are read: the more, the fewer lists need those below them. */
+export interface LeaderSizes {
+  /** Of the buckets of other hours, which are read once. */
+  readonly closed: number
+  /** Of the present hour, which every report reads. */
+  readonly open: number
+}
+
+/** How long a window is kept up to date after its last report. */
+const KEPT_MS = DAY_MS
+/** The number of windows that are kept up to date. */
+const MAX_WINDOWS = 16
+/** A page has about twenty queries, most of them with few rows. */
+const MAX_QUERIES = 500
+/** Some tens of megabytes. */
+const MAX_ROWS = 200_000
+/** After a change the rankings are read again at most this often: late events can come for hours. */
+const REREAD_MS = 10 * SECOND_MS
+
+/** A ranking that reads closed hours: the offenders, or the clients by a measure. */
+export type RankingName = 'offenders' | 'refused' | 'requests'
+
+interface Window {
+  readonly windowMs: number
+  readonly ranking: RankingName
+  readonly halfHour: number
+  /** The `closedVersion` that was read, and when. */
+  readonly version: string
+  readonly readMs: number
+  readonly usedMs: number
+}
+
+/**
+ * Keeps what was read of all hours but the present one, which changes only where late events are folded, or an hour is
+ * counted again or trimmed.
+ */
+export class ClosedHours {
+  readonly sizes: LeaderSizes
+  /** By the statement and its parameters; the one that was not used for the longest time is the first. */
+  readonly #kept = new Map<string, { readonly version: string; readonly rows: unknown[] }>()
+  #rows = 0
+  /** By ranking and length; the one that was not used for the longest time is the first. */
+  readonly #windows = new Map<string, Window>()
+
+  constructor(sizes: LeaderSizes = { closed: 10_000, open: 2_000 }) {
+    this.sizes = sizes
+  }
+
+  /** Runs a query of other hours than the present one, unless its rows are known. */
+  async query<Row>(
+    { query, sums }: LogSnapshot,
+    sql: string,
+    parameters: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
+    const key = JSON.stringify([sql, parameters])
+    const kept = this.#kept.get(key)
+    // The statement decides the type of its rows, as with every query.
+    const rows = kept?.version === sums.closedVersion ? (kept.rows as Row[]) : await query<Row>(sql, parameters)
+    this.#keep(key, { version: sums.closedVersion, rows })
+    return rows
+  }
+
+  #keep(key: string, kept: { readonly version: string; readonly rows: unknown[] }): void {
+    const forget = (each: string) => {
+      this.#rows -= this.#kept.get(each)?.rows.length ?? 0
+      this.#kept.delete(each)
+    }
+    forget(key)
+    this.#kept.set(key, kept)
+    this.#rows += kept.rows.length
+    for (const each of this.#kept.keys()) if (this.#kept.size > MAX_QUERIES || this.#rows > MAX_ROWS) forget(each)
+  }
+
+  /** Has a window read by the next `refresh`, before there is a report. */
+  expect(ranking: RankingName, windowMs: number, nowMs: number): void {
+    const window = { windowMs, ranking, halfHour: Number.NaN, version: '', readMs: nowMs, usedMs: nowMs }
+    this.#windows.set(`${ranking} ${windowMs}`, window)
+  }
+
+  /** Notes that a report has read a window. */
+  used(ranking: RankingName, windowMs: number, { nowMs, sums }: Pick<LogSnapshot, 'nowMs' | 'sums'>): void {
+    const key = `${ranking} ${windowMs}`
+    const before = this.#windows.get(key)
+    const version = sums.closedVersion
+    const readMs = before?.version === version ? before.readMs : nowMs
+    this.#windows.delete(key)
+    this.#windows.set(key, { windowMs, ranking, halfHour: halfHour(windowMs, nowMs), version, readMs, usedMs: nowMs })
+    for (const each of this.#windows.keys()) if (this.#windows.size > MAX_WINDOWS) this.#windows.delete(each)
+  }
+
+  /** Reads the windows that have reached another hour, or of which others have changed, so that no report has to. */
+  async refresh(
+    { nowMs, version }: { readonly nowMs: number; readonly version: string },
+    read: (ranking: RankingName, windowMs: number) => Promise<unknown>,
+  ): Promise<void> {
+    for (const [key, before] of [...this.#windows]) {
+      const { ranking, windowMs } = before
+      const isKnown = before.version === version || nowMs - before.readMs < REREAD_MS
+      if (isKnown && before.halfHour === halfHour(windowMs, nowMs)) continue
+      if (nowMs - before.usedMs > KEPT_MS) {
+        this.#windows.delete(key)
+        continue
+      }
+      await read(ranking, windowMs)
+      const window = this.#windows.get(key)
+      if (window !== undefined) this.#windows.set(key, { ...window, usedMs: before.usedMs })
+    }
+  }
+}
+
+/** Rankings begin with the nearest hour, or with the next one: both change with a half hour. */
+function halfHour(windowMs: number, nowMs: number): number {
+  return Math.floor((nowMs - windowMs) / (HOUR_MS / 2))
+}

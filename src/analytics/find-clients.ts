@@ -1,0 +1,124 @@
+import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
+import { InvalidSettingError } from '../errors.js'
+import { CLIENT } from '../events/readings.js'
+import { compareBytes } from './breakdown.js'
+import {
+  type ClientCounts,
+  clientBuckets,
+  clientEvents,
+  readClientCounts,
+  splitForClients,
+  sumRequests,
+} from './client-counts.js'
+import { type ClientSearch, parseClientSearch } from './client-search.js'
+import { inRange, type Parameters } from './filter.js'
+import { readSplit } from './read-split.js'
+import { readRuleNames } from './rule-names.js'
+import { type LogSnapshot, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
+
+/** A client that a search text may mean. */
+export interface FoundClient extends ClientCounts {
+  /** As `getClient` takes it. */
+  readonly client: string
+  /** Whether the text spells this client: it is listed even where the log has nothing of it. */
+  readonly is_exact: boolean
+}
+
+export interface FindClientsOptions {
+  /** An address, a network, a user's id, a client or a key, in any spelling. */
+  readonly text: string
+  /** The length of the window: a number of days above 0; 7 unless given. */
+  readonly days?: number | undefined
+  /** The most clients to return: a whole number, 1 or more; 20 unless given. */
+  readonly limit?: number | undefined
+}
+
+/** How many of the latest events of a key are read, and how many clients of a network are looked at. */
+const LATEST = 20
+const MAX_NEIGHBOURS = 1_000
+
+/**
+ * Finds the clients that a text may mean: `203.0.113.50`, `ip:203.0.113.50`, `user:7`, `7`, `2001:db8::1`,
+ * `203.0.113.0/24`, `rule:login:203.0.113.50`. Those that it spells are first, then those with the most requests.
+ */
+export function findClients({ text, days = 7, limit = 20 }: FindClientsOptions): Report<readonly FoundClient[]> {
+  if (typeof text !== 'string') {
+    throw new InvalidSettingError(`Option "text" is ${String(text)}: give a client such as 203.0.113.7`)
+  }
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return async (snapshot) => {
+    const search = parseClientSearch(storable(text.trim(), MAX_KEY_LENGTH), snapshot.privacy)
+    if (search === undefined) return []
+    const [ofKeys, inRanges] = await Promise.all([
+      clientsOfKeys(snapshot, search.keysFor(await readRuleNames(snapshot, days)), days),
+      clientsInRange(snapshot, search, days),
+    ])
+    const exact = new Set(search.clients)
+    const names = [...new Set([...exact, ...search.networks, ...ofKeys, ...inRanges])].filter((name) => name !== '')
+    const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), names)
+    return names
+      .map((client) => ({ client, is_exact: exact.has(client), ...sumRequests(counts.get(client) ?? []) }))
+      .filter(({ is_exact, requests }) => is_exact || requests > 0)
+      .toSorted(
+        (one, other) =>
+          Number(other.is_exact) - Number(one.is_exact) ||
+          other.requests - one.requests ||
+          compareBytes(one.client, other.client),
+      )
+      .slice(0, limit)
+  }
+}
+
+/** Reads the clients of the latest events that have one of some keys. */
+async function clientsOfKeys(
+  { query, dialect, nowMs }: LogSnapshot,
+  keys: readonly string[],
+  days: number,
+): Promise<string[]> {
+  const { startMs } = windowFor(days, nowMs)
+  const table = dialect.table('rate_limit_event')
+  const key = dialect.jsonField(0, 'text')
+  const present = await query<{ key: string }>(
+    `SELECT ${key} AS key FROM ${dialect.jsonRows()}
+     WHERE EXISTS (SELECT 1 FROM ${table} AS event WHERE event.key = ${key} AND event."timestamp" >= ${dialect.fromMs('$2')})`,
+    [JSON.stringify(keys.map((each) => [each])), startMs],
+  )
+  const found = await Promise.all(
+    present.map((row) =>
+      query<{ client: string }>(
+        `SELECT ${CLIENT} AS client FROM ${table} WHERE key = $1 AND "timestamp" >= ${dialect.fromMs('$2')}
+         ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
+        [row.key, startMs],
+      ),
+    ),
+  )
+  return found.flat().map(({ client }) => client)
+}
+
+/** Reads the clients whose spelling is in a range of texts: those of a network, and those with further parts. */
+export async function clientsInRange(
+  snapshot: LogSnapshot,
+  { range, isMeant }: ClientSearch,
+  days: number,
+): Promise<string[]> {
+  if (range === undefined) return []
+  const { dialect, nowMs } = snapshot
+  const split = splitForClients(snapshot, windowFor(days, nowMs))
+  const isBetween = (client: string, parameters: Parameters) =>
+    `${dialect.bytewise(client)} >= ${parameters.add(range.from)} AND ${dialect.bytewise(client)} < ${parameters.add(range.to)}`
+  const rows = await readSplit<{ client: string; requests: number }>(snapshot, split, {
+    select: (counts) =>
+      `SELECT client, SUM(requests) AS requests FROM (${counts}) AS counts
+       GROUP BY client ORDER BY SUM(requests) DESC, client LIMIT ${MAX_NEIGHBOURS}`,
+    buckets: (ranges, parameters) =>
+      clientBuckets(
+        dialect,
+        ranges,
+        (buckets) => `${inRange('bucket', buckets, parameters)} AND ${isBetween('client', parameters)}`,
+      ),
+    events: (logged, parameters) =>
+      clientEvents(snapshot, logged, parameters, () => isBetween(`(${CLIENT})`, parameters)),
+  })
+  return rows.map(({ client }) => client).filter(isMeant)
+}

@@ -1,0 +1,80 @@
+import type { Offender } from '../alerts/offender.js'
+import { compareBytes } from './breakdown.js'
+import { type Period, splitAtPresent } from './period.js'
+import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Scale } from './ranked-counts.js'
+import type { LogSnapshot } from './window.js'
+
+export interface Ranking {
+  readonly limit: number
+  /** The least count of a listed name: 1 or more. */
+  readonly atLeast: number
+}
+
+/** Returns the most refused keys: the most often first, then by the bytes of the key. */
+export async function rankOffenders(
+  snapshot: LogSnapshot,
+  period: Period,
+  ranking: Ranking,
+): Promise<readonly Offender[]> {
+  const ranked = await rank(snapshot, KEYS_BY_REFUSALS, period, ranking)
+  return ranked.map(({ name, count }) => ({ key: name, blocked_count: count }))
+}
+
+/**
+ * Returns the names with the highest counts: the highest first, then by the bytes of the name.
+ *
+ * The number of names grows with the log, so a list does not read them all. A name was counted in past hours, in the
+ * present one, and in events that no bucket has. Of the first two only the leaders are known, and what any other name
+ * has at most. What is known of the leaders gives a total that `limit` names reach; only names that can reach it are
+ * looked up, which is exact. (The idea is that of Fagin's algorithms: "Optimal aggregation algorithms for middleware",
+ * 2003.)
+ */
+export async function rank(
+  snapshot: LogSnapshot,
+  scale: Scale,
+  period: Period,
+  { limit, atLeast }: Ranking,
+): Promise<readonly Ranked[]> {
+  const { nowMs } = snapshot
+  const counts = new RankedCounts(snapshot, scale, period)
+  const { split } = counts
+  const { closed: past, open: present } = splitAtPresent(split.buckets, nowMs)
+  if (past.length === 0 || split.dirty.length > 0) return counts.rankAll(limit, atLeast)
+
+  const [closed, open, rest] = await Promise.all([
+    counts.closedLeaders(past, snapshot.closed.sizes.closed),
+    counts.leaders(present, snapshot.closed.sizes.open),
+    counts.rest(),
+  ])
+  snapshot.closed.used(scale.ranking, nowMs - period.startMs, snapshot)
+  const recent = new Map(open.counts)
+  for (const [name, count] of rest) recent.set(name, (recent.get(name) ?? 0) + count)
+  const known = (name: string) => (closed.counts.get(name) ?? 0) + (recent.get(name) ?? 0)
+  const unknown = (name: string) =>
+    (closed.counts.has(name) ? 0 : closed.others) + (open.counts.has(name) ? 0 : open.others)
+
+  const leaders = new Set([...recent.keys(), ...[...closed.counts.keys()].slice(0, limit)])
+  const reached = Math.max(atLeast, [...leaders].map(known).toSorted((one, other) => other - one)[limit - 1] ?? 0)
+  if (closed.others + open.others >= reached) return counts.rankAll(limit, atLeast)
+  const totals = new Map<string, number>()
+  for (const name of recent.keys()) if (known(name) + unknown(name) >= reached) totals.set(name, known(name))
+  for (const [name, count] of closed.counts) {
+    if (count + open.others < reached) break
+    totals.set(name, known(name))
+  }
+  const looked = await Promise.all([
+    counts.forNames(missing(totals, closed), past),
+    counts.forNames(missing(totals, open), present),
+  ])
+  for (const [name, count] of looked.flatMap((found) => [...found])) totals.set(name, (totals.get(name) ?? 0) + count)
+  return [...totals]
+    .map(([name, count]) => ({ name, count }))
+    .filter(({ count }) => count >= atLeast)
+    .toSorted((one, other) => other.count - one.count || compareBytes(one.name, other.name))
+    .slice(0, limit)
+}
+
+/** Returns the names whose counts in some buckets are to be looked up. */
+function missing(names: ReadonlyMap<string, number>, { counts, others }: Leaders): string[] {
+  return others === 0 ? [] : [...names.keys()].filter((name) => !counts.has(name))
+}

@@ -1,0 +1,38 @@
+import type { CheckedRequest } from '../http/decide.js'
+import { createExplain } from '../http/explain.js'
+import type { HookDependencies } from '../http/on-request.js'
+import { PathPrefixes } from '../http/request-path.js'
+import type { createTrialRequests } from '../http/trial-requests.js'
+import { PathPatterns } from '../patterns/path-patterns.js'
+import type { HookComponents } from './hook.js'
+
+/** Creates the function that explains the plugin's own check of a request. */
+export function createAppExplain(
+  { settings, addresses, router }: HookComponents,
+  hook: HookDependencies,
+  trials: ReturnType<typeof createTrialRequests>,
+  isSkipped: (checked: CheckedRequest) => boolean,
+) {
+  const { enabled, useDynamicRules, middleware } = settings
+  const { rateLimits, defaultRate, ceiling, lists } = middleware
+  const prefixes = Object.keys(rateLimits).map((prefix) => [prefix, prefix] as const)
+  return createExplain({
+    hook,
+    trials,
+    useDynamicRules,
+    rateLimits,
+    defaultRate,
+    ceiling,
+    patterns: new PathPatterns(router),
+    prefixes: new PathPrefixes(prefixes, router),
+    hasDenyList: lists.deny.rules.length > 0,
+    hasAllowList: lists.allow.rules.length > 0,
+    address: addresses.parse,
+    whySkipped(checked) {
+      if (!enabled) return 'The setting "enabled" is false.'
+      if (isSkipped(checked)) return 'The path is in skipPaths.'
+      const isOut = checked.request.routeOptions.config.smartRateLimit === false
+      return isOut ? 'The route has opted out of the check.' : undefined
+    },
+  })
+}

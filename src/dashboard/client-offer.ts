@@ -1,0 +1,102 @@
+/** The actions that the page of a client offers. */
+import type { ClientDetail } from '../analytics/client-detail.js'
+import type { ClientOverride } from '../analytics/client-overrides.js'
+import type { NamedLimit } from '../internals.js'
+import { parseRate, timesRate, toRateText } from '../limiter/rate.js'
+import { clientAddress } from '../overrides/client-networks.js'
+import { clientText, parseOverrideClient } from '../overrides/override.js'
+import { readComposite, splitComposite } from '../rules/composite.js'
+import { EVERY_PATH, FOR_EVER } from './override-actions.js'
+
+/** What the page of an address, a network or a user offers. */
+export interface Offer {
+  /** The override for all its paths that is in force, which an action replaces. */
+  readonly own: ClientOverride | undefined
+  /** The block beside it. */
+  readonly beside: ClientOverride | undefined
+  /** What it has now; undefined where that is not known. */
+  readonly present: { readonly rate: string; readonly algorithm: string } | undefined
+  /** The rates of `Raise`. */
+  readonly raises: readonly { readonly name: string; readonly rate: string }[]
+}
+
+const FACTORS = [
+  { name: 'Twice', factor: 2 },
+  { name: 'Five times', factor: 5 },
+]
+
+/** The lengths of `Block`, as the form sends them. */
+export const BLOCKS = [
+  { value: '15m', name: '15 minutes' },
+  { value: '1h', name: '1 hour' },
+  { value: '24h', name: '24 hours' },
+  { value: FOR_EVER, name: 'For ever' },
+] as const
+
+/** The lengths of `Raise` and `Allow`; the first is chosen: long enough to find out more. */
+export const KEEPS = [
+  { value: '24h', name: '24 hours' },
+  { value: '1h', name: '1 hour' },
+  { value: '7d', name: '7 days' },
+  { value: FOR_EVER, name: 'for ever' },
+] as const
+
+/** The policies that no override replaces, and the override itself. */
+const NOT_REPLACED = ['ceiling', 'deny-list', 'override']
+
+/** Returns a client as overrides spell it; undefined where none can name it, and where the spelling is another client's. */
+export function overrideClientFor(client: string): string | undefined {
+  // A form sends another end of a line than it was given.
+  if (/[\r\n]/.test(client)) return undefined
+  try {
+    const spelled = clientText(parseOverrideClient(client))
+    return spelled === client ? spelled : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the usual spelling of a client: other spellings of an address or a network name the same one. */
+export function usualClient(client: string): string {
+  if (clientAddress(client) === undefined) return client
+  try {
+    return clientText(parseOverrideClient(client))
+  } catch {
+    return client
+  }
+}
+
+/** Returns the parts of a client of several kinds that overrides can name. */
+export function overridableParts(client: string): string[] {
+  if (readComposite(client) === null) return []
+  return splitComposite(client).flatMap((part) => overrideClientFor(part) ?? [])
+}
+
+/** Returns the actions for a client that overrides can name. */
+export function offerFor(
+  { client, by_policy, overrides }: ClientDetail,
+  limitNamed: (policy: string) => NamedLimit | undefined,
+): Offer {
+  const its = overrides.filter((override) => override.client === client)
+  const own = its.find(({ path_pattern }) => path_pattern === '')
+  const beside = its.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
+  const hasRate = own !== undefined && own.effect !== 'deny' && own.effect !== 'allow'
+  const present = hasRate
+    ? { rate: own.effect, algorithm: own.algorithm }
+    : [...by_policy.map(({ policy }) => policy), 'default']
+        .filter((policy) => !NOT_REPLACED.includes(policy))
+        .map(limitNamed)
+        .find((limit) => limit !== undefined)
+  return { own, beside, present, raises: present === undefined ? [] : raisesOf(present.rate) }
+}
+
+function raisesOf(text: string): Offer['raises'] {
+  try {
+    const rate = parseRate(text)
+    const raises = FACTORS.map(({ name, factor }) => ({ name, rate: toRateText(timesRate(rate, factor)) }))
+    return raises.filter((raise) => raise.rate !== toRateText(rate))
+  } catch {
+    // Raw SQL wrote an override with another text.
+    return []
+  }
+}

@@ -1,0 +1,48 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { errorMessage, InvalidSettingError } from '../errors.js'
+import type { Internals } from '../internals.js'
+import type { Pages } from '../sign-in/pages.js'
+import { lastParameter, type RequestedTrial, requestedTrial } from '../sign-in/request-query.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+import { may } from '../sign-in/staff-member.js'
+import { staffRoute } from '../sign-in/staff-routes.js'
+import { type Explained, explainContext } from './explain-page.js'
+import { visible } from './format.js'
+import { readClientView } from './requested-view.js'
+import { createRuleEditors } from './rule-editors.js'
+import { parseHeaders } from './trials.js'
+
+/** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
+export function registerExplainRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
+  const { smartRateLimit } = app
+  const { clock } = internals
+  const findEditors = createRuleEditors(app, internals, mount)
+
+  async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
+    const trial = requestedTrial(request)
+    const view = readClientView((name) => lastParameter(request, name))
+    const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
+    if (explained !== undefined && 'problem' in explained) reply.code(400)
+    const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
+    const editorsFor = await findEditors(limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])))
+    return pages.send(
+      reply,
+      'explain',
+      explainContext(trial, explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
+    )
+  }
+
+  async function explain({ method, path, ip, user, ...given }: RequestedTrial): Promise<Explained> {
+    const headers = parseHeaders(given.headers)
+    if (typeof headers === 'string') return { problem: headers }
+    try {
+      const who = { ...(ip !== '' && { ip }), ...(user !== '' && { user }) }
+      return { explanation: await smartRateLimit.explain({ method, path, headers, ...who }) }
+    } catch (error) {
+      if (!(error instanceof InvalidSettingError)) throw error
+      return { problem: visible(errorMessage(error)) }
+    }
+  }
+
+  app.get('/explain.html', staffRoute('explain'), showExplanation)
+}

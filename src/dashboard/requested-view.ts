@@ -1,0 +1,74 @@
+import type { FastifyRequest } from 'fastify'
+import { DEFAULT_LISTING } from '../analytics/dashboard-clients.js'
+import { isFiltering, type ReportFilter } from '../analytics/filter.js'
+import { lastParameter, requestedFilter, toDays, toFilter } from '../sign-in/request-query.js'
+import { staffRouteName } from '../sign-in/staff-routes.js'
+import { DAY_MS, MINUTE_MS } from '../time/clock.js'
+import type { Following, KeptView, View } from './links.js'
+import { OFFERED_MINUTES } from './windows.js'
+
+/**
+ * Returns what the dashboard is asked to show; a parameter that means nothing is as if it were not there.
+ *
+ * @param hasNetworks whether clients can be grouped by network
+ */
+export function requestedView(request: FastifyRequest, hasNetworks: boolean): View {
+  return {
+    days: requestedWindow(request),
+    filter: requestedFilter(request),
+    listing: {
+      by: lastParameter(request, 'by') === 'requests' ? 'requests' : DEFAULT_LISTING.by,
+      group: hasNetworks && lastParameter(request, 'group') === 'network' ? 'network' : DEFAULT_LISTING.group,
+    },
+    live: toFollowing(lastParameter(request, 'live')),
+  }
+}
+
+/** Returns whether the script of an open page asks. */
+export function isScript(request: FastifyRequest): boolean {
+  return lastParameter(request, 'follow') === '1'
+}
+
+/** Returns whether the page follows, and may show the report that was read for others a moment ago. */
+export function isFollowing(request: FastifyRequest): boolean {
+  return isScript(request) || lastParameter(request, 'live') === 'on'
+}
+
+export function requestedWindow(request: FastifyRequest): number {
+  return readWindow((name) => lastParameter(request, name))
+}
+
+/** What the page of a client is asked to show. */
+export interface ClientView {
+  readonly days: number
+  /** The filter of the dashboard that the page leads back to. */
+  readonly back: ReportFilter
+  readonly live: Following
+}
+
+/** Returns what the page of a client is asked to show, by the parameters of its address or the fields of its forms. */
+export function readClientView(field: (name: string) => string): ClientView {
+  return { days: readWindow(field), back: toFilter(field('back')), live: toFollowing(field('live')) }
+}
+
+/** Returns what the links of a page keep; undefined where its address names no window and no filter. */
+export function keptView(request: FastifyRequest): KeptView | undefined {
+  const field = (name: string) => lastParameter(request, name)
+  const isDashboard = staffRouteName(request) === 'dashboard'
+  const back = isDashboard ? requestedFilter(request) : toFilter(field('back'))
+  const hasWindow = field('days') !== '' || field('minutes') !== ''
+  return hasWindow || isFiltering(back) ? { days: readWindow(field), back } : undefined
+}
+
+/**
+ * Returns the window in days: `minutes` is one of those that the pages offer, and goes before `days`; any other number of
+ * minutes is none.
+ */
+function readWindow(field: (name: string) => string): number {
+  const minutes = Number(field('minutes').trim())
+  return OFFERED_MINUTES.includes(minutes) ? (minutes * MINUTE_MS) / DAY_MS : toDays(field('days'))
+}
+
+function toFollowing(text: string): Following {
+  return text === 'on' || text === 'off' ? text : undefined
+}

@@ -1,0 +1,48 @@
+/** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
+import type { CodeLimit } from '../internals.js'
+import { type Rate, toRateText } from '../limiter/rate.js'
+import type { RateFunction } from './limits.js'
+import type { RouteWithLimit } from './trial-requests.js'
+
+export interface CodeLimitSettings {
+  readonly rateLimits: Readonly<Record<string, string>>
+  readonly defaultRate: string | RateFunction
+  readonly ceiling: Rate | undefined
+}
+
+/** Lists the limits in the order of deciding. Limits that are hooks of a whole scope are not known. */
+export function listCodeLimits(
+  { rateLimits, defaultRate, ceiling }: CodeLimitSettings,
+  routes: readonly RouteWithLimit[],
+): CodeLimit[] {
+  const prefixes = Object.entries(rateLimits)
+    .toSorted(([one], [other]) => other.length - one.length)
+    .map(([policy, rate]): CodeLimit => ({ policy, rate, setting: 'rateLimits', routes: [] }))
+  const ofAll: CodeLimit = {
+    policy: 'default',
+    rate: typeof defaultRate === 'string' ? defaultRate : null,
+    setting: 'defaultRate',
+    routes: [],
+  }
+  const ofAddresses: CodeLimit[] =
+    ceiling === undefined ? [] : [{ policy: 'ceiling', rate: toRateText(ceiling), setting: 'ceiling', routes: [] }]
+  return [...prefixes, ofAll, ...ofAddresses, ...routeLimits(routes)]
+}
+
+/** Lists limits with one name and rate once, with all their routes: each GET route has a HEAD route beside it. */
+function routeLimits(routes: readonly RouteWithLimit[]): CodeLimit[] {
+  const listed = new Map<string, { readonly limit: RouteWithLimit['limit']; readonly names: Set<string> }>()
+  for (const { route, limit } of routes) {
+    const alike = JSON.stringify([limit.policy, limit.rate])
+    const { names } = listed.get(alike) ?? { names: new Set<string>() }
+    listed.set(alike, { limit, names })
+    for (const method of [route.method].flat()) names.add(`${method} ${route.url}`)
+  }
+  return [...listed.values()].map(({ limit: { policy, rate }, names }) => {
+    return { policy, rate, setting: 'route', routes: withoutHead(names) }
+  })
+}
+
+function withoutHead(names: ReadonlySet<string>): string[] {
+  return [...names].filter((name) => !name.startsWith('HEAD ') || !names.has(name.replace('HEAD', 'GET')))
+}

@@ -1,0 +1,122 @@
+/** Why limits match a request, or do not. */
+import { toRateText } from '../limiter/rate.js'
+import { clientText } from '../overrides/override.js'
+import type { PathPatterns } from '../patterns/path-patterns.js'
+import type { Rule } from '../rules/rule.js'
+import { appliesToMethod } from '../rules/rule-set.js'
+import { isInForce } from '../rules/validity.js'
+import { whyNotHeld } from './conditions.js'
+import type { CheckedRequest } from './decide.js'
+import { type RateFunction, TOO_LONG_LIMIT } from './limits.js'
+import type { PathPrefixes } from './request-path.js'
+
+/** The limits that requests can meet, as far as they are known at registration. */
+export interface ReasonDependencies {
+  readonly patterns: PathPatterns
+  /** The prefixes of `rateLimits`, with themselves as values. */
+  readonly prefixes: PathPrefixes<string>
+  readonly rateLimits: Readonly<Record<string, string>>
+  readonly defaultRate: string | RateFunction
+  readonly useDynamicRules: boolean
+  readonly hasDenyList: boolean
+  readonly hasAllowList: boolean
+}
+
+const REFUSED = ': the request is refused.'
+const NO_ADDRESS = 'The address is not known, only its pseudonym.'
+const NONE_GIVEN = 'No address was given.'
+
+/** Why a limit applies or does not, before what decides first is taken into account. */
+export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string]
+
+/** Lists the limits but the ceiling, in the order of deciding. */
+export function listReasons(dependencies: ReasonDependencies, checked: CheckedRequest): Reason[] {
+  const { address } = checked
+  const unknown = hasAddress(checked) ? (address.plain === null ? NO_ADDRESS : undefined) : NONE_GIVEN
+  const listed: Reason[] = []
+  if (dependencies.hasDenyList) {
+    const isListed = address.listed === 'deny'
+    const why = isListed
+      ? 'The address is on the deny list: every request is denied.'
+      : 'The address is not on the deny list.'
+    listed.push(['deny-list', null, isListed, unknown ?? why])
+  }
+  if (dependencies.useDynamicRules) listed.push(overrideReason(checked))
+  if (dependencies.hasAllowList) {
+    const isListed = address.listed === 'allow'
+    const why = isListed
+      ? 'The address is on the allow list: every request is let through.'
+      : 'The address is not on the allow list.'
+    listed.push(['allow-list', null, isListed, unknown ?? why])
+  }
+  const rules = checked.inForce.rules.rules.map((rule) => ruleReason(dependencies.patterns, checked, rule))
+  // No rule is known to match, nor which one.
+  const isTooLong = checked.limit === TOO_LONG_LIMIT && checked.override !== null
+  const tooLong: Reason = ['path-length', null, true, `The path is too long to be searched for patterns${REFUSED}`]
+  return [...listed, ...rules, ...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked)]
+}
+
+function hasAddress({ address }: CheckedRequest): boolean {
+  return address.plain !== null || address.pseudonym !== null
+}
+
+function overrideReason(checked: CheckedRequest): Reason {
+  const { override } = checked
+  const others = othersFor(checked)
+  if (override === undefined) {
+    return ['override', null, false, `No override in force is for this client and path.${others}`]
+  }
+  if (override === null) {
+    return ['path-length', null, true, `The path is too long to be searched for the patterns of overrides${REFUSED}`]
+  }
+  const { effect } = override
+  const client = clientText(override.client)
+  if (effect === 'deny') return ['override', null, true, `An override is for ${client}: every request is denied.`]
+  if (effect === 'allow')
+    return ['override', null, true, `An override is for ${client}: every request is let through.${others}`]
+  return ['override', toRateText(effect), true, `An override sets the rate of ${client}.${others}`]
+}
+
+/** Says how many overrides may be for the client's address, where that is not given. */
+function othersFor(checked: CheckedRequest): string {
+  if (hasAddress(checked)) return ''
+  const nowMs = checked.dependencies.now()
+  let count = 0
+  for (const { client, expiresAtMs } of checked.inForce.overrides.all()) {
+    if (client.kind !== 'user' && (expiresAtMs === null || nowMs < expiresAtMs)) count++
+  }
+  if (count === 0) return ''
+  return ` No address was given: ${count === 1 ? '1 override' : `${count} overrides`} for addresses and networks may apply too.`
+}
+
+function ruleReason(patterns: PathPatterns, checked: CheckedRequest, rule: Rule): Reason {
+  const why = whyNot(patterns, checked, rule)
+  return [rule.name, toRateText(rule.policy), why === undefined, why ?? 'The rule matches the request.']
+}
+
+function whyNot(patterns: PathPatterns, checked: CheckedRequest, rule: Rule): string | undefined {
+  const { method } = checked.request
+  if (!isInForce(rule, checked.dependencies.now())) return 'The rule is not in force at this time.'
+  if (!appliesToMethod(rule, method)) return `The rule is for ${rule.methods.join(', ')}, not for ${method}.`
+  if (!patterns.matches(rule.pathPattern, checked.path)) return `The path does not match ${rule.pathPattern}.`
+  return rule.condition === undefined ? undefined : whyNotHeld(rule.condition, checked)
+}
+
+function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies, checked: CheckedRequest): Reason[] {
+  const found = prefixes.find(checked.path)
+  const reasons = Object.entries(rateLimits)
+    .toSorted(([one], [other]) => other.length - one.length)
+    .map(([prefix, rate]): Reason => {
+      const isFound = prefix === found
+      return [
+        prefix,
+        rate,
+        isFound,
+        isFound ? `The path is at or below ${prefix}.` : `${prefix} is not the longest prefix of the path.`,
+      ]
+    })
+  const rate = typeof defaultRate === 'string' ? defaultRate : null
+  const isDefault = found === undefined
+  const why = isDefault ? 'No override, rule or prefix decides.' : `The prefix ${found} decides before it.`
+  return [...reasons, ['default', rate, isDefault, why]]
+}

@@ -1,0 +1,200 @@
+import type { FastifyRequest } from 'fastify'
+import { InvalidSettingError } from '../errors.js'
+import type { Decision } from '../limiter/algorithm.js'
+import { type Rate, toRateText } from '../limiter/rate.js'
+import { after } from './after.js'
+import { onlyAsking } from './ask.js'
+import type { ClientAddress } from './client-address.js'
+import { CheckedRequest } from './decide.js'
+import { listReasons, type ReasonDependencies } from './explain-reasons.js'
+import type { HookDependencies } from './on-request.js'
+import { noteUser, type RateLimitUser } from './request-user.js'
+import type { ExplainableLimit } from './route-limit.js'
+import type { createTrialRequests } from './trial-requests.js'
+
+export interface ExplainOptions {
+  /** `GET` unless given. */
+  readonly method?: string | undefined
+  /** The path as a client sends it, with or without a query. */
+  readonly path: string
+  /** The client's address; without it limits by address count the request as `ip:unknown`. */
+  readonly ip?: string | undefined
+  /** The user's id, or what the option `user` answers; no user unless given. */
+  readonly user?: RateLimitUser | string | number | bigint | null | undefined
+  /** The headers, in any case; several values as a list. */
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>> | undefined
+}
+
+/** A limit, and whether it checks the request. */
+export interface ExplainedLimit {
+  /**
+   * A rule's name, a prefix such as `/auth/`, `default`, `override`, `deny-list`, `allow-list`, `ceiling`, `path-length`, or the name of
+   * a limit of the route (`route` without one).
+   */
+  readonly policy: string
+  /** Such as `100/m`; null where there is none. */
+  readonly rate: string | null
+  readonly applies: boolean
+  /** A sentence. */
+  readonly why: string
+  /** What the client has used of it, without this request; null where it does not apply, or counts nothing. */
+  readonly count: number | null
+  readonly remaining: number | null
+}
+
+/** The limits that a request meets. */
+export interface Explanation {
+  /** The policy that decides; null where none does: for skipped paths and requests, and routes that opted out. */
+  readonly decided_by: string | null
+  /** In the order of deciding. */
+  readonly limits: readonly ExplainedLimit[]
+}
+
+export interface ExplainDependencies extends ReasonDependencies {
+  readonly hook: HookDependencies
+  readonly trials: ReturnType<typeof createTrialRequests>
+  readonly ceiling: Rate | undefined
+  address(ip: string | undefined): ClientAddress
+  /** Returns why the hook leaves a request alone before it decides; undefined where it does not. */
+  whySkipped(checked: CheckedRequest): string | undefined
+}
+
+/** A decision, and the answers of the limits on the way to it. */
+interface Traced {
+  readonly checked: CheckedRequest
+  /** Of the limit that decides beside the ceiling. */
+  readonly decision: Decision | undefined
+  readonly policy: string
+  readonly ceiling: Decision | undefined
+  /** Why no limit is asked; undefined where one is. */
+  readonly skipped: string | undefined
+}
+
+/**
+ * Creates the function that explains which limits a request meets: it decides as the hook does, and charges nothing.
+ *
+ * @throws InvalidSettingError for a request that cannot be
+ */
+export function createExplain(dependencies: ExplainDependencies) {
+  return async function explain(options: ExplainOptions): Promise<Explanation> {
+    const { method = 'GET', path, ip, user = null, headers = {} } = options
+    const address = dependencies.address(typeof ip === 'string' ? ip : undefined)
+    if (ip !== undefined && address.plain === null && address.pseudonym === null) {
+      throw new InvalidSettingError(`Option "ip" is ${JSON.stringify(ip)}: give an address such as 203.0.113.7`)
+    }
+    const trial = { method, path, ip: address.plain ?? undefined, headers }
+    return dependencies.trials.run(trial, async (request) => {
+      const known = { request, address, user: typeof user === 'object' ? user : { id: user } }
+      const traced = await trace(dependencies, known)
+      const ofRoute: RouteAnswer[] = []
+      for (const limit of dependencies.trials.limitsFor(request)) ofRoute.push(await askRoute(limit, known))
+      const refusing = ofRoute.find(({ isRefused }) => isRefused)
+      // The plugin's own check runs before the limits of the route.
+      const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
+      return {
+        decided_by: (isRefused ? undefined : refusing?.explained.policy) ?? decidedBy(traced),
+        limits: [...listLimits(dependencies, traced), ...ofRoute.map(({ explained }) => explained)],
+      }
+    })
+  }
+}
+
+/** A trial request, and what is known of its client. */
+interface Known {
+  readonly request: FastifyRequest
+  readonly address: ClientAddress
+  readonly user: RateLimitUser | null
+}
+
+interface RouteAnswer {
+  readonly explained: ExplainedLimit
+  readonly isRefused: boolean
+}
+
+/** Asks a limit of the route, and charges nothing. */
+async function askRoute(
+  { policy, rate, dependenciesFor }: ExplainableLimit,
+  { request, address, user }: Known,
+): Promise<RouteAnswer> {
+  const hook = dependenciesFor(() => address)
+  const checked = new CheckedRequest({ ...onlyAsking(hook), user: (its) => noteUser(its, user) }, request)
+  await hook.decide(checked)
+  const { decision, limit, isExempt, isRefused } = checked
+  if (isExempt || limit.isDenial) {
+    const why = isExempt ? 'The allow list exempts the address.' : 'The deny list decides before it.'
+    return { explained: withoutStanding(policy, rate, false, why), isRefused: false }
+  }
+  const why = 'The route has this limit of its own.'
+  return { explained: { ...withoutStanding(policy, rate, true, why), ...standing(decision) }, isRefused }
+}
+
+async function trace({ hook, whySkipped }: ExplainDependencies, { request, address, user }: Known): Promise<Traced> {
+  let decision: Decision | undefined
+  let ofCeiling: Decision | undefined
+  let policy: string | undefined
+  const { ceiling } = hook
+  const asking = onlyAsking(hook, (answer) => {
+    decision = answer
+    policy = checked.limit.policyName
+  })
+  const peeking: HookDependencies = {
+    ...asking,
+    address: () => address,
+    user: (checked) => noteUser(checked, user),
+    ceiling: ceiling && {
+      ...ceiling,
+      check: (asked, nowMs) =>
+        after(ceiling.check(asked, nowMs), (answer) => {
+          ofCeiling = answer
+          return answer
+        }),
+    },
+  }
+  const checked = new CheckedRequest(peeking, request)
+  const skipped = whySkipped(checked)
+  // A cost of 0 charges nothing: it asks what a request of the cost 1 would be answered.
+  await peeking.decide(checked)
+  const isHostSkip = checked.isExempt && checked.nowMs === 0
+  if (isHostSkip) checked.inForce = await hook.inForce(hook.now())
+  return {
+    checked,
+    decision,
+    policy: policy ?? checked.limit.policyName,
+    ceiling: ofCeiling,
+    skipped: skipped ?? (isHostSkip ? 'The option "skip" exempts the request.' : undefined),
+  }
+}
+
+function decidedBy({ checked, skipped }: Traced): string | null {
+  if (skipped !== undefined) return null
+  if (!checked.isExempt) return checked.limit.policyName
+  return checked.override?.effect === 'allow' ? 'override' : 'allow-list'
+}
+
+function listLimits(dependencies: ExplainDependencies, traced: Traced): ExplainedLimit[] {
+  const { checked, decision, policy, ceiling, skipped } = traced
+  const decider = checked.isExempt ? decidedBy(traced) : policy
+  const limits = listReasons(dependencies, checked).map(([name, rate, matches, why]): ExplainedLimit => {
+    if (skipped !== undefined) return withoutStanding(name, rate, false, skipped)
+    if (name !== decider) {
+      return withoutStanding(name, rate, false, matches ? `${JSON.stringify(decider)} decides before it.` : why)
+    }
+    return { ...withoutStanding(name, rate, true, why), ...standing(decision) }
+  })
+  if (dependencies.ceiling === undefined) return limits
+  const rate = toRateText(dependencies.ceiling)
+  const isAsked = ceiling !== undefined && skipped === undefined
+  const why = isAsked
+    ? 'It counts every checked request of the address, beside what else decides.'
+    : (skipped ?? 'Denied and exempt requests count against no ceiling.')
+  return [...limits, { ...withoutStanding('ceiling', rate, isAsked, why), ...(isAsked && standing(ceiling)) }]
+}
+
+function withoutStanding(policy: string, rate: string | null, applies: boolean, why: string): ExplainedLimit {
+  return { policy, rate, applies, why, count: null, remaining: null }
+}
+
+function standing(decision: Decision | undefined): Pick<ExplainedLimit, 'count' | 'remaining'> {
+  if (decision === undefined || decision.unavailable) return { count: null, remaining: null }
+  return { count: decision.count, remaining: decision.remaining }
+}

@@ -1,0 +1,77 @@
+import { SECOND_MS } from '../time/clock.js'
+import { type Check, type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
+
+/** The highest limit: a counter lists the places that are taken. */
+export const MAX_PLACES = 10_000
+
+/** The wait of a refused request. Nothing says when another one will finish. */
+const WAIT_MS = SECOND_MS
+
+/** What one check took: `cost` places, until they are given back, or until `untilMs`. */
+export interface TakenPlaces {
+  /** The identity that the check gave. */
+  readonly place: number
+  readonly untilMs: number
+  readonly cost: number
+}
+
+/** The state that a store keeps per key: what is taken, in the order in which it ends. */
+export interface ConcurrencyCounter {
+  readonly periodMs: number
+  readonly taken: readonly TakenPlaces[]
+}
+
+/**
+ * Checks how many requests are in progress: a check takes `cost` places of `limit`, which `settleConcurrency` gives
+ * back. Places that are not given back, since a server died, are free again after one period.
+ *
+ * Time never runs backwards as long as places are taken: for the counter it is one period before the last of them ends,
+ * or later. Another limit applies at once to what is taken. A counter of another period is replaced by a new one.
+ */
+export function checkConcurrency(
+  counter: ConcurrencyCounter | undefined,
+  { policy, cost, place = 0 }: Check,
+  nowMs: number,
+): Checked<ConcurrencyCounter> {
+  const { periodMs } = policy
+  const before = counter?.periodMs === periodMs ? counter.taken : []
+  const lastMs = before.at(-1)?.untilMs ?? 0
+  const momentMs = Math.max(nowMs, lastMs - periodMs)
+  const taken = before.filter(({ untilMs }) => untilMs > momentMs)
+  const decision = decideConcurrency(policy, countPlaces(taken), cost)
+  if (decision.allowed && cost > 0) taken.push({ place, untilMs: momentMs + periodMs, cost })
+  return { counter: { periodMs, taken }, decision }
+}
+
+/** Returns the counter without the places of one check; as it is where these are free already. */
+export function settleConcurrency(counter: ConcurrencyCounter, place: number): ConcurrencyCounter {
+  return { ...counter, taken: counter.taken.filter((each) => each.place !== place) }
+}
+
+function countPlaces(taken: readonly TakenPlaces[]): number {
+  return taken.reduce((sum, { cost }) => sum + cost, 0)
+}
+
+/** Returns the decision on a check where `inUse` places are taken. */
+export function decideConcurrency({ limit }: Policy, inUse: number, cost: number): Decision {
+  const needed = neededFor(cost)
+  const allowed = inUse + needed <= limit
+  return {
+    allowed,
+    count: inUse + cost,
+    limit,
+    remaining: Math.max(0, allowed ? limit - inUse - cost : limit - inUse),
+    resetMs: WAIT_MS,
+    retryAfterMs: allowed ? 0 : needed > limit ? null : WAIT_MS,
+  }
+}
+
+/** Decides checks on one counter, one after the other, the first of them where `inUse` places are taken. */
+export function decideConcurrencyInOrder(checks: readonly Check[], inUse: number): Decision[] {
+  let used = inUse
+  return checks.map(({ policy, cost }) => {
+    const decision = decideConcurrency(policy, used, cost)
+    if (decision.allowed) used += cost
+    return decision
+  })
+}

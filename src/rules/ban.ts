@@ -1,0 +1,71 @@
+/** The bans of clients that a rule keeps refusing. */
+import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
+import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
+import { MAX_COUNT, parseLength } from '../limiter/rate.js'
+import type { Field } from './description.js'
+import { asText, integerWithin } from './field-values.js'
+
+/** When a rule bans a client, and for how long. */
+export interface RuleBan {
+  /** How many refused requests of a client within the longest window of the rate ban it. */
+  readonly after: number
+  /** How long a ban is in force, in milliseconds. */
+  readonly forMs: number
+}
+
+/** The digits and the unit of the longest accepted text. */
+const MAX_LENGTH = 10
+
+/** The beginning of the note of an override that is a ban. */
+export const BAN_NOTE = 'banned by rule '
+
+export const BAN_AFTER = {
+  kind: 'integer',
+  default: 0,
+  parse: integerWithin(0, MAX_COUNT),
+  schema: { minimum: 0, maximum: MAX_COUNT },
+  about: 'The refused requests within the longest window of the rate after which a client is banned; 0 for no ban.',
+  help: 'After so many refused requests within the longest window of the rate the client is banned: all its requests are denied. 0: nobody is banned. Only for rules that count by IP address or by user.',
+  panel: { title: 'Ban after', group: 'Ban', input: 'number' },
+} as const satisfies Field
+
+export const BAN_FOR = {
+  kind: 'text',
+  default: '',
+  parse: parseBanFor,
+  schema: { maxLength: MAX_LENGTH },
+  about: 'How long a ban is in force: 15m, 2h or 7d, at most 366d; empty where nobody is banned.',
+  help: 'How long a ban is in force: 15m, 2h or 7d, at most 366d. A ban is an override, which can be edited and deleted. Empty: nobody is banned.',
+  panel: { title: 'Ban for', group: 'Ban', input: 'code', example: '2h' },
+} as const satisfies Field
+
+/** Returns the milliseconds of a ban; null for an empty text. */
+function parseBanFor(value: unknown): number | null {
+  const text = asText(value)
+  if (text === '') return null
+  const lengthMs = parseLength(text)
+  if (lengthMs !== undefined) return lengthMs
+  throw new Error(
+    `${JSON.stringify(text)} is no length of a ban: give 15m, 2h or 7d, at most 366d, or an empty text for no ban`,
+  )
+}
+
+/** Returns the ban of a rule with valid fields; null where it bans no client. */
+export function toBan(after: number, forMs: number | null): RuleBan | null {
+  return after === 0 || forMs === null ? null : { after, forMs }
+}
+
+/**
+ * Returns the policy by which refusals are counted: a fixed window of the longest period, which never refuses. A month
+ * is counted from the epoch until its end, a window that settles like any other, and gives way to that of the next
+ * month.
+ */
+export function refusalPolicy({ periodMs, windows = [] }: Policy, nowMs: number): PlainPolicy {
+  const longest = Math.max(periodMs, ...windows.map((window) => window.periodMs))
+  const isMonth = longest === MONTH_MS
+  return {
+    algorithm: 'fixed_window',
+    limit: MAX_COUNT,
+    periodMs: isMonth ? windowEndMs(MONTH_MS, windowStartMs(MONTH_MS, nowMs)) : longest,
+  }
+}

@@ -1,0 +1,73 @@
+/** The navigation that dashboard, sign-in and panel share. */
+import { mayDo, type StaffRole } from './roles.js'
+
+export interface NavigationLink {
+  readonly text: string
+  readonly href: string
+  /** Whether the link is to the page that shows it. */
+  readonly current?: boolean
+}
+
+/** The context of `navigation.hbs`. */
+export interface Navigation {
+  readonly links: readonly NavigationLink[]
+  /** Further pages of the panel, in groups. The first group has no name. */
+  readonly sections?: readonly { readonly name?: string; readonly links: readonly NavigationLink[] }[]
+  /** The window and the filter of a page of the dashboard, as the hidden fields of its forms. */
+  readonly kept?: readonly { readonly name: string; readonly value: string }[]
+  /** The page that finds a client, for pages that have no search of their own. */
+  readonly search?: string | undefined
+  /** The name of the signed-in account; empty where the host has its own sign-in. */
+  readonly account?: string
+  /** The address of the form to sign out; absent where the host has its own sign-in. */
+  readonly sign_out?: string
+}
+
+/** The navigation of a page for strangers. */
+export const NO_NAVIGATION: Navigation = { links: [] }
+
+/** The pages of the dashboard that every page links to, relative to it, in their order. */
+const DASHBOARD_LINKS = [
+  { text: 'Dashboard', page: '' },
+  { text: 'Clients', page: 'search.html' },
+  { text: 'Rules', page: 'rules.html' },
+  { text: 'Explain', page: 'explain.html' },
+] as const
+
+/** The resources of the panel that every page links to, in their order. */
+export const PANEL_LINKS = [
+  { text: 'Rules', resource: 'rules' },
+  { text: 'Overrides', resource: 'overrides' },
+  { text: 'History', resource: 'changes' },
+] as const
+
+/**
+ * Returns the links of every staff page, in their order.
+ *
+ * @param dashboard the address of the dashboard, with a slash at its end; undefined where there is none
+ * @param panel the root path of the panel; undefined where there is none
+ * @param role of who sees them
+ */
+export function navigationLinks(
+  dashboard: string | undefined,
+  panel: string | undefined,
+  role: StaffRole,
+): NavigationLink[] {
+  return [
+    ...(dashboard === undefined ? [] : DASHBOARD_LINKS.map(({ text, page }) => ({ text, href: dashboard + page }))),
+    ...(panel === undefined
+      ? []
+      : PANEL_LINKS.flatMap(({ text, resource }) => {
+          // The dashboard lists the rules, too: in the order in which they are tried, with what they did.
+          const isTwice = dashboard !== undefined && resource === 'rules'
+          const shown = isTwice ? ruleLinkText(role) : text
+          return shown === undefined ? [] : [{ text: shown, href: `${panel}/resources/${resource}` }]
+        })),
+  ]
+}
+
+/** Returns what a role may do with the rules of the panel; undefined where it may only look at them. */
+function ruleLinkText(role: StaffRole): string | undefined {
+  if (mayDo(role, 'writeRules')) return 'Edit rules'
+  return mayDo(role, 'switchRules') ? 'Switch rules' : undefined
+}

@@ -1,0 +1,88 @@
+import type { FastifyRequest } from 'fastify'
+import { mayDo, type Right, requireRight, STAFF_ROLES, type StaffRole, toRole } from './roles.js'
+import { ActionDeniedError, StaffOnlyError } from './staff-errors.js'
+
+/** A member of staff. */
+export interface StaffMember {
+  /** A name or an email address, which the history of rules and overrides records: 1 to 200 characters. */
+  readonly actor: string
+  readonly role: StaffRole
+}
+
+/** What a host's check may answer about a request of staff: who it is, its role, or `true` for an admin. */
+export type StaffAnswer = boolean | StaffRole | StaffMember | null | undefined
+
+const MAX_ACTOR_LENGTH = 200
+
+/**
+ * Reads what a host's check answered.
+ *
+ * @returns the member, with an empty actor where none is named; undefined for a stranger
+ * @throws TypeError for another text or object, so that a typing error in a role is logged
+ */
+export function toStaffMember(answer: unknown): StaffMember | undefined {
+  if (answer === true) return { actor: '', role: 'admin' }
+  if (typeof answer === 'string' && toRole(answer) === undefined) {
+    throw new TypeError(`It answered ${JSON.stringify(answer)}, which is no role: answer ${STAFF_ROLES.join(', ')}`)
+  }
+  const known = toRole(answer)
+  if (known !== undefined) return { actor: '', role: known }
+  if (typeof answer !== 'object' || answer === null) return undefined
+  const { actor, role }: { actor?: unknown; role?: unknown } = answer
+  const given = toRole(role)
+  const isNamed = typeof actor === 'string' && actor.trim() !== '' && actor.length <= MAX_ACTOR_LENGTH
+  if (isNamed && given !== undefined) return { actor, role: given }
+  throw new TypeError(
+    `It answered ${JSON.stringify({ actor, role })}: answer true, a role, or an actor of 1 to ${MAX_ACTOR_LENGTH} characters with the role ${STAFF_ROLES.join(', ')}`,
+  )
+}
+
+const members = new WeakMap<FastifyRequest, StaffMember>()
+
+/** Keeps who passed the guard with a request. */
+export function noteMember(request: FastifyRequest, member: StaffMember): void {
+  members.set(request, member)
+}
+
+/** Keeps who passed the guard with a request for a copy of it. */
+export function keepMember(request: FastifyRequest, copy: FastifyRequest): void {
+  const member = members.get(request)
+  if (member !== undefined) members.set(copy, member)
+}
+
+/** Returns who passed the guard with a request; undefined for a stranger. */
+export function knownMember(request: FastifyRequest): StaffMember | undefined {
+  return members.get(request)
+}
+
+/** Returns whether who sent a request has a right. */
+export function may(request: FastifyRequest, right: Right): boolean {
+  const member = knownMember(request)
+  return member !== undefined && mayDo(member.role, right)
+}
+
+/** @throws StaffOnlyError for a stranger, ActionDeniedError for staff without the right */
+export function requireMay(request: FastifyRequest, right: Right): void {
+  const member = knownMember(request)
+  if (member === undefined) throw new StaffOnlyError()
+  requireRight(member.role, right)
+}
+
+/** Returns the name under which a request may do what takes a right; undefined where it may not, or has no name. */
+export function actorWith(request: FastifyRequest, right: Right): string | undefined {
+  return may(request, right) ? knownMember(request)?.actor || undefined : undefined
+}
+
+/**
+ * Returns the name under which a request does what takes a right.
+ *
+ * @throws StaffOnlyError for a stranger, ActionDeniedError for staff without the right, or without a name
+ */
+export function requireActor(request: FastifyRequest, right: Right): string {
+  requireMay(request, right)
+  const actor = actorWith(request, right)
+  if (actor !== undefined) return actor
+  throw new ActionDeniedError(
+    'Actions are recorded with a name: isStaff has to answer { actor, role } instead of true.',
+  )
+}

@@ -1,0 +1,202 @@
+/*
+ * Shows times in the reader's time zone, with UTC on hover, and brings a page that follows up to date, without a flicker:
+ * it asks for the page again when there is a newer report, and changes what differs. What is focused, open, scrolled or
+ * typed in stays. Only a page that is seen asks.
+ */
+;(() => {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions()
+  /** Matches a moment or a range of times in the description of a chart, or of a part of it. */
+  const IN_WORDS = /(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?)(?:–(\d\d:\d\d))? UTC/
+  const MINUTE_MS = 60_000
+  const DAY_MS = 86_400_000
+  const MONTH_AND_DAY = new Intl.DateTimeFormat('en-US', { day: 'numeric', month: 'short' })
+
+  /** Returns the parts of a moment, as the reader's clock has it: `2026-01-15`, `13:00:00`. */
+  function onClock(ms) {
+    const local = new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE_MS)
+    return local.toISOString().slice(0, 19).split('T')
+  }
+
+  function rangeText(fromMs, untilMs) {
+    const [day, from] = onClock(fromMs)
+    return `${day} ${from.slice(0, 5)}–${onClock(untilMs)[1].slice(0, 5)}`
+  }
+
+  function momentText({ dateTime, dataset }) {
+    const ms = Date.parse(dateTime)
+    if (dataset.length !== undefined) return rangeText(ms, ms + Number(dataset.length))
+    const [day, time] = onClock(ms)
+    return dataset.short === undefined ? `${day} ${time}` : time
+  }
+
+  function wordsFor(text) {
+    return text.replace(IN_WORDS, (moment, day, from, until) => {
+      const fromMs = Date.parse(`${day}T${from}Z`)
+      const [local, time] = onClock(fromMs)
+      const utc = moment.slice(day.length + 1)
+      if (until === undefined) return `${local} ${time.slice(0, from.length)} (${utc})`
+      return `${rangeText(fromMs, Date.parse(`${day}T${until}Z`))} (${utc})`
+    })
+  }
+
+  /** Labels the axis of a chart anew: round times of the reader's clock are others. */
+  function labelAxis(chart) {
+    const times = chart.querySelector('.times')
+    const [pattern] = times?.children ?? []
+    if (pattern === undefined) return
+    const [start, span, step] = ['start', 'span', 'step'].map((name) => Number(chart.dataset[name]))
+    const aheadMs = -new Date(start).getTimezoneOffset() * MINUTE_MS
+    const labels = []
+    for (let ms = Math.ceil((start + aheadMs) / step) * step - aheadMs; ms <= start + span; ms += step) {
+      const label = pattern.cloneNode()
+      const x = (100 * (ms - start)) / span
+      label.setAttribute('x', `${x.toFixed(2)}%`)
+      label.setAttribute('text-anchor', x < 4 ? 'start' : x > 96 ? 'end' : 'middle')
+      label.classList.toggle('minor', labels.length % 2 === 1)
+      label.textContent = (ms + aheadMs) % DAY_MS === 0 ? MONTH_AND_DAY.format(ms) : onClock(ms)[1].slice(0, 5)
+      labels.push(label)
+    }
+    times.replaceChildren(...labels)
+  }
+
+  /** Turns the times of a page into those of the reader's clock. */
+  function localize(page) {
+    if (timeZone === 'UTC') return
+    for (const time of page.querySelectorAll('time[datetime]')) {
+      time.title = `${time.textContent.replace(/ UTC$/, '')} UTC`
+      time.textContent = momentText(time)
+    }
+    for (const title of page.querySelectorAll('svg title')) title.textContent = wordsFor(title.textContent)
+    for (const named of page.querySelectorAll('svg[aria-label], svg [aria-label]')) {
+      named.setAttribute('aria-label', wordsFor(named.getAttribute('aria-label')))
+    }
+    for (const caption of page.querySelectorAll('.numbers caption')) {
+      caption.textContent = wordsFor(caption.textContent)
+    }
+    for (const chart of page.querySelectorAll('svg[data-step]')) labelAxis(chart)
+    for (const utc of page.querySelectorAll('.utc')) utc.remove()
+    for (const zone of page.querySelectorAll('.zone')) {
+      zone.textContent = `. Times are in ${timeZone}; point at one to see it in UTC.`
+    }
+  }
+
+  localize(document)
+
+  const bar = document.getElementById('live')
+  const state = document.getElementById('live-state')
+  const stop = document.getElementById('live-off')
+  if (bar === null || state === null || stop === null) return
+  const parts = [...document.querySelectorAll('[data-part]')]
+
+  /** The waits after failures, in milliseconds. */
+  const LONGEST_MS = 60_000
+  let failures = 0
+  let timer
+
+  /** Changes one tree into another; elements that are alike stay. */
+  function change(from, to) {
+    if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
+      from.replaceWith(document.importNode(to, true))
+      return
+    }
+    if (from.nodeType !== Node.ELEMENT_NODE) {
+      if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue
+      return
+    }
+    if (isInUse(from)) return
+    for (const { name } of [...from.attributes]) {
+      // Whoever reads opens the details.
+      if (!to.hasAttribute(name) && name !== 'open') from.removeAttribute(name)
+    }
+    for (const { name, value } of to.attributes) if (from.getAttribute(name) !== value) from.setAttribute(name, value)
+    changeChildren(from, to)
+  }
+
+  /** Elements with a key are the same wherever they are: whoever opened one finds it open. */
+  function changeChildren(from, to) {
+    const keyed = new Map([...from.children].map((child) => [child.dataset.key, child]))
+    const news = [...to.childNodes]
+    news.forEach((node, place) => {
+      const at = from.childNodes[place]
+      const key = node.dataset?.key
+      const own = key === undefined ? undefined : keyed.get(key)
+      if (own !== undefined && own !== at) from.insertBefore(own, at ?? null)
+      const old = own ?? at
+      if (old === undefined) from.append(document.importNode(node, true))
+      else if (key !== undefined && own === undefined) from.insertBefore(document.importNode(node, true), old)
+      else change(old, node)
+    })
+    while (from.childNodes.length > news.length) from.lastChild.remove()
+  }
+
+  /** Whether somebody fills in the forms of an element: the server refuses what is out of date, and keeps what was typed. */
+  function isInUse(element) {
+    const { keep } = element.dataset
+    if (keep === undefined) return false
+    // After an action that failed it shows again what was typed.
+    if (keep === 'always') return true
+    return [...element.querySelectorAll('input, select')].some(
+      (field) => field === document.activeElement || valueSent(field) !== field.value,
+    )
+  }
+
+  /** Returns the value that a field had at first. */
+  function valueSent({ tagName, defaultValue, options }) {
+    if (tagName !== 'SELECT') return defaultValue
+    return ([...options].find(({ defaultSelected }) => defaultSelected) ?? options[0]).value
+  }
+
+  function say(text, isLate) {
+    if (state.textContent !== text) state.textContent = text
+    state.classList.toggle('is-late', isLate)
+  }
+
+  /** Whether somebody is marking a text, which a change would undo. */
+  function isMarking() {
+    const selection = getSelection()
+    return selection !== null && !selection.isCollapsed && parts.some((part) => part.contains(selection.anchorNode))
+  }
+
+  function wait(ms) {
+    clearTimeout(timer)
+    timer = setTimeout(follow, ms)
+  }
+
+  async function follow() {
+    if (document.hidden) return
+    if (isMarking()) return wait(1_000)
+    try {
+      const answer = await fetch(bar.dataset.source, { headers: { accept: 'text/html' } })
+      if (answer.status === 401 || answer.status === 403) {
+        stop.hidden = true
+        say('No longer live: load the page again to sign in', true)
+        return
+      }
+      const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
+      const newer = page.getElementById('live')
+      if (!answer.ok || newer === null) throw new Error(`The server answered ${answer.status}`)
+      localize(page)
+      if (!isMarking()) {
+        for (const part of parts) {
+          const its = page.querySelector(`[data-part="${part.dataset.part}"]`)
+          if (its !== null) change(part, its)
+        }
+      }
+      failures = 0
+      say('Live', false)
+      wait(Number(newer.dataset.wait))
+    } catch {
+      failures += 1
+      say('The server does not answer; trying again', true)
+      wait(Math.min(LONGEST_MS, 5_000 * 2 ** (failures - 1)))
+    }
+  }
+
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) clearTimeout(timer)
+    else wait(0)
+  })
+  stop.hidden = false
+  say('Live', false)
+  wait(Number(bar.dataset.wait))
+})()

@@ -1,0 +1,113 @@
+/** The API's export: long documents are read and sent slice by slice, as of one moment. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { exportSlices } from '../../src/exchange/exchange.js'
+import { API, startWithApi } from '../support/api-app.js'
+import { countStatements } from '../support/count-statements.js'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
+
+/** The statement that reads a slice. */
+const READS_SLICE = /SELECT \* FROM .*rate_limit_override/s
+const MOST = 500
+
+async function fill({ database }: TestDatabase, count: number): Promise<void> {
+  const { dialect } = database
+  const [client, note] = [dialect.jsonField(0, 'text'), dialect.jsonField(1, 'text')]
+  for (let start = 0; start < count; start += MOST) {
+    const size = Math.min(MOST, count - start)
+    const rows = Array.from({ length: size }, (_, place) => [`user:${start + place}`, 'n'.repeat(900)])
+    await database.execute(
+      `INSERT INTO ${dialect.table('rate_limit_override')} (client, effect, note)
+       SELECT ${client}, 'deny', ${note} FROM ${dialect.jsonRows()}`,
+      [JSON.stringify(rows)],
+    )
+  }
+}
+
+forEachDatabase((provider) => {
+  test('slices are read when they are asked for, few rows at a time, all as of the beginning', async (t) => {
+    const { database, clock, call } = await startWithApi(t, provider)
+    await fill(database, 3 * MOST + 1)
+    const { rateLimitOverride, rateLimitRule } = database.client
+    await rateLimitRule.create({ data: { name: 'first', pathPattern: '^/', rate: '5/m' } })
+    const counted = countStatements()
+    const sizes: number[] = []
+    const clients: string[] = []
+    await exportSlices(database.database, clock, async (slices) => {
+      for await (const { overrides } of slices) {
+        if (overrides === undefined) continue
+        sizes.push(overrides.length)
+        clients.push(...overrides.map(({ client }) => client))
+        assert.equal(counted.statements.filter((sql) => READS_SLICE.test(sql)).length, sizes.length)
+        await rateLimitOverride.deleteMany({ where: { client: { in: ['user:999', `user:${sizes.length}`] } } })
+        await rateLimitOverride.create({ data: { client: `user:0${sizes.length}`, effect: 'deny' } })
+      }
+    })
+    counted.stop()
+    assert.deepEqual(sizes, [MOST, MOST, MOST, 1])
+    assert.deepEqual(clients, Array.from({ length: 3 * MOST + 1 }, (_, number) => `user:${number}`).toSorted())
+
+    const { json, headers } = await call('GET', '/export', { as: 'viewer' })
+    assert.match(headers['content-type'] ?? '', /^application\/json/)
+    assert.equal(json.rules.length, 1)
+    assert.equal(json.overrides.length, 3 * MOST, 'five were deleted, and four created')
+    const head = await call('HEAD', '/export', { as: 'viewer' })
+    assert.deepEqual([head.status, head.text], [200, ''])
+  })
+
+  test('an export is sent while it is read, and ends where its reader goes away', async (t) => {
+    const { database, port, tokens, call } = await startWithApi(t, provider)
+    const slices = 20
+    await fill(database, slices * MOST)
+    const counted = countStatements()
+    const read = () => counted.statements.filter((sql) => READS_SLICE.test(sql)).length
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`GET ${API}/export HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${tokens.get('viewer')}\r\n\r\n`)
+    const [chunk] = await once(socket, 'data')
+    assert.match(String(chunk), /^HTTP\/1\.1 200 /)
+    socket.pause()
+    // What the sockets hold is a part of it.
+    await eventually('it has begun', () => read() > 0)
+    assert.ok(read() < slices, `${read()} of ${slices} slices were read for a reader of one chunk`)
+    socket.destroy()
+    // The next report would wait for it.
+    assert.equal((await call('GET', '/reports/summary', { as: 'viewer' })).status, 200)
+    assert.ok(read() < slices)
+    counted.stop()
+    assert.equal((await call('GET', '/export', { as: 'viewer' })).json.overrides.length, slices * MOST)
+  })
+
+  test('beside an import an export is of before or of after', async (t) => {
+    const { call, database } = await startWithApi(t, provider)
+    await fill(database, 2 * MOST)
+    const before = (await call('GET', '/export', { as: 'viewer' })).json
+    const after = {
+      ...before,
+      rules: [{ name: 'new', pathPattern: '^/', rate: '5/m' }],
+      overrides: before.overrides.map((override: object) => ({ ...override, note: 'new' })),
+    }
+    const importing = call('POST', '/import', { as: 'admin', json: after })
+    const exported = await Promise.all(Array.from({ length: 5 }, () => call('GET', '/export', { as: 'viewer' })))
+    assert.equal((await importing).status, 200)
+    exported.push(await call('GET', '/export', { as: 'viewer' }))
+    for (const { json } of exported) {
+      const notes = new Set(json.overrides.map(({ note }: { note: string }) => note))
+      assert.deepEqual([json.overrides.length, notes.size], [2 * MOST, 1])
+      assert.equal(json.rules.length, notes.has('new') ? 1 : 0)
+    }
+    assert.equal(exported.at(-1)?.json.rules.length, 1)
+  })
+
+  test('an export that cannot begin is a problem document', async (t) => {
+    const { call, database } = await startWithApi(t, provider)
+    const { dialect } = database.database
+    await database.database.execute(`DROP TABLE ${dialect.table('rate_limit_rule')}`)
+    const { status, headers, json } = await call('GET', '/export', { as: 'viewer' })
+    assert.equal(status, 503)
+    assert.match(headers['content-type'] ?? '', /^application\/problem\+json/)
+    assert.match(json.detail, /tables of the rate limiter are missing/)
+  })
+})

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, normalize, relative } from 'node:path'
+import { test } from 'node:test'
+import { headingSlug } from '../../scripts/docs/pages.js'
+import { drawPictures } from '../../scripts/docs/pictures.js'
+import { documentedPages, proseOf, samplesOf } from '../../scripts/docs/samples.js'
+import { PACKAGE_ROOT } from '../../src/package-root.js'
+
+const PAGES = documentedPages(PACKAGE_ROOT)
+
+function readPage(page: string): string {
+  return proseOf(readFileSync(join(PACKAGE_ROOT, page), 'utf8'))
+}
+
+/** Returns where the links and pictures of a page lead, but for other sites. */
+function linksOf(page: string): readonly string[] {
+  const links = readPage(page).matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g)
+  return [...links].map(([, link, picture]) => link ?? picture ?? '').filter((link) => !/^[a-z]+:/.test(link))
+}
+
+function anchorsOf(page: string): readonly string[] {
+  return [...readPage(page).matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => headingSlug(heading))
+}
+
+/** Returns the file that a link leads to, relative to the package, and the anchor in it. */
+function targetOf(page: string, link: string): { readonly path: string; readonly anchor: string | undefined } {
+  const [path = '', anchor] = link.split('#')
+  return { path: path === '' ? page : normalize(join(dirname(page), path)), anchor }
+}
+
+test('every link and picture of README and documentation leads somewhere, to its heading too', () => {
+  const dead = PAGES.flatMap((page) =>
+    linksOf(page)
+      .filter((link) => {
+        const { path, anchor } = targetOf(page, link)
+        if (!existsSync(join(PACKAGE_ROOT, path))) return true
+        // The site has the pages of this folder alone.
+        if (page !== 'README.md' && relative('docs', path).startsWith('..')) return true
+        return anchor !== undefined && !anchorsOf(path).includes(anchor)
+      })
+      .map((link) => `${page}: ${link}`),
+  )
+  assert.deepEqual(dead, [])
+  assert.ok(PAGES.flatMap(linksOf).length > 200)
+})
+
+test('every page is found by links from the README', () => {
+  const found = new Set(['README.md'])
+  for (const page of found) {
+    for (const link of linksOf(page)) {
+      const { path } = targetOf(page, link)
+      if (path.endsWith('.md')) found.add(path)
+    }
+  }
+  assert.deepEqual(
+    PAGES.filter((page) => !found.has(page)),
+    [],
+  )
+})
+
+test('every page has one title, and no two headings of the same name', () => {
+  for (const page of PAGES) {
+    assert.equal(readPage(page).match(/^# /gm)?.length, 1, page)
+    assert.equal(new Set(anchorsOf(page)).size, anchorsOf(page).length, page)
+  }
+})
+
+test('the README has less than 10 kB', () => {
+  assert.ok(statSync(join(PACKAGE_ROOT, 'README.md')).size < 10_000)
+})
+
+test('every sample has a language that the site can show, and flags that the runner knows', () => {
+  const languages = ['', 'diff', 'dotenv', 'ini', 'js', 'json', 'sh', 'sql', 'text', 'ts', 'txt', 'yaml']
+  const flags = /^(output|background|ci|not-run|fragment|file=[\w.-]+)$/
+  for (const { page, line, language, flags: own } of PAGES.flatMap((page) => samplesOf(PACKAGE_ROOT, page))) {
+    assert.ok(languages.includes(language), `${page}:${line} ${language}`)
+    for (const flag of own) assert.match(flag, flags, `${page}:${line}`)
+  }
+})
+
+test('the pictures show what the tables and the algorithms have now', () => {
+  for (const [path, svg] of drawPictures(PACKAGE_ROOT)) {
+    assert.equal(readFileSync(join(PACKAGE_ROOT, path), 'utf8'), svg, `${path}: run "npm run docs:pictures"`)
+  }
+})

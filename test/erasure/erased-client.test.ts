@@ -1,0 +1,128 @@
+/** What belongs to the client that is erased, and what only looks like it. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { ErasedClient } from '../../src/erasure/erased-client.js'
+import { createAddressPrivacy } from '../../src/privacy/address-privacy.js'
+import { parseClientKind } from '../../src/rules/client-kind.js'
+
+const SECRET = 'a secret of the host, long enough'
+const PRIVACY = createAddressPrivacy({ addresses: 'truncated', secret: SECRET, ipv6Subnet: 64 })
+
+function erased(client: string): ErasedClient {
+  return new ErasedClient(client, 64, undefined)
+}
+
+describe('an erased client', () => {
+  test('is found in every spelling, alone and in combinations', () => {
+    const alice = erased('203.0.113.7')
+    for (const client of ['ip:203.0.113.7', 'ip:203.0.113.7|header:x-a:1', 'user:7|ip:203.0.113.7']) {
+      assert.equal(alice.has(client, true), true, client)
+    }
+    for (const client of [
+      'ip:203.0.113.77',
+      'ip:203.0.113.0/24',
+      'header:x-a:\\|ip:203.0.113.7',
+      'key:203.0.113.7',
+      '',
+    ]) {
+      assert.equal(alice.has(client, true), false, client)
+    }
+    assert.equal(alice.has('header:x-a:1|ip:203.0.113.7', false), false, 'the value of a header alone')
+  })
+
+  test('of IPv6 is its network, with every address and override in it', () => {
+    const alice = erased('ip:2001:db8:1:2::5')
+    assert.deepEqual(alice.names, ['ip:2001:db8:1:2::/64'])
+    for (const client of ['ip:2001:db8:1:2::/64', 'ip:2001:db8:1:2::5', 'ip:2001:db8:1:2:ffff::']) {
+      assert.equal(alice.hasOverride(client), true, client)
+    }
+    const compressed = erased('ip:2001:0:0:2::1')
+    assert.equal(compressed.hasAddress('2001::2:1:2:3:4'), true)
+    assert.ok(
+      compressed.tokens.every((token) => '2001::2:1:2:3:4'.includes(token)),
+      'one token is in every spelling',
+    )
+    assert.equal(alice.hasAddress('2001:db8:1:2::99'), true)
+    assert.equal(alice.hasAddress('2001:db8:1:3::99'), false)
+    assert.equal(alice.hasOverride('ip:2001:db8:1::/48'), false)
+    assert.equal(alice.isAmong('ip:2001:db8:1::/48'), true)
+    assert.equal(alice.isAmong('ip:2001:db9::/48'), false)
+    assert.equal(alice.hasCounter('rule:slow:2001:db8:1:2::/64'), true)
+  })
+
+  test('has counters in every scope and namespace, and none that only begins like it', () => {
+    const alice = erased('ip:203.0.113.7')
+    for (const counter of [
+      'ip:203.0.113.7',
+      'shop|/auth/|ip:203.0.113.7',
+      'rule:slow:203.0.113.7',
+      'override:12|ip:203.0.113.7',
+      'parts:ip:203.0.113.7|header:x-a:1',
+      'staff-sign-in:203.0.113.7',
+    ]) {
+      assert.equal(alice.hasCounter(counter), true, counter)
+    }
+    for (const counter of ['ip:203.0.113.70', 'ip:1203.0.113.7', 'rule:203.0.113.7:user:7', 'user:203.0.113.7:x']) {
+      assert.equal(alice.hasCounter(counter), false, counter)
+    }
+    assert.equal(erased('user:7').hasCounter('rule:account:user:7'), true)
+    assert.equal(erased('user:7').hasCounter('rule:account:user:77'), false)
+  })
+
+  test('has no counter that only contains it, and no header or rule of another name', () => {
+    const kinds = new Map([
+      ['api', parseClientKind('header:x-api-key')],
+      ['org', parseClientKind('header:x-org')],
+      ['user', parseClientKind('user')],
+      ['both', parseClientKind('ip+header:x-api-key')],
+    ])
+    const seven = new ErasedClient('header:x-api-key:7', 64, undefined, kinds)
+    for (const counter of ['rule:api:header:7', 'refusals|rule:api:header:7', 'header:7', 'rule:gone:header:7']) {
+      assert.equal(seven.hasCounter(counter), true, counter)
+    }
+    for (const counter of ['user:7', 'user:7|x', 'user:a:user:7', 'rule:org:header:7', 'cookie:7', 'key:7']) {
+      assert.equal(seven.hasCounter(counter), false, counter)
+    }
+    assert.deepEqual(
+      ['rule:api:7', 'rule:both:192.0.2.1|7', 'rule:org:7', 'rule:user:user:7', 'user:7'].map((key) =>
+        seven.hasKey(key),
+      ),
+      [true, true, false, false, false],
+    )
+    for (const counter of ['user:7|x', 'ceiling|user:a|user:7', 'header:user:7', 'rule:user:user:a:user:7']) {
+      assert.equal(erased('user:7').hasCounter(counter), false, counter)
+    }
+    for (const counter of ['parts:header:x-a:1|user:7', 'shop|per:60000|route:a|GET /x|user:7', 'override:1|user:7']) {
+      assert.equal(erased('user:7').hasCounter(counter), true, counter)
+    }
+    assert.equal(erased('user:a|b').hasCounter('ceiling|user:a|b'), true)
+    assert.equal(erased('ip:2001:db8::5').hasCounter('ip:2a00:2001:db8::/64'), false)
+    assert.equal(erased('ip:2001:db8::5').hasKey('ip:2a00:2001:db8::/64'), false)
+    assert.equal(erased('ip:2001:db8::5').hasKey('rule:slow:2001:db8::/64'), true)
+    assert.equal(erased('ip:2001:db8::5').hasKey('ip:2001:db8::/64'), true)
+  })
+
+  test('has its pseudonym, also alone, and says what its neighbours share', () => {
+    const alice = new ErasedClient('203.0.113.7', 64, PRIVACY)
+    const [clear = '', pseudonym = ''] = alice.names
+    assert.deepEqual([clear, alice.shared], ['ip:203.0.113.7', 'ip:203.0.113.0/24'])
+    assert.equal(alice.has(`${pseudonym}|header:x-a:1`, true), true)
+    const hidden = new ErasedClient(pseudonym, 64, PRIVACY)
+    assert.deepEqual([hidden.names, hidden.shared], [[pseudonym], undefined])
+    assert.equal(hidden.hasCounter(`rule:slow:${pseudonym.slice('ip:'.length)}`), true)
+  })
+
+  test('may have any characters in its name', () => {
+    for (const name of ['user:a|b', 'user:50%_[x]*', 'header:x-api-key:a:b', 'key:x (y)']) {
+      const client = erased(name)
+      assert.equal(client.has(name, false), true)
+      const escaped = name.replace(/[\\|]/g, '\\$&')
+      assert.equal(client.has(`ip:192.0.2.1|${escaped}`, true), true, escaped)
+      assert.equal(client.has('ip:192.0.2.1', true), false)
+    }
+    assert.equal(erased('header:x-api-key:abc').hasCounter('rule:api:header:abc'), true)
+    assert.equal(erased('header:x-api-key:abc').hasKey('rule:api:abc'), true, 'the key of an alert')
+    assert.equal(erased('user:7').userId, 7)
+    assert.equal(erased('user:07').userId, undefined)
+  })
+})

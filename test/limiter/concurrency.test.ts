@@ -1,0 +1,134 @@
+/** The pure functions of requests in progress, and how the limiter passes on what ends. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Check, Settlement } from '../../src/limiter/algorithm.js'
+import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../src/limiter/concurrency.js'
+import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { type BatchStore, createLimiter } from '../../src/limiter/limiter.js'
+import { MINUTE_MS } from '../../src/time/clock.js'
+
+const POLICY = { algorithm: 'concurrency', limit: 5, periodMs: MINUTE_MS } as const
+const START_MS = 1_705_161_615_000
+
+type Step =
+  | { readonly does: 'take'; readonly cost: number; readonly waitMs: number }
+  | { readonly does: 'end'; readonly which: number; readonly again: boolean; readonly waitMs: number }
+
+const waitMs = fc.oneof({ weight: 5, arbitrary: fc.nat(10_000) }, { weight: 1, arbitrary: fc.nat(90_000) })
+const steps = fc.array(
+  fc.oneof(
+    fc.record({ does: fc.constant('take' as const), cost: fc.integer({ min: 0, max: 3 }), waitMs }),
+    fc.record({ does: fc.constant('end' as const), which: fc.nat(50), again: fc.boolean(), waitMs }),
+  ),
+  { maxLength: 80, size: 'max' },
+)
+
+test('what is counted is what was let through within the period and has not ended, on any trace', () => {
+  fc.assert(
+    fc.property(steps, (trace: readonly Step[]) => {
+      let counter: ConcurrencyCounter | undefined
+      let nowMs = START_MS
+      const requests: { readonly place: number; readonly cost: number; readonly sinceMs: number; ended: boolean }[] = []
+      const inProgress = () =>
+        requests
+          .filter(({ sinceMs, ended }) => !ended && nowMs < sinceMs + MINUTE_MS)
+          .reduce((sum, { cost }) => sum + cost, 0)
+      for (const [place, step] of trace.entries()) {
+        nowMs += step.waitMs
+        if (step.does === 'take') {
+          const { cost } = step
+          const before = inProgress()
+          const checked = checkConcurrency(counter, { key: 'a', policy: POLICY, cost, place }, nowMs)
+          counter = checked.counter
+          const { allowed, count, remaining } = checked.decision
+          assert.deepEqual([allowed, count], [before + Math.max(1, cost) <= POLICY.limit, before + cost])
+          if (allowed) requests.push({ place, cost, sinceMs: nowMs, ended: false })
+          assert.equal(remaining, Math.max(0, POLICY.limit - inProgress()))
+        } else {
+          const request = requests[step.which % (requests.length || 1)]
+          if (request === undefined || counter === undefined) continue
+          request.ended = true
+          counter = settleConcurrency(counter, request.place)
+          if (step.again) counter = settleConcurrency(counter, request.place)
+        }
+      }
+    }),
+  )
+})
+
+test('a clock that steps back ends no place early, and one ahead of others keeps its lead while it has places', () => {
+  const take = (counter: ConcurrencyCounter | undefined, place: number, nowMs: number) =>
+    checkConcurrency(counter, { key: 'a', policy: POLICY, cost: 1, place }, nowMs).counter
+  const first = take(undefined, 1, START_MS)
+  const back = take(first, 2, START_MS - 30_000)
+  assert.deepEqual(
+    back.taken.map(({ untilMs }) => untilMs - START_MS),
+    [MINUTE_MS, MINUTE_MS],
+  )
+  const emptied = settleConcurrency(settleConcurrency(back, 1), 2)
+  assert.equal(take(emptied, 3, START_MS - 30_000).taken[0]?.untilMs, START_MS + 30_000)
+})
+
+test('what ends is sent in the batches of checks, beside these', async () => {
+  const { limiter, calls } = createCounted()
+  const taken = Array.from({ length: 3 }, (_, place) => ({ key: 'a', policy: POLICY, cost: 1, place }))
+  await Promise.all(taken.map((check) => limiter.check(check, START_MS)))
+  await Promise.all([
+    ...taken.map((check) => limiter.settle(check, START_MS)),
+    limiter.check({ key: 'b', policy: POLICY, cost: 1, place: 9 }, START_MS),
+  ])
+  assert.deepEqual(calls, [
+    ['check', 3],
+    ['settle', 3],
+    ['check', 1],
+  ])
+})
+
+test('a store that has failed is tried with a check that takes nothing', async () => {
+  const { limiter, asked, fail } = createCounted()
+  const check = { key: 'a', policy: POLICY, cost: 2, place: 1 }
+  fail(true)
+  await limiter.check(check, START_MS)
+  assert.equal(limiter.storeIsDown, true)
+  fail(false)
+  await limiter.check(check, START_MS + 1_000)
+  assert.deepEqual(
+    asked.map(({ cost }) => cost),
+    [2, 0],
+  )
+})
+
+/** Creates a limiter on a store that lets everything through, and what it is asked. */
+function createCounted() {
+  const calls: [string, number][] = []
+  const asked: Check[] = []
+  let fails = false
+  const store: BatchStore = {
+    concurrency: 2,
+    async check(checks) {
+      calls.push(['check', checks.length])
+      asked.push(...checks)
+      if (fails) throw new Error('no store')
+      return checks.map((check) => decideWithoutStore(true, check))
+    },
+    async settle(settlements: readonly Settlement[]) {
+      calls.push(['settle', settlements.length])
+    },
+    reset: () => undefined,
+  }
+  const limiter = createLimiter({
+    store,
+    fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
+    timeoutMs: 10_000,
+    log: { error: () => undefined, info: () => undefined },
+  })
+  return {
+    limiter,
+    calls,
+    asked,
+    fail(isFailing: boolean) {
+      fails = isFailing
+    },
+  }
+}
