@@ -57,15 +57,13 @@ export type { RuleDocument } from './exchange/rule-document.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export { asActor, type ChangeSource } from './history/actor.js'
 export type { Change, ChangedFields, HistoryOptions } from './history/history.js'
-export type { AnyHook, AnyReply, AnyRequest } from './http/any-server.js'
-export type { Ask, CheckOptions } from './http/ask.js'
-export type { Cost, RouteConfig, RouteCost } from './http/cost.js'
+export type { AnyHook, AnyReply, AnyRequest, Ask, CheckOptions } from './http/ask.js'
 export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
-export type { RefusalFunction, SkipFunction } from './http/host-hooks.js'
 export type { KeyFunction } from './http/kind-key.js'
 export type { RateFunction } from './http/limits.js'
+export type { RefusalFunction, SkipFunction } from './http/on-request.js'
 export {
   AccessDeniedError,
   PathTooLongError,
@@ -73,6 +71,7 @@ export {
   StoreUnavailableError,
 } from './http/refusal.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
+export type { Cost, RouteConfig, RouteCost } from './http/route-config.js'
 export type { RouteLimitHook, RouteLimitOptions } from './http/route-limit.js'
 export type {
   Algorithm,
@@ -105,8 +104,7 @@ export type { RetentionOptions } from './rollups/retention.js'
 export type { RuleBan } from './rules/ban.js'
 export type { ClientKind, KeyPart } from './rules/client-kind.js'
 export type { CountedStatuses } from './rules/counts.js'
-export type { RefusalAnswer } from './rules/refusal-answer.js'
-export type { Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
+export type { RefusalAnswer, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
 export type { Validity } from './rules/validity.js'
 export type { ScheduleOptions } from './schedule/schedule-options.js'
 export type { MiddlewareOptions, RateLimitOptions } from './settings/options.js'

@@ -1,6 +1,6 @@
 import type { ActionContext } from 'adminjs'
 import { LISTED_FORMS, type ListedName, readListed } from '../../src/db/listed-counter.js'
-import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/window-numbers.js'
+import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
 import { isOwnCounter } from '../../src/sign-in/own-limits.js'
 import { beginsWithCounted } from '../conditions.js'
 import type { ModelName } from '../models.js'

@@ -1,4 +1,4 @@
-import { validateNamespace } from '../../src/db/namespace.js'
+import { validateNamespace } from '../../src/db/storable.js'
 import { type ErasedTraces, eraseClient } from '../../src/erasure/erase-client.js'
 import { errorMessage, InvalidSettingError } from '../../src/errors.js'
 import { asActor } from '../../src/history/actor.js'

@@ -1,5 +1,5 @@
-import { selectedColumns } from '../../src/db/columns.js'
 import type { Database } from '../../src/db/database.js'
+import { selectedColumns } from '../../src/db/dialect.js'
 import { OVERRIDES } from '../../src/overrides/override.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

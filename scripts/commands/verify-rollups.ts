@@ -1,4 +1,4 @@
-import { verifyRollups } from '../../src/rollups/verify-rollups.js'
+import { verifyRollups } from '../../src/rollups/catch-up.js'
 import { systemClock } from '../../src/time/clock.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

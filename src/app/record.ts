@@ -1,9 +1,13 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 import type { EventOutcome } from '../events/event.js'
 import type { CheckedRequest } from '../http/decide.js'
-import { createLimitedRoutes, type LimitedRoutes } from '../http/limited-routes.js'
 import type { HookDependencies } from '../http/on-request.js'
-import { PostponedRecords, type RecordDecision } from '../http/postponed-records.js'
+import {
+  createLimitedRoutes,
+  type LimitedRoutes,
+  PostponedRecords,
+  type RecordDecision,
+} from '../http/postponed-records.js'
 import { createReceivedPath } from '../http/request-path.js'
 import { integerUserId } from '../http/request-user.js'
 import type { HookComponents } from './hook.js'

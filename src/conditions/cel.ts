@@ -1,7 +1,7 @@
 /** Parses conditions and checks their types. Only this module knows the library, and loads it with the first one. */
 import type { ASTNode, Environment } from '@marcbachmann/cel-js'
 import { loadModule } from '../package-root.js'
-import { errorAt } from './place.js'
+import { errorAt } from './failure.js'
 
 export type Expression = ASTNode
 

@@ -1,10 +1,9 @@
 /** Compiles parsed conditions into functions: the parts that have a value of their own. */
 import { type Expression, parseExpression } from './cel.js'
 import type { ConditionFacts } from './condition-facts.js'
-import { ConditionFailure, weightier } from './failure.js'
+import { ConditionFailure, errorAt, weightier } from './failure.js'
 import { compileFunction, compileMethod, FUNCTION_NAMES } from './functions.js'
 import { compileBinary, compileNegation } from './operators.js'
-import { errorAt } from './place.js'
 import { requestMember, requestValue } from './request.js'
 import { MISSING, memberOf, type Result, toValue, type Value } from './values.js'
 

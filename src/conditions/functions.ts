@@ -1,16 +1,16 @@
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { errorMessage } from '../errors.js'
+import { parseNetwork } from '../overrides/network.js'
 import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
+import { remember } from '../remember.js'
 import type { Expression } from './cel.js'
 import { compilePart, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
-import { CONVERSIONS } from './conversions.js'
-import type { ConditionFailure } from './failure.js'
+import { type ConditionFailure, errorAt } from './failure.js'
 import { compileHas, compileMacro, MACROS } from './macros.js'
-import { createNetworkTest } from './network-test.js'
-import { errorAt } from './place.js'
 import { literalText } from './request.js'
-import { containsText } from './search.js'
-import { elementsOf, MISSING, type Value } from './values.js'
+import { type Budget, CONVERSIONS, elementsOf, MISSING, type Value } from './values.js'
 
 type TextTest = (text: string, other: string, facts: ConditionFacts) => boolean
 
@@ -174,4 +174,57 @@ function codePoints(text: string): number {
   let count = 0
   for (const _codePoint of text) count++
   return count
+}
+
+/** For shorter parts, and up to this product of lengths, the engine's search is quick, whatever the texts are. */
+const SHORT = 8
+const QUICK = 4_096
+
+/** Returns whether a text contains another one, in linear time: the engine's search may take the product of lengths. */
+export function containsText(text: string, part: string, budget: Budget): boolean {
+  if (part.length <= SHORT || text.length * part.length <= QUICK) return text.includes(part)
+  budget.spend(part.length)
+  return part.length <= text.length && searchLinearly(text, part)
+}
+
+/** Searches as Knuth, Morris and Pratt do (1977): no character of the text is looked at again. */
+function searchLinearly(text: string, part: string): boolean {
+  const borders = new Uint32Array(part.length)
+  for (let index = 1, length = 0; index < part.length; index++) {
+    while (length > 0 && part[index] !== part[length]) length = borders[length - 1] ?? 0
+    if (part[index] === part[length]) length++
+    borders[index] = length
+  }
+  let matched = 0
+  for (let index = 0; index < text.length; index++) {
+    while (matched > 0 && text[index] !== part[matched]) matched = borders[matched - 1] ?? 0
+    if (text[index] === part[matched]) matched++
+    if (matched === part.length) return true
+  }
+  return false
+}
+
+/** How many addresses are kept parsed, for all conditions together. */
+const REMEMBERED = 1_000
+/** Longer than any address; clients may write longer texts into headers. */
+const MAX_ADDRESS_LENGTH = 64
+
+const parseAddress = remember(
+  REMEMBERED,
+  (text) => (text.length > MAX_ADDRESS_LENGTH || isIP(text) === 0 ? undefined : ipaddr.process(text)),
+  MAX_ADDRESS_LENGTH,
+)
+
+/**
+ * Creates the function that returns whether a text is an address within a network. A text that is none is in no network.
+ *
+ * @throws Error whose message names the accepted forms
+ */
+export function createNetworkTest(text: string): (address: string) => boolean {
+  const { address, bits, family } = parseNetwork(text)
+  const network = ipaddr.parse(address)
+  return function isInside(asked) {
+    const parsed = parseAddress(asked)
+    return parsed !== undefined && parsed.kind() === family && parsed.match(network, bits)
+  }
 }

@@ -1,8 +1,7 @@
 import type { Expression } from './cel.js'
 import { compilePart, compileTruth, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
-import { weightier } from './failure.js'
-import { errorAt } from './place.js'
+import { errorAt, weightier } from './failure.js'
 import { elementsOf, MISSING, type Value } from './values.js'
 
 /** The macros that go through a list, or the keys of a map. */

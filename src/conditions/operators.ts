@@ -1,8 +1,7 @@
 import type { Expression } from './cel.js'
 import { compilePart, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
-import type { ConditionFailure } from './failure.js'
-import { errorAt } from './place.js'
+import { type ConditionFailure, errorAt } from './failure.js'
 import { requestNames } from './request.js'
 import { areEqual, elementsOf, isInt, isNumber, isTimestamp, MISSING, memberOf, toValue, type Value } from './values.js'
 

@@ -2,7 +2,7 @@
 import type { Expression } from './cel.js'
 import type { Evaluate } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
-import { errorAt } from './place.js'
+import { errorAt } from './failure.js'
 import { MISSING } from './values.js'
 
 interface TextMap {

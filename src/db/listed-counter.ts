@@ -7,8 +7,7 @@
  * from both databases, the numbers are a text with commas between.
  */
 import type { Policy, RateAlgorithm } from '../limiter/algorithm.js'
-import type { WindowsCounter } from '../limiter/window-numbers.js'
-import { WINDOW_CHECKS } from '../limiter/windows.js'
+import { WINDOW_CHECKS, type WindowsCounter } from '../limiter/windows.js'
 
 /** The most that is used of any window, and how many checks the last statement admitted. */
 const HEAD = 2

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { InvalidSettingError } from '../errors.js'
 
 /** The length of the columns that hold keys, in characters. */
 export const MAX_KEY_LENGTH = 255
@@ -31,4 +32,18 @@ export function boundedText(text: string, maxLength: number): string {
 /** Returns the name of a counter in stores. */
 export function counterKey(name: string): string {
   return boundedText(name, MAX_KEY_LENGTH)
+}
+
+/** Excludes the separators of counters' names, so that no name in a namespace equals one in another, or in none. */
+export const NAMESPACE = /^[A-Za-z0-9_.-]{1,50}$/
+export const NAMESPACE_ALLOWED = '1 to 50 letters, digits, _ . -'
+
+/**
+ * Validates the namespace of a store that the host creates.
+ *
+ * @throws InvalidSettingError
+ */
+export function validateNamespace(namespace: string | undefined): void {
+  if (namespace === undefined || NAMESPACE.test(namespace)) return
+  throw new InvalidSettingError(`Setting "namespace" is ${JSON.stringify(namespace)}: give ${NAMESPACE_ALLOWED}`)
 }

@@ -1,4 +1,4 @@
-import type { EventRows, EventTable } from './event-table.js'
+import type { EventRows, EventTable } from './event.js'
 
 export interface BatchWriterOptions {
   readonly table: EventTable

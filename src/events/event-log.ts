@@ -1,8 +1,7 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { errorMessage } from '../errors.js'
 import { BatchWriter } from './batch-writer.js'
-import { eventValues, type RateLimitEvent } from './event.js'
-import type { EventRows, EventTable } from './event-table.js'
+import { type EventRows, type EventTable, eventValues, type RateLimitEvent } from './event.js'
 import { MAX_SPOOL_BYTES, type OpenSpools, type Spool } from './spool.js'
 import { SpoolReplay } from './spool-replay.js'
 

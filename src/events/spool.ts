@@ -9,7 +9,7 @@ import { type FileHandle, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openSqliteFile, sqliteErrorCode } from '../db/sqlite-driver.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import type { EventRows } from './event-table.js'
+import type { EventRows } from './event.js'
 
 /** The most that one process keeps in the folder: about a million events. */
 export const MAX_SPOOL_BYTES = 256 * 2 ** 20

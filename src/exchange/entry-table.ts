@@ -1,7 +1,7 @@
 /** Reads and writes the entries of a rule document, whole tables at a time. */
-import { selectedColumns, toColumn } from '../db/columns.js'
+
 import type { Database } from '../db/database.js'
-import { type Dialect, runStatement, type SqlValue, type SqlWork } from '../db/dialect.js'
+import { type Dialect, runStatement, type SqlValue, type SqlWork, selectedColumns, toColumn } from '../db/dialect.js'
 import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
 

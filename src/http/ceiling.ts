@@ -1,11 +1,11 @@
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
+import { memoize } from '../remember.js'
 import type { ClientAddress } from './client-address.js'
 import { type ClientKey, inScope } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
 import { type Limit, limitForCeiling } from './limits.js'
-import { memoize } from './memoize.js'
 
 /** The limit of addresses that requests count against beside the one that decides about them. */
 export interface Ceiling {

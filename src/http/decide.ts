@@ -1,14 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
-import type { OverrideSet } from '../overrides/override-set.js'
-import type { ActiveOverride } from '../overrides/override-table.js'
+import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
 import type { RuleSet } from '../rules/rule-set.js'
 import { type Ceiling, checkUnderCeiling } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
-import { chargedCost } from './cost.js'
 import { DENIED_LIMIT, type Limit, type Refusal, TOO_LONG_LIMIT } from './limits.js'
 import { type UserId, userText } from './request-user.js'
+import { chargedCost } from './route-config.js'
 
 /** The dependencies of a decision, resolved when the plugin is registered. */
 export interface DecideDependencies {

@@ -29,3 +29,11 @@ export function tolerate<Argument, Answer>(
 export function isThenable<Answer>(answer: Answer | PromiseLike<Answer>): answer is PromiseLike<Answer> {
   return typeof answer === 'object' && answer !== null && 'then' in answer
 }
+
+/** Calls `next` with a value at once, or with a promise's value when it is fulfilled. */
+export function after<Value, Result>(
+  value: Value | Promise<Value>,
+  next: (value: Value) => Result | Promise<Result>,
+): Result | Promise<Result> {
+  return value instanceof Promise ? value.then(next) : next(value)
+}

@@ -4,7 +4,6 @@ import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { remember } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import { spellPart, splitComposite } from '../rules/composite.js'
-import { after } from './after.js'
 import {
   type ClientKey,
   compositeKey,
@@ -16,7 +15,7 @@ import {
   userKey,
 } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
-import { type RequestFunction, tolerate } from './host-function.js'
+import { after, type RequestFunction, tolerate } from './host-function.js'
 import { type LateUserWarning, userText } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
 

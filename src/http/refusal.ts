@@ -4,12 +4,11 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOption
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import { shownIndex } from '../limiter/windows.js'
-import { forgetResponse } from './counted-responses.js'
 import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
-import { isUpgrade } from './request-end.js'
+import { forgetResponse, isUpgrade } from './request-end.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'

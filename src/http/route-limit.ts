@@ -3,19 +3,18 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFu
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counts.js'
-import { after } from './after.js'
-import type { AnyHook } from './any-server.js'
-import { type Ask, createAsk } from './ask.js'
+import { type AnyHook, type Ask, createAsk } from './ask.js'
 import { createAllowList } from './client-address.js'
 import { inScope } from './client-key.js'
-import { type Cost, createCost } from './cost.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
+import { after } from './host-function.js'
 import type { Countable, DeriveClientKey, KeyFunction } from './kind-key.js'
 import { createStaticLimits, DENIED_LIMIT, type RateFunction } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
+import { type Cost, createCost } from './route-config.js'
 
 /** The options of `app.smartRateLimit.limit()`. */
 export interface RouteLimitOptions {

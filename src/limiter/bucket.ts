@@ -74,3 +74,45 @@ function msUntil({ periodMs, drainLimit, used, fraction }: BucketCounter, level:
   const left = productRemainder(excess, periodMs, drainLimit) + fraction
   return productQuotient(excess, periodMs, drainLimit) + Math.ceil(left / drainLimit)
 }
+
+/** The state that a store keeps per key: the tokens that are missing from the bucket. */
+export type TokenBucketCounter = BucketCounter
+
+/**
+ * Checks a token bucket (RFC 2697, section 3; Shenker and Wroclawski, RFC 2215): a bucket holds `limit` tokens and is
+ * full at first; a check takes `cost` tokens, or is refused and takes none; a token returns every `periodMs / limit`. A
+ * client may burst up to the limit, and uses the limit per period in the long run.
+ *
+ * *Error*: none; parts of a token are kept, and only whole ones can be taken. Any span of one period admits less than
+ * twice the limit: a full bucket, and what returns meanwhile.
+ */
+export function checkTokenBucket(
+  counter: TokenBucketCounter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+): Checked<TokenBucketCounter> {
+  return checkBucket(counter, policy, cost, nowMs)
+}
+
+/** The state that a store keeps per key: what is in the bucket. */
+export type LeakyBucketCounter = BucketCounter
+
+/**
+ * Checks a leaky bucket as a meter (Turner, "New directions in communications", 1986; ITU-T I.371, annex A, where the
+ * generic cell rate algorithm is equivalent): a check adds `cost` to a bucket of size `limit`; a check that would
+ * overflow it is refused and adds nothing. The bucket leaks `limit` per `periodMs`, steadily. No request is queued or
+ * delayed.
+ *
+ * It decides as a token bucket of the same size does: its content is the number of missing tokens.
+ *
+ * *Error*: none; any span of one period admits less than twice the limit.
+ */
+export function checkLeakyBucket(
+  counter: LeakyBucketCounter | undefined,
+  policy: Policy,
+  cost: number,
+  nowMs: number,
+): Checked<LeakyBucketCounter> {
+  return checkBucket(counter, policy, cost, nowMs)
+}

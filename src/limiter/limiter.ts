@@ -2,7 +2,7 @@ import type { Check, Decision, Settlement } from './algorithm.js'
 import { createBatches } from './batching.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
-import { type RefusalsPoll, RememberedRefusals } from './remembered-refusals.js'
+import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
 
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */

@@ -1,4 +1,4 @@
-import { patientTimeout } from '../time/patient-timeout.js'
+import { patientTimeout } from '../time/slices.js'
 import type { Check, Decision, Settlement } from './algorithm.js'
 import type { BatchStore } from './limiter.js'
 

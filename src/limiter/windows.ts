@@ -5,23 +5,13 @@ import {
   type PlainPolicy,
   type Policy,
   type RateAlgorithm,
+  type Settlement,
   type WindowState,
 } from './algorithm.js'
-import type { BucketCounter } from './bucket.js'
-import { checkFixedWindow } from './fixed-window.js'
-import { checkLeakyBucket } from './leaky-bucket.js'
-import { checkSlidingWindow } from './sliding-window.js'
-import { checkTokenBucket } from './token-bucket.js'
-import {
-  readBucket,
-  readFixedWindow,
-  readSlidingWindow,
-  type WindowNumbers,
-  type WindowsCounter,
-  writeBucket,
-  writeFixedWindow,
-  writeSlidingWindow,
-} from './window-numbers.js'
+import { type BucketCounter, checkLeakyBucket, checkTokenBucket } from './bucket.js'
+import { checkFixedWindow, type FixedWindowCounter, settleFixedWindow } from './fixed-window.js'
+import { windowEndMs } from './period.js'
+import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from './sliding-window.js'
 
 type CheckFunction<Counter> = (
   counter: Counter | undefined,
@@ -171,4 +161,68 @@ export function shownIndex({ windows = [], ...shown }: Decision, { windows: name
     if (found === -1 || (named[index]?.periodMs ?? 0) > (named[found]?.periodMs ?? 0)) found = index
   }
   return found
+}
+
+/** A window of a counter in the form in which stores keep it: integers, the first of them its period. */
+export type WindowNumbers = readonly number[]
+
+/** The state that a store keeps per key: every window of the last check, in any order. */
+export type WindowsCounter = readonly WindowNumbers[]
+
+// By index, since destructuring an array takes several times as long.
+
+export function readFixedWindow(numbers: WindowNumbers): FixedWindowCounter {
+  const startMs = numbers[1] ?? 0
+  return { startMs, endMs: windowEndMs(numbers[0] ?? 0, startMs), count: numbers[2] ?? 0 }
+}
+
+export function writeFixedWindow(
+  { startMs, count }: Pick<FixedWindowCounter, 'startMs' | 'count'>,
+  periodMs: number,
+): WindowNumbers {
+  return [periodMs, startMs, count]
+}
+
+export function readSlidingWindow(numbers: WindowNumbers): SlidingWindowCounter {
+  return {
+    periodMs: numbers[0] ?? 0,
+    cellStartMs: numbers[1] ?? 0,
+    checkedMs: numbers[2] ?? 0,
+    previous: numbers[3] ?? 0,
+    current: numbers[4] ?? 0,
+  }
+}
+
+export function writeSlidingWindow(counter: SlidingWindowCounter): WindowNumbers {
+  const { periodMs, cellStartMs, checkedMs, previous, current } = counter
+  return [periodMs, cellStartMs, checkedMs, previous, current]
+}
+
+export function readBucket(numbers: WindowNumbers): BucketCounter {
+  return {
+    periodMs: numbers[0] ?? 0,
+    checkedMs: numbers[1] ?? 0,
+    drainLimit: numbers[2] ?? 0,
+    used: numbers[3] ?? 0,
+    fraction: numbers[4] ?? 0,
+  }
+}
+
+export function writeBucket({ periodMs, checkedMs, drainLimit, used, fraction }: BucketCounter): WindowNumbers {
+  return [periodMs, checkedMs, drainLimit, used, fraction]
+}
+
+/** Returns what a settlement leaves of a counter. Buckets get nothing back. */
+export function settleWindows(counter: WindowsCounter, settlement: Settlement): WindowsCounter {
+  const { algorithm, periodMs } = settlement.policy
+  return counter.map((numbers) => {
+    if (numbers[0] !== periodMs) return numbers
+    if (algorithm === 'fixed_window') {
+      const window = readFixedWindow(numbers)
+      return writeFixedWindow({ ...window, ...settleFixedWindow(window, settlement) }, periodMs)
+    }
+    if (algorithm !== 'sliding_window') return numbers
+    const window = readSlidingWindow(numbers)
+    return writeSlidingWindow({ ...window, ...settleSlidingWindow(window, settlement) })
+  })
 }

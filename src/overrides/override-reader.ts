@@ -6,8 +6,7 @@ import { enforcedColumns, enforcedFields } from '../rules/description.js'
 import type { RecordedChange, RejectedRow } from '../rules/load-reports.js'
 import { Slices } from '../time/slices.js'
 import { OVERRIDES, type Override, type OverrideRow, parseOverride } from './override.js'
-import { OverrideSet } from './override-set.js'
-import type { ActiveOverride } from './override-table.js'
+import { type ActiveOverride, OverrideSet } from './override-set.js'
 
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000

@@ -1,6 +1,6 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
-import { selectedColumns } from '../db/columns.js'
-import type { Dialect } from '../db/dialect.js'
+
+import { type Dialect, selectedColumns } from '../db/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
 import { parseMoment, validateStoredMoment } from './field-values.js'
 

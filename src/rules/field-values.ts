@@ -1,4 +1,6 @@
 /** Parses the values of single fields. An error's message is shown beside the field. */
+
+import { METHODS } from 'node:http'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
 import { IsDateTime } from '../generated/typebox.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
@@ -116,3 +118,18 @@ export const ALGORITHM = {
   about: 'How requests are counted; concurrency counts those in progress: 20/60s is at most 20 at a time.',
   panel: { title: 'Algorithm', input: 'select', options: ALGORITHM_OPTIONS },
 } as const satisfies Field
+
+export const MAX_METHOD_LENGTH = 255
+
+/** Parses the methods of a rule into upper case: `get, post` is `['GET', 'POST']`. */
+export function parseMethods(value: unknown): string[] {
+  const text = asText(value).toUpperCase()
+  const methods = [...new Set(text.split(',').map((name) => name.trim()))]
+  if (methods.length === 1 && methods[0] === 'ALL') return methods
+  const wrong = methods.find((name) => !METHODS.includes(name))
+  if (wrong !== undefined) {
+    throw new Error(`${JSON.stringify(wrong)} is no HTTP method: give ALL or a list such as GET,POST`)
+  }
+  if (methods.join(',').length > MAX_METHOD_LENGTH) throw new Error('is too long: give ALL')
+  return methods
+}

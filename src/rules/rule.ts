@@ -5,7 +5,6 @@ import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
 import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
 import { type ClientKind, MAX_CLIENT_KIND_LENGTH, parseClientKind } from './client-kind.js'
 import { contradictionsIn } from './contradictions.js'
-import { COST } from './cost.js'
 import { COUNTS, type CountedStatuses } from './counts.js'
 import {
   createParser,
@@ -22,7 +21,9 @@ import {
   ALGORITHM,
   asText,
   integerWithin,
+  MAX_METHOD_LENGTH,
   MAX_PATTERN_LENGTH,
+  parseMethods,
   RESERVED_NAMES,
   upTo,
   validateBoolean,
@@ -31,8 +32,6 @@ import {
   validatePattern,
   validateStorable,
 } from './field-values.js'
-import { MAX_METHOD_LENGTH, parseMethods } from './methods.js'
-import { REFUSAL_MESSAGE, REFUSAL_STATUS, type RefusalAnswer } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
@@ -104,6 +103,57 @@ export interface Rule extends Validity {
   /** Absent where the rule is for every request of its path and methods. */
   readonly condition: Condition | undefined
 }
+
+const MAX_COST = 1_000_000
+
+/** The part of its limit that a request of a rule uses. */
+export const COST = {
+  kind: 'integer',
+  default: 1,
+  parse: integerWithin(1, MAX_COST),
+  schema: { minimum: 1, maximum: MAX_COST },
+  about: 'The part of the limit that a request uses, times the cost of its route.',
+  help: 'How much of the rate a request uses: with 10 and a rate of 100/m, ten requests a minute. At most the count of the rate.',
+  panel: { title: 'Cost', group: 'Counting', input: 'number' },
+} as const satisfies Field
+
+export interface RefusalAnswer {
+  /** The status of the answer, 400 to 599. */
+  readonly statusCode: number
+  /** The message, in which `{seconds}` stands for the wait; empty for the usual one. */
+  readonly message: string
+}
+
+export const USUAL_ANSWER: RefusalAnswer = { statusCode: 429, message: '' }
+
+const MIN_STATUS = 400
+const MAX_STATUS = 599
+const MAX_MESSAGE_LENGTH = 500
+
+export const REFUSAL_STATUS = {
+  kind: 'integer',
+  default: USUAL_ANSWER.statusCode,
+  parse: integerWithin(MIN_STATUS, MAX_STATUS),
+  schema: { minimum: MIN_STATUS, maximum: MAX_STATUS },
+  about: 'The status of the answer to a refused request.',
+  help: 'The status of the answer to a refused request, 400 to 599. 429 is what clients expect.',
+  panel: { title: 'Status', group: 'Refusal', input: 'number' },
+} as const satisfies Field
+
+export const REFUSAL_MESSAGE = {
+  kind: 'text',
+  default: USUAL_ANSWER.message,
+  parse: upTo(MAX_MESSAGE_LENGTH, validateStorable),
+  schema: { maxLength: MAX_MESSAGE_LENGTH },
+  about: 'The message of a refusal; {seconds} stands for the wait, 0 where none helps. Empty: the usual one.',
+  help: 'What the client reads. {seconds} stands for the wait, 0 where waiting does not help. Empty: "Rate limit exceeded, retry in 12 seconds".',
+  panel: {
+    title: 'Message',
+    group: 'Refusal',
+    input: 'text',
+    example: 'The sale is busy: try again in {seconds} seconds',
+  },
+} as const satisfies Field
 
 /** The fields of a rule, in the order of documents. A new field is added here, in the schemas and in a migration. */
 const RULE_FIELDS = {

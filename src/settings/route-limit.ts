@@ -1,6 +1,6 @@
 import { InvalidSettingError } from '../errors.js'
 import { Type } from '../generated/typebox.js'
-import { validateCost, validateCostUnder } from '../http/cost.js'
+import { validateCost, validateCostUnder } from '../http/route-config.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { validateLimitName } from '../rules/field-values.js'
 import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'

@@ -1,6 +1,13 @@
-import { LoadReports, type LoadReportsOptions } from '../rules/load-reports.js'
+import type { Database } from '../db/database.js'
+import type { Query } from '../db/dialect.js'
+import { readRevision } from '../db/revision.js'
+import { OverrideReader } from '../overrides/override-reader.js'
+import { OverrideSet } from '../overrides/override-set.js'
+import type { PathOptions } from '../patterns/path-patterns.js'
+import { LoadReports, type LoadReportsOptions, type RecordedChange, type RejectedRow } from '../rules/load-reports.js'
+import { type LoadedRules, parseRules, readRuleRows, type StoredRule } from '../rules/rule-repository.js'
+import { RuleSet } from '../rules/rule-set.js'
 import { Poll } from '../time/poll.js'
-import { type Snapshot, SnapshotReader, type SnapshotReaderOptions } from './snapshot.js'
 
 /** The longest wait of a write until it is in force, in milliseconds: 100,000 overrides may take seconds. */
 const SWAP_TIMEOUT_MS = 60_000
@@ -92,5 +99,137 @@ export class CurrentSnapshot {
     const { rejected } = await this.#reader.load(answered)
     this.#reports.loaded(rejected)
     this.#reports.changed(this.#reader.takeLatestChanges())
+  }
+}
+
+/** The rules and overrides in force at one moment. Immutable: a change creates a new one. */
+export interface Snapshot {
+  readonly rules: RuleSet
+  readonly overrides: OverrideSet
+  /** The rows that are left out. */
+  readonly rejected: readonly RejectedRow[]
+}
+
+export interface SnapshotReaderOptions {
+  readonly database: Database
+  readonly router: PathOptions
+  /** How long only changes are read before the whole tables are read again, in milliseconds. */
+  readonly ttlMs: number
+  readonly now: () => number
+}
+
+/** After this many attempts with a write during each, all is read in one transaction. */
+const TRIES = 3
+
+interface RevisionRows {
+  readonly rows: readonly StoredRule[]
+  readonly revision: number
+}
+
+/**
+ * Reads and compiles the tables of rules and overrides as they are at one moment: a snapshot contains the changes of a
+ * transaction completely or not at all.
+ */
+export class SnapshotReader {
+  readonly #options: SnapshotReaderOptions
+  readonly #overrides: OverrideReader
+  #rules: LoadedRules | undefined
+  #snapshot: Snapshot
+  /** The revision of the snapshot; undefined where there is none. */
+  #revision: number | undefined
+  /** The time at which the whole tables were last read. */
+  #readAtMs = Number.NaN
+
+  constructor(options: SnapshotReaderOptions) {
+    const { database, router } = options
+    this.#options = options
+    this.#overrides = new OverrideReader(database.dialect, router)
+    this.#snapshot = { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
+  }
+
+  /** The last snapshot that was read; an empty one before the first. */
+  get snapshot(): Snapshot {
+    return this.#snapshot
+  }
+
+  /**
+   * Returns the current snapshot, which is the previous one where nothing changed. One load at a time.
+   *
+   * @param answered called when the tables have answered, or the first of many rows have arrived: the rest is mostly
+   * work for this process
+   */
+  async load(answered: () => void = () => undefined): Promise<Snapshot> {
+    const { now, ttlMs } = this.#options
+    const nowMs = now()
+    const revision = await this.#readRevision()
+    const isYoung = nowMs >= this.#readAtMs && nowMs < this.#readAtMs + ttlMs
+    if (isYoung && revision === this.#revision) return this.#snapshot
+    if (!isYoung) {
+      this.#overrides.expire()
+      this.#readAtMs = nowMs
+    }
+    try {
+      this.#revision = await this.#replaceSnapshot(revision, answered)
+    } catch (error) {
+      this.expire()
+      throw error
+    }
+    return this.#snapshot
+  }
+
+  /** Returns the recorded changes that are in force now and were not returned yet. */
+  takeLatestChanges(): readonly RecordedChange[] {
+    return this.#overrides.takeLatestChanges()
+  }
+
+  /** Makes the next load read the whole tables. */
+  expire(): void {
+    this.#readAtMs = Number.NaN
+  }
+
+  /** @returns the revision of the snapshot */
+  async #replaceSnapshot(asked: number, answered: () => void): Promise<number> {
+    const { router } = this.#options
+    const { rows, revision } = await this.#read(asked, answered)
+    answered()
+    const overrides = await this.#overrides.apply()
+    const loaded = await parseRules(rows, this.#rules)
+    const known = this.#snapshot
+    if (loaded !== this.#rules || overrides !== known.overrides) {
+      const rules = loaded === this.#rules ? known.rules : await RuleSet.compile(loaded.rules, router, known.rules)
+      this.#rules = loaded
+      this.#snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
+    }
+    return revision
+  }
+
+  /** Reads the rules and the changes of overrides as they are at one moment. */
+  async #read(asked: number, answered: () => void): Promise<RevisionRows> {
+    const { database } = this.#options
+    let revision = asked
+    for (let tries = 0; tries < TRIES; tries++) {
+      const rows = await this.#readOnce(database.query, answered)
+      const after = await this.#readRevision()
+      if (rows !== undefined && after === revision) return { rows, revision }
+      revision = after
+    }
+    return database.snapshot(async (query) => {
+      for (;;) {
+        const rows = await this.#readOnce(query, answered)
+        if (rows !== undefined) return { rows, revision }
+      }
+    })
+  }
+
+  #readRevision(): Promise<number> {
+    return readRevision(this.#options.database, 'rules')
+  }
+
+  /** @returns undefined where some changes could not be followed */
+  async #readOnce(query: Query, answered: () => void): Promise<readonly StoredRule[] | undefined> {
+    const { database, now } = this.#options
+    await this.#overrides.readTable(query, now(), answered)
+    const rows = await readRuleRows({ query, dialect: database.dialect }, answered)
+    return (await this.#overrides.readChanges(query)) ? rows : undefined
   }
 }

@@ -1,9 +1,8 @@
 /** The table of requests in progress. */
 import type { Dialect } from '../db/dialect.js'
 import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
-import { sameLimitAndCost } from './admission.js'
 import { byKey, type CounterTable } from './counter-table.js'
-import { type CheckGroup, placeDecisions } from './groups.js'
+import { type CheckGroup, placeDecisions, sameLimitAndCost } from './groups.js'
 
 const NAME = 'rate_limit_concurrency'
 

@@ -4,8 +4,7 @@
  *     for (const { name, prove } of storeConformance) test(name, () => prove(() => new MyStore()))
  */
 import { type Algorithm, RATE_ALGORITHMS } from '../limiter/algorithm.js'
-import { ALGORITHM_CASES } from './conformance-algorithms.js'
-import { FIXED_WINDOW_CASES, KEY_CASES } from './conformance-cases.js'
+import { ALGORITHM_CASES, FIXED_WINDOW_CASES, KEY_CASES } from './conformance-algorithms.js'
 import type { PolicyFunction } from './conformance-checks.js'
 import { CONCURRENCY_CASES } from './conformance-concurrency.js'
 import {

@@ -1,8 +1,7 @@
 /** What the tables of counters in windows share; each lists its own statements. */
 import type { Dialect, SqlConnection } from '../db/dialect.js'
 import type { Decision, Settlement } from '../limiter/algorithm.js'
-import { MAX_COST } from './admission.js'
-import { type CheckGroup, type Joins, placeDecisions } from './groups.js'
+import { type CheckGroup, type Joins, MAX_COST, placeDecisions } from './groups.js'
 
 /** The table of one algorithm's counters. */
 export interface CounterTable {

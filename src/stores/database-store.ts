@@ -1,7 +1,6 @@
 import { Database, databaseFor } from '../db/database.js'
-import { validateNamespace } from '../db/namespace.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
-import { counterKey } from '../db/storable.js'
+import { counterKey, validateNamespace } from '../db/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
 import { concurrencyTable } from './concurrency-table.js'
 import type { CounterTable } from './counter-table.js'

@@ -4,9 +4,7 @@ import { LISTED_FORMS, readListed } from '../db/listed-counter.js'
 import { isPlain } from '../limiter/algorithm.js'
 import { decideFixedWindow, settledStartMs } from '../limiter/fixed-window.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
-import { writeFixedWindow } from '../limiter/window-numbers.js'
-import { WINDOW_CHECKS } from '../limiter/windows.js'
-import { samePeriod } from './admission.js'
+import { WINDOW_CHECKS, writeFixedWindow } from '../limiter/windows.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -17,8 +15,8 @@ import {
   settlementRows,
   settlementSql,
 } from './counter-table.js'
-import { totalCost } from './groups.js'
-import { type ListedRow, type ListedWindows, listedStatement, settledWindowSql } from './listed-windows.js'
+import { samePeriod, totalCost } from './groups.js'
+import { type ListedRow, type ListedWindows, listedStatement, settledWindowSql } from './listed-table.js'
 
 interface FixedWindowRow {
   readonly key: string

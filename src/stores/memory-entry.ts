@@ -7,28 +7,26 @@ import {
   type RatePolicy,
   type Settlement,
 } from '../limiter/algorithm.js'
-import type { BucketCounter } from '../limiter/bucket.js'
+import { type BucketCounter, checkLeakyBucket, checkTokenBucket } from '../limiter/bucket.js'
 import {
   advanceFixedWindow,
   decideFixedWindow,
   type FixedWindowCounter,
   settleFixedWindow,
 } from '../limiter/fixed-window.js'
-import { checkLeakyBucket } from '../limiter/leaky-bucket.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
-import { checkTokenBucket } from '../limiter/token-bucket.js'
 import {
   readBucket,
   readFixedWindow,
   readSlidingWindow,
   settleWindows,
+  WINDOW_CHECKS,
   type WindowNumbers,
   type WindowsCounter,
   writeBucket,
   writeFixedWindow,
   writeSlidingWindow,
-} from '../limiter/window-numbers.js'
-import { WINDOW_CHECKS } from '../limiter/windows.js'
+} from '../limiter/windows.js'
 
 /** The algorithm of a counter with one window, and `several:` before it for policies that list their windows. */
 export type CounterForm = RateAlgorithm | `several:${RateAlgorithm}`

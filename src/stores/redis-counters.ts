@@ -14,11 +14,23 @@ import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
 import { checkFixedWindow, settledStartMs } from '../limiter/fixed-window.js'
 import { windowStartMs } from '../limiter/period.js'
 import { checkSlidingWindow } from '../limiter/sliding-window.js'
-import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../limiter/window-numbers.js'
-import { WINDOW_CHECKS } from '../limiter/windows.js'
-import { replayChecks, sameLimitAndCost, samePeriod, toAdmission } from './admission.js'
-import { type CheckGroup, type Joins, totalCost } from './groups.js'
-import type { ScriptCall } from './redis-script.js'
+import {
+  readBucket,
+  readFixedWindow,
+  readSlidingWindow,
+  WINDOW_CHECKS,
+  type WindowNumbers,
+} from '../limiter/windows.js'
+import {
+  type CheckGroup,
+  type Joins,
+  replayChecks,
+  sameLimitAndCost,
+  samePeriod,
+  toAdmission,
+  totalCost,
+} from './groups.js'
+import type { ScriptCall } from './redis-store.js'
 
 export interface RedisCounter {
   /** The algorithm's letter in keys and in calls of the script. */

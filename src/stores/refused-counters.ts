@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { RATE_ALGORITHMS, type RateAlgorithm, type RatePolicy } from '../limiter/algorithm.js'
-import type { WindowNumbers } from '../limiter/window-numbers.js'
+import type { WindowNumbers } from '../limiter/windows.js'
 import { MAX_WINDOWS, type MemoryCounter, newEntry, WINDOW_NUMBERS } from './memory-entry.js'
 
 /** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { verifyRollups } from '../../src/rollups/verify-rollups.js'
+import { verifyRollups } from '../../src/rollups/catch-up.js'
 import { DAY_MS } from '../../src/time/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidSettingError } from '../../src/errors.js'
-import { validateRouter } from '../../src/http/router-version.js'
+import { validateRouter } from '../../src/http/host-app.js'
 
 test('a router before find-my-way 9.9 is refused with the remedy, and the one that is installed is not', () => {
   for (const version of ['8.2.2', '9.6.0', '9.8.10']) {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { BucketCounter } from '../../src/limiter/bucket.js'
-import { checkLeakyBucket } from '../../src/limiter/leaky-bucket.js'
-import { checkTokenBucket } from '../../src/limiter/token-bucket.js'
+import { checkLeakyBucket, checkTokenBucket } from '../../src/limiter/bucket.js'
 
 const PERIOD_MS = 60_000
 const START_MS = 1_705_161_600_000

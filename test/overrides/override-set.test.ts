@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { RE2JS } from 're2js'
 import { parseOverride, parseOverrideClient } from '../../src/overrides/override.js'
+import type { ActiveOverride } from '../../src/overrides/override-set.js'
 import { compareOverrides, OverrideSet } from '../../src/overrides/override-set.js'
-import type { ActiveOverride } from '../../src/overrides/override-table.js'
 
 const AS_WRITTEN = { caseSensitive: true, ignoreTrailingSlash: false }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type FieldErrors, RuleValidationError } from '../../src/errors.js'
 import { spelled } from '../../src/rules/description.js'
-import { parseMethods } from '../../src/rules/methods.js'
+import { parseMethods } from '../../src/rules/field-values.js'
 import { parseRule, RULES, ruleErrors } from '../../src/rules/rule.js'
 
 const VALID = { name: 'api', pathPattern: '^/api/', rate: '10/m' }

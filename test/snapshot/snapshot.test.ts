@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Database } from '../../src/db/database.js'
 import type { SqlValue } from '../../src/db/dialect.js'
-import { SnapshotReader } from '../../src/snapshot/snapshot.js'
+import { SnapshotReader } from '../../src/snapshot/current-snapshot.js'
 import { atEnd } from '../support/at-end.js'
 import { forEachDatabase } from '../support/databases.js'
 

@@ -1,4 +1,4 @@
-import { toColumn } from '../../../src/db/columns.js'
+import { toColumn } from '../../../src/db/dialect.js'
 import { errorMessage } from '../../../src/errors.js'
 import { OVERRIDES, type OverrideEntry, parseOverride } from '../../../src/overrides/override.js'
 import { fieldNames } from '../../../src/rules/description.js'

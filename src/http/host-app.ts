@@ -1,0 +1,80 @@
+/** What is checked of the app once, at registration: its router, its scope, and what it trusts. */
+import { createRequire } from 'node:module'
+import type { FastifyInstance } from 'fastify'
+import { InvalidSettingError } from '../errors.js'
+
+/** The first find-my-way that parses targets with a scheme as `request-path.ts` does. */
+const MIN_ROUTER = [9, 9] as const
+
+/**
+ * Refuses an older router: a target such as `http://host?x=/login` would reach `/login` past its limit. Bundled code
+ * has no version to read, and is not checked.
+ *
+ * @throws InvalidSettingError naming the remedy
+ */
+export function validateRouter(version = routerVersion()): void {
+  const [major = 0, minor = 0] = version?.split('.').map(Number) ?? MIN_ROUTER
+  if (major > MIN_ROUTER[0] || (major === MIN_ROUTER[0] && minor >= MIN_ROUTER[1])) return
+  throw new InvalidSettingError(
+    `Fastify's router find-my-way ${version} reads some request targets as other paths than limits do: run "npm update find-my-way", for ${MIN_ROUTER.join('.')} or later`,
+  )
+}
+
+function routerVersion(): string | undefined {
+  try {
+    const requireFromFastify = createRequire(createRequire(import.meta.url).resolve('fastify'))
+    const { version }: { version: string } = requireFromFastify('find-my-way/package.json')
+    return version
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Warns of a plugin that hides the hook from the rest of the app: without `fastify-plugin` it has a scope of its own,
+ * though its routes resemble all others. With a prefix, the limits are meant for the scope.
+ */
+export function warnOfScope(app: FastifyInstance): void {
+  if (isRoot(app) || app.prefix !== '') return
+  // The scope's own name comes first, before those of plugins registered in it.
+  const [parent = ''] = app.pluginName.split(' -> ')
+  app.log.warn(
+    `Rate limits cover only the plugin that registers rateLimitPlugin (${parent}): 404s and routes outside of that plugin have no limit. Wrap that plugin in fastify-plugin, or register rateLimitPlugin on the app itself`,
+  )
+}
+
+/** Returns whether the app is the root: a scope inherits from the app around it. */
+function isRoot(app: FastifyInstance): boolean {
+  return !('pluginName' in Object.getPrototypeOf(app))
+}
+
+/** The first release that ignores a number as `trustProxy`. */
+const IGNORES_A_NUMBER = [5, 12, 1] as const
+
+/**
+ * Warns of a `trustProxy` that is a number, where Fastify still trusts that many hops: a client that reaches the
+ * server directly then chooses the address by which it is counted.
+ */
+export function warnOfTrustedHops(app: FastifyInstance): void {
+  if (!isBefore(app.version, IGNORES_A_NUMBER)) return
+  const trusted = trustProxyFor(app)
+  if (typeof trusted !== 'number') return
+  app.log.warn(
+    `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${trusted} hop(s), from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
+  )
+}
+
+function isBefore(version: string, than: readonly number[]): boolean {
+  const numbers = version.split(/[.-]/).map(Number)
+  const differing = than.findIndex((number, place) => number !== numbers[place])
+  return differing !== -1 && Number(numbers[differing]) < Number(than[differing])
+}
+
+/** Reads the option, which `initialConfig` lacks; releases that trust a number keep all options under this symbol. */
+function trustProxyFor(app: FastifyInstance): unknown {
+  for (let instance: object = app; instance !== Object.prototype; instance = Object.getPrototypeOf(instance)) {
+    const key = Object.getOwnPropertySymbols(instance).find(({ description }) => description === 'fastify.options')
+    if (key !== undefined) return Object(Reflect.get(instance, key)).trustProxy
+  }
+  return undefined
+}
