@@ -181,7 +181,7 @@ const SHORT = 8
 const QUICK = 4_096
 
 /** Returns whether a text contains another one, in linear time: the engine's search may take the product of lengths. */
-export function containsText(text: string, part: string, budget: Budget): boolean {
+function containsText(text: string, part: string, budget: Budget): boolean {
   if (part.length <= SHORT || text.length * part.length <= QUICK) return text.includes(part)
   budget.spend(part.length)
   return part.length <= text.length && searchLinearly(text, part)
@@ -220,7 +220,7 @@ const parseAddress = remember(
  *
  * @throws Error whose message names the accepted forms
  */
-export function createNetworkTest(text: string): (address: string) => boolean {
+function createNetworkTest(text: string): (address: string) => boolean {
   const { address, bits, family } = parseNetwork(text)
   const network = ipaddr.parse(address)
   return function isInside(asked) {

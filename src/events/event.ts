@@ -38,7 +38,7 @@ export type EventOutcome = (typeof EVENT_OUTCOMES)[number]
 /** The lengths of the other columns, in characters. A longer text is cut, and is no error. */
 export const MAX_RULE_NAME_LENGTH = 100
 export const MAX_METHOD_LENGTH = 10
-export const MAX_POLICY_LENGTH = 255
+const MAX_POLICY_LENGTH = 255
 
 const COLUMNS = [
   ['"timestamp"', 'bigint'],

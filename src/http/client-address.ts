@@ -107,7 +107,7 @@ function createPrivateAddress(
 }
 
 /** Returns the client of a pseudonym, whose address is not known; undefined for another text. */
-export function parsePseudonym(text: string): ClientAddress | undefined {
+function parsePseudonym(text: string): ClientAddress | undefined {
   return PSEUDONYM.test(text) ? { ...createAddress(text, null, null), pseudonym: text } : undefined
 }
 

@@ -29,7 +29,7 @@ export function isUpgrade({ raw }: FastifyRequest): boolean {
  * @param reply undefined where it is not known; then only the end of the connection is
  * @param end called once or more often
  */
-export function atRequestEnd(request: FastifyRequest, reply: FastifyReply | undefined, end: () => void): void {
+function atRequestEnd(request: FastifyRequest, reply: FastifyReply | undefined, end: () => void): void {
   const { raw } = request
   // HTTP/2 has a stream for each request.
   const stream = 'stream' in raw ? raw.stream : undefined
@@ -66,7 +66,7 @@ function joinWaiting(socket: EventEmitter, end: () => void): () => void {
 }
 
 /** What the store is doing for counters after requests have ended: `decide` waits for it before the next check on a counter. */
-export class UnderWay {
+class UnderWay {
   readonly #byKey = new Map<string, Promise<unknown>>()
   readonly #failed: (error: unknown) => void
 
@@ -79,7 +79,17 @@ export class UnderWay {
     return this.#byKey.get(key)
   }
 
-  add(key: string, work: Promise<unknown>): void {
+  /** Runs work after a request, which nothing else would catch: its failure is reported. */
+  run(key: string, work: () => unknown): void {
+    try {
+      const result = work()
+      if (result instanceof Promise) this.#add(key, result)
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  #add(key: string, work: Promise<unknown>): void {
     const underWay = Promise.all([this.#byKey.get(key), work])
       .catch(this.#failed)
       .finally(() => {
@@ -111,7 +121,6 @@ export function forgetResponse(request: FastifyRequest): void {
 export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
   readonly #now: () => number
-  readonly #failed: (error: unknown) => void
   /** What the store is counting. */
   readonly underWay: UnderWay
 
@@ -119,7 +128,6 @@ export class CountedResponses {
   constructor(limiter: Pick<Limiter, 'check'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
-    this.#failed = failed
     this.underWay = new UnderWay(failed)
   }
 
@@ -141,23 +149,13 @@ export class CountedResponses {
       // HTTP/2 has this event for aborted responses too.
       const isComplete = raw.writableEnded && !raw.destroyed
       if (!isComplete || !countsStatus(counts, raw.statusCode) || !awaited.has(request)) return
-      try {
-        this.#use(asked)
-      } catch (error) {
-        // Nothing would catch it.
-        this.#failed(error)
-      }
+      this.underWay.run(asked.key, () => this.#limiter.check(toUse(asked), this.#now()))
     })
   }
 
   /** Waits until the store has counted all responses. */
   close(): Promise<void> {
     return this.underWay.close()
-  }
-
-  #use(asked: Check): void {
-    const counted = this.#limiter.check(toUse(asked), this.#now())
-    if (counted instanceof Promise) this.underWay.add(asked.key, counted)
   }
 }
 
@@ -195,7 +193,6 @@ export class HeldPlaces {
   isNeeded = false
   readonly #limiter: Pick<Limiter, 'settle'>
   readonly #now: () => number
-  readonly #failed: (error: unknown) => void
   readonly #held = new Map<FastifyRequest, Held>()
   /** What the store is giving back. */
   readonly underWay: UnderWay
@@ -205,7 +202,6 @@ export class HeldPlaces {
   constructor(limiter: Pick<Limiter, 'settle'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
-    this.#failed = failed
     this.underWay = new UnderWay(failed)
   }
 
@@ -250,16 +246,8 @@ export class HeldPlaces {
   #end(request: FastifyRequest): void {
     const held = this.#held.get(request)
     this.#held.delete(request)
-    for (const { taken } of held?.all ?? []) this.#giveBack(taken)
-  }
-
-  #giveBack(taken: Settlement): void {
-    try {
-      const settled = this.#limiter.settle(taken, this.#now())
-      if (settled instanceof Promise) this.underWay.add(taken.key, settled)
-    } catch (error) {
-      // Nothing would catch it.
-      this.#failed(error)
+    for (const { taken } of held?.all ?? []) {
+      this.underWay.run(taken.key, () => this.#limiter.settle(taken, this.#now()))
     }
   }
 }

@@ -14,8 +14,18 @@ export interface BucketCounter {
 }
 
 /**
- * Checks the token bucket and the leaky bucket, which share this arithmetic. It is exact: `limit / periodMs` drains per
- * millisecond, kept as a whole number and a fraction over `periodMs`.
+ * Checks a token bucket, or a leaky bucket, which decides alike: what is in the one is missing from the other.
+ *
+ * *Token bucket* (RFC 2697, section 3; Shenker and Wroclawski, RFC 2215): a bucket holds `limit` tokens and is full at
+ * first; a check takes `cost` tokens, or is refused and takes none; a token returns every `periodMs / limit`.
+ *
+ * *Leaky bucket* as a meter (Turner, "New directions in communications", 1986; ITU-T I.371, annex A, where the generic
+ * cell rate algorithm is equivalent): a check adds `cost` to a bucket of size `limit`, or is refused and adds nothing.
+ * The bucket leaks `limit` per `periodMs`, steadily. No request is queued or delayed.
+ *
+ * A client may burst up to the limit, and uses the limit per period in the long run. *Error*: none: `limit / periodMs`
+ * drains per millisecond, kept as a whole number and a fraction over `periodMs`. Any span of one period admits less than
+ * twice the limit: a full bucket, and what returns meanwhile.
  *
  * Another limit applies at once to what is in use. The bucket drains at the limit that admitted last, or at a higher
  * one that was checked since, so that it is empty one period after its last use even when the limit was lowered.
@@ -73,46 +83,4 @@ function msUntil({ periodMs, drainLimit, used, fraction }: BucketCounter, level:
   // (excess * periodMs + fraction) / drainLimit, rounded up.
   const left = productRemainder(excess, periodMs, drainLimit) + fraction
   return productQuotient(excess, periodMs, drainLimit) + Math.ceil(left / drainLimit)
-}
-
-/** The state that a store keeps per key: the tokens that are missing from the bucket. */
-export type TokenBucketCounter = BucketCounter
-
-/**
- * Checks a token bucket (RFC 2697, section 3; Shenker and Wroclawski, RFC 2215): a bucket holds `limit` tokens and is
- * full at first; a check takes `cost` tokens, or is refused and takes none; a token returns every `periodMs / limit`. A
- * client may burst up to the limit, and uses the limit per period in the long run.
- *
- * *Error*: none; parts of a token are kept, and only whole ones can be taken. Any span of one period admits less than
- * twice the limit: a full bucket, and what returns meanwhile.
- */
-export function checkTokenBucket(
-  counter: TokenBucketCounter | undefined,
-  policy: Policy,
-  cost: number,
-  nowMs: number,
-): Checked<TokenBucketCounter> {
-  return checkBucket(counter, policy, cost, nowMs)
-}
-
-/** The state that a store keeps per key: what is in the bucket. */
-export type LeakyBucketCounter = BucketCounter
-
-/**
- * Checks a leaky bucket as a meter (Turner, "New directions in communications", 1986; ITU-T I.371, annex A, where the
- * generic cell rate algorithm is equivalent): a check adds `cost` to a bucket of size `limit`; a check that would
- * overflow it is refused and adds nothing. The bucket leaks `limit` per `periodMs`, steadily. No request is queued or
- * delayed.
- *
- * It decides as a token bucket of the same size does: its content is the number of missing tokens.
- *
- * *Error*: none; any span of one period admits less than twice the limit.
- */
-export function checkLeakyBucket(
-  counter: LeakyBucketCounter | undefined,
-  policy: Policy,
-  cost: number,
-  nowMs: number,
-): Checked<LeakyBucketCounter> {
-  return checkBucket(counter, policy, cost, nowMs)
 }

@@ -53,7 +53,7 @@ function countPlaces(taken: readonly TakenPlaces[]): number {
 }
 
 /** Returns the decision on a check where `inUse` places are taken. */
-export function decideConcurrency({ limit }: Policy, inUse: number, cost: number): Decision {
+function decideConcurrency({ limit }: Policy, inUse: number, cost: number): Decision {
   const needed = neededFor(cost)
   const allowed = inUse + needed <= limit
   return {

@@ -8,7 +8,7 @@ import {
   type Settlement,
   type WindowState,
 } from './algorithm.js'
-import { type BucketCounter, checkLeakyBucket, checkTokenBucket } from './bucket.js'
+import { type BucketCounter, checkBucket } from './bucket.js'
 import { checkFixedWindow, type FixedWindowCounter, settleFixedWindow } from './fixed-window.js'
 import { windowEndMs } from './period.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from './sliding-window.js'
@@ -29,10 +29,12 @@ interface Form<Counter> {
   readonly countsRefused: boolean
 }
 
-/** Creates the check of one window, from numbers. */
-function bucketForm(check: CheckFunction<BucketCounter>): Form<BucketCounter> {
-  return { check, read: readBucket, write: writeBucket, countsRefused: false }
-}
+const checkBuckets = createWindowsCheck({
+  check: checkBucket,
+  read: readBucket,
+  write: writeBucket,
+  countsRefused: false,
+})
 
 /** The checks of policies with several windows, which hold for those with one as well. */
 export const WINDOW_CHECKS: Readonly<Record<RateAlgorithm, CheckFunction<WindowsCounter>>> = {
@@ -48,8 +50,8 @@ export const WINDOW_CHECKS: Readonly<Record<RateAlgorithm, CheckFunction<Windows
     write: writeSlidingWindow,
     countsRefused: false,
   }),
-  token_bucket: createWindowsCheck(bucketForm(checkTokenBucket)),
-  leaky_bucket: createWindowsCheck(bucketForm(checkLeakyBucket)),
+  token_bucket: checkBuckets,
+  leaky_bucket: checkBuckets,
 }
 
 /**

@@ -224,7 +224,7 @@ export interface ActiveOverride extends Override {
 const REMEMBERED = 10_000
 
 /** Overrides by their clients. A lookup costs the same for one override and for a hundred thousand. */
-export class OverrideTable {
+class OverrideTable {
   readonly #byId = new Map<number, ActiveOverride>()
   readonly #byNetwork = new NetworkTable<ActiveOverride>()
   readonly #allowing: ActiveOverride[] = []

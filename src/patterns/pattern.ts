@@ -95,7 +95,7 @@ export function createAutomaton(patterns: readonly string[], caseSensitive: bool
 }
 
 /** A valid pattern, ready to be searched for. */
-export class CompiledPattern {
+class CompiledPattern {
   readonly #pattern: string
   readonly #forShortTexts: RE2JS
   #forLongTexts: RE2Set | undefined

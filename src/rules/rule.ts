@@ -107,7 +107,7 @@ export interface Rule extends Validity {
 const MAX_COST = 1_000_000
 
 /** The part of its limit that a request of a rule uses. */
-export const COST = {
+const COST = {
   kind: 'integer',
   default: 1,
   parse: integerWithin(1, MAX_COST),
@@ -130,7 +130,7 @@ const MIN_STATUS = 400
 const MAX_STATUS = 599
 const MAX_MESSAGE_LENGTH = 500
 
-export const REFUSAL_STATUS = {
+const REFUSAL_STATUS = {
   kind: 'integer',
   default: USUAL_ANSWER.statusCode,
   parse: integerWithin(MIN_STATUS, MAX_STATUS),
@@ -140,7 +140,7 @@ export const REFUSAL_STATUS = {
   panel: { title: 'Status', group: 'Refusal', input: 'number' },
 } as const satisfies Field
 
-export const REFUSAL_MESSAGE = {
+const REFUSAL_MESSAGE = {
   kind: 'text',
   default: USUAL_ANSWER.message,
   parse: upTo(MAX_MESSAGE_LENGTH, validateStorable),

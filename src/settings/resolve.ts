@@ -153,7 +153,7 @@ function settingFor(option: string): AnySetting | undefined {
 }
 
 /** Reads options from environment variables. An empty variable counts as absent. */
-export function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
+function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
   return Object.fromEntries(
     Object.entries<AnySetting>(SETTINGS).flatMap(([option, { variable, read }]) => {
       const text = variable === undefined ? undefined : environment[variable]?.trim()

@@ -7,7 +7,7 @@ import {
   type RatePolicy,
   type Settlement,
 } from '../limiter/algorithm.js'
-import { type BucketCounter, checkLeakyBucket, checkTokenBucket } from '../limiter/bucket.js'
+import { type BucketCounter, checkBucket } from '../limiter/bucket.js'
 import {
   advanceFixedWindow,
   decideFixedWindow,
@@ -176,7 +176,6 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
-    const checkBucket = this.algorithm === 'token_bucket' ? checkTokenBucket : checkLeakyBucket
     const { counter, decision } = checkBucket(this, policy, cost, nowMs)
     this.periodMs = counter.periodMs
     this.drainLimit = counter.drainLimit

@@ -170,7 +170,7 @@ const INSPECTIONS = 2
  * never more than requests in progress and places that were not given back within their period. None is evicted: its
  * client could take all places again.
  */
-export class MemoryPlaces {
+class MemoryPlaces {
   readonly #counters = new Map<string, ConcurrencyCounter>()
   readonly #next = new Rounds(this.#counters)
 

@@ -121,7 +121,7 @@ export interface ScriptCall {
  *
  * @throws the error of any run; other counters may have been advanced even so
  */
-export async function runScript(
+async function runScript(
   client: RedisClient,
   calls: readonly ScriptCall[],
   nowMs: number,

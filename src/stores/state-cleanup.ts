@@ -38,7 +38,7 @@ export type StateCleanup = Readonly<Record<StateKind, Cleaned>>
 /** The names of the tables that have counters. */
 export const STATE_TABLE_NAMES = Object.values(STATE_TABLES).map(({ table }) => table)
 
-export const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets', 'places']
+const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets', 'places']
 
 /** Deletes counters that expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
 export async function cleanupState(

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { BucketCounter } from '../../src/limiter/bucket.js'
-import { checkLeakyBucket, checkTokenBucket } from '../../src/limiter/bucket.js'
+import { type BucketCounter, checkBucket } from '../../src/limiter/bucket.js'
 
 const PERIOD_MS = 60_000
 const START_MS = 1_705_161_600_000
@@ -51,12 +50,10 @@ const LEAKY_BUCKET: readonly Step[] = [
   [110_000, 1, LIMIT, true, 2, 1, 36_667, 0], // 1/6 leaked out while the limit was 1; 11/6 need 36.7 s
 ]
 
-type Check = typeof checkTokenBucket
-
-function assertSteps(check: Check, algorithm: 'token_bucket' | 'leaky_bucket', steps: readonly Step[]): void {
+function assertSteps(algorithm: 'token_bucket' | 'leaky_bucket', steps: readonly Step[]): void {
   let counter: BucketCounter | undefined
   for (const [offsetMs, cost, limit, ...expected] of steps) {
-    const checked = check(counter, { algorithm, limit, periodMs: PERIOD_MS }, cost, START_MS + offsetMs)
+    const checked = checkBucket(counter, { algorithm, limit, periodMs: PERIOD_MS }, cost, START_MS + offsetMs)
     counter = checked.counter
     const { allowed, count, remaining, resetMs, retryAfterMs } = checked.decision
     assert.deepEqual([allowed, count, remaining, resetMs, retryAfterMs], expected, `${cost} at ${offsetMs}`)
@@ -65,26 +62,22 @@ function assertSteps(check: Check, algorithm: 'token_bucket' | 'leaky_bucket', s
 
 describe('a token bucket of 3 per minute', () => {
   test('answers step by step as the table says', () => {
-    assertSteps(checkTokenBucket, 'token_bucket', TOKEN_BUCKET)
+    assertSteps('token_bucket', TOKEN_BUCKET)
   })
 
   test('of 100 has 90 left when 10 are taken', () => {
     const policy = { algorithm: 'token_bucket', limit: 100, periodMs: PERIOD_MS } as const
-    assert.equal(checkTokenBucket(undefined, policy, 10, START_MS).decision.remaining, 90)
+    assert.equal(checkBucket(undefined, policy, 10, START_MS).decision.remaining, 90)
   })
 
   test('gives back every token of the highest limit over the longest period, at its millisecond', () => {
     const [limit, periodMs] = [2_147_483_647, 366 * 86_400_000]
     const policy = { algorithm: 'token_bucket', limit, periodMs } as const
-    let { counter } = checkTokenBucket(undefined, policy, limit, START_MS)
+    let { counter } = checkBucket(undefined, policy, limit, START_MS)
     // A token takes 14.725... ms: 15, 30, 45, 59, ...
     for (const [token, dueMs] of [15, 30, 45, 59, 74, 89].entries()) {
-      assert.equal(
-        checkTokenBucket(counter, policy, 1, START_MS + dueMs - 1).decision.retryAfterMs,
-        1,
-        `token ${token}`,
-      )
-      const checked = checkTokenBucket(counter, policy, 1, START_MS + dueMs)
+      assert.equal(checkBucket(counter, policy, 1, START_MS + dueMs - 1).decision.retryAfterMs, 1, `token ${token}`)
+      const checked = checkBucket(counter, policy, 1, START_MS + dueMs)
       assert.equal(checked.decision.allowed, true, `token ${token}`)
       counter = checked.counter
     }
@@ -93,6 +86,6 @@ describe('a token bucket of 3 per minute', () => {
 
 describe('a leaky bucket of 3 per minute', () => {
   test('answers step by step as the table says', () => {
-    assertSteps(checkLeakyBucket, 'leaky_bucket', LEAKY_BUCKET)
+    assertSteps('leaky_bucket', LEAKY_BUCKET)
   })
 })
