@@ -3,7 +3,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../src/internals.js'
 import { asksToSignIn, messageFor, titleFor } from '../src/sign-in/error-page.js'
 import type { Pages } from '../src/sign-in/pages.js'
-import { addressBelow } from '../src/sign-in/return-address.js'
+import { addressBelow } from '../src/sign-in/request-query.js'
 import { ActionDeniedError, logFailure } from '../src/sign-in/staff-errors.js'
 import { PostOnlyError } from './resources/actions.js'
 

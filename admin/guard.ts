@@ -19,7 +19,7 @@ export function createPanelCheck(options: AdminOptions, { clock }: Internals): F
 }
 
 /** Who uses the panel, as AdminJS knows it. The host's own AdminJS may set the rights, too. */
-export interface PanelUser {
+interface PanelUser {
   readonly email: string
   readonly rateLimitRights: readonly Right[]
 }

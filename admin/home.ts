@@ -1,6 +1,6 @@
 import type { AdminJSOptions, PageContext } from 'adminjs'
 import { topClients } from '../src/analytics/top-clients.js'
-import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic-summary.js'
+import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic.js'
 import { createReportRunner, type LogSnapshot } from '../src/analytics/window.js'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { overrideClientFor } from '../src/dashboard/client-offer.js'

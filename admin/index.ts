@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify'
+import { unloadablePeer } from '../src/errors.js'
 import type { LimitedApp } from '../src/internals.js'
-import type { AdminOptions } from './options.js'
-import { validateAdminOptions } from './options.js'
-import { preparePeers } from './peers.js'
+import { type AdminOptions, validateAdminOptions } from './options.js'
 
 export type { LimitedApp } from '../src/internals.js'
 export type { AdminOptions } from './options.js'
@@ -44,4 +43,19 @@ export async function createAdminResources(app: LimitedApp, componentLoader: Com
     if (name.startsWith('RateLimit')) componentLoader.add(name, file)
   }
   return createResources(app)
+}
+
+const PEERS = ['adminjs', '@adminjs/fastify'] as const
+
+/**
+ * Loads the peers.
+ *
+ * @throws InvalidSettingError which names the peer that is not installed, or fails to import
+ */
+export async function preparePeers(): Promise<void> {
+  for (const peer of PEERS) {
+    await import(peer).catch((error: unknown) => {
+      throw unloadablePeer({ user: 'adminPlugin', name: peer, install: PEERS.join(' ') }, error)
+    })
+  }
 }

@@ -4,7 +4,6 @@ import { type Navigation, type NavigationLink, navigationLinks, PANEL_LINKS } fr
 import { requestedPath } from '../src/sign-in/request-query.js'
 import type { StaffRole } from '../src/sign-in/roles.js'
 import type { AdminResource } from './resources/resource.js'
-import { TEXTS } from './texts.js'
 
 /**
  * Creates the navigation of the panel's pages: the links of every staff page, and below them the panel's own.
@@ -56,4 +55,20 @@ export function createPanelNavigation(
 /** Returns whether a page belongs to a link: its address, or one below it, except for the panel's first page. */
 function isAt(path: string, { href }: NavigationLink, mount: string): boolean {
   return path === href || (href === mount ? path === `${mount}/` : path.startsWith(`${href}/`))
+}
+
+/** Texts of the panel in place of AdminJS's own. */
+export const TEXTS = {
+  labels: { navigation: 'Rate limits', dashboard: 'Overview' },
+  pages: { exchange: 'Import and export' },
+  messages: {
+    successfullyCreated: 'Saved.',
+    successfullyUpdated: 'Saved.',
+    successfullyDeleted: 'Deleted.',
+    thereWereValidationErrors: 'Not saved: see the fields marked below.',
+    errorFetchingRecords:
+      'The list cannot be loaded: the server does not answer, or you are signed out. Reload the page.',
+    errorFetchingRecord: 'This row cannot be read: the server does not answer, or you are signed out. Reload the page.',
+    noRecords: 'Nothing here',
+  },
 }

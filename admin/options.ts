@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../src/errors.js'
-import { type StaffOptions, validateStaffOptions } from '../src/sign-in/staff-options.js'
+import { type StaffOptions, validateStaffOptions } from '../src/sign-in/staff-guard.js'
 
 export interface AdminOptions extends StaffOptions {
   /**

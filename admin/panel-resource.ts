@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { type ActionContext, BaseRecord, type Filter } from 'adminjs'
-import { errorCode } from '../src/errors.js'
+import { type ActionContext, AppError, BaseRecord, type Filter, ValidationError } from 'adminjs'
+import { errorCode, errorMessage, RuleValidationError } from '../src/errors.js'
 import { asActor, fromSource } from '../src/history/actor.js'
 import { type Description, spelled } from '../src/rules/description.js'
 import {
@@ -16,11 +16,11 @@ import {
 } from './conditions.js'
 import { Resource } from './generated/adminjs-prisma.js'
 import { completedModel, type ModelName } from './models.js'
-import { explained } from './save-errors.js'
+import { notice } from './resources/actions.js'
 
-export type Direction = 'asc' | 'desc'
+type Direction = 'asc' | 'desc'
 
-export interface Table {
+interface Table {
   /** Its name in the panel's addresses. */
   readonly name: string
   readonly model: ModelName
@@ -60,7 +60,7 @@ interface Rows {
 const MAX_PAGE = 500
 
 /** The number at which a list stops counting, since counting ten million rows takes seconds. */
-export const COUNTED = 10_000
+const COUNTED = 10_000
 
 /** Rows per read of a search; requests are answered between two reads. */
 const BATCH = 1_000
@@ -249,4 +249,33 @@ interface FindOptions {
 export function fromPanel<T>(context: ActionContext | undefined, write: () => Promise<T>): Promise<T> {
   const actor = context?.currentAdmin?.email
   return fromSource('panel', () => (actor === undefined ? write() : asActor(actor, write)))
+}
+
+const GONE = 'The row was deleted in the meantime.'
+
+/**
+ * Returns the error of a row that could not be saved as the form shows it: field errors below fields, others above.
+ *
+ * @param other the id of the row that has the same identity, which the form links to
+ */
+function explained(error: unknown, table: string, other: number | undefined): unknown {
+  if (error instanceof RuleValidationError) {
+    const fields = Object.entries(error.errors).map(([field, message]) => [field, { message: sentence(message) }])
+    return new ValidationError(Object.fromEntries(fields))
+  }
+  const code = errorCode(error)
+  if (code === 'P2002') {
+    const row = other === undefined ? {} : { row: other }
+    return table === 'rules'
+      ? new ValidationError({ name: { message: 'There is a rule of this name already.', ...row } })
+      : new ValidationError({ client: { message: 'This client has an override for this path already.', ...row } })
+  }
+  if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
+  if (error instanceof AppError) return error
+  return new Error(errorMessage(error), { cause: error })
+}
+
+/** Returns a message of the validation, which continues the name of a field, as a sentence. */
+function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
 }

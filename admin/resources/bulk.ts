@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, AppError, type BaseRecord, ValidationError } from 'adminjs'
 import { notice, type PanelAction } from './actions.js'
 
-export interface Deed {
+interface Deed {
   /** Returns whether a row needs the change. */
   readonly isDue?: (record: BaseRecord) => boolean
   readonly act: (record: BaseRecord) => Promise<unknown>

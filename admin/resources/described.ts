@@ -4,7 +4,7 @@ import type { Description, Field } from '../../src/rules/description.js'
 import { filterByText, MOMENT, only } from './fields.js'
 
 /** The fields below one heading of a form. */
-export interface FieldGroup {
+interface FieldGroup {
   readonly title?: string
   readonly fields: readonly string[]
   /** Whether every field has a default, so that most rows leave the group as it is. */
@@ -12,7 +12,7 @@ export interface FieldGroup {
 }
 
 /** The fields of a table, as its pages use them. */
-export interface DescribedFields {
+interface DescribedFields {
   /** The fields in the order of the form: by groups, with check boxes at the end. */
   readonly edited: string[]
   readonly listed: string[]

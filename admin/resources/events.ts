@@ -1,4 +1,4 @@
-import type { CountedClient } from '../../src/analytics/counted-clients.js'
+import type { CountedClient } from '../../src/analytics/offender-detail.js'
 import { visible } from '../../src/dashboard/format.js'
 import { panelLinks, toOverrideClient } from '../../src/dashboard/panel-links.js'
 import { beginsWith, isExactly, isLogged } from '../conditions.js'
@@ -6,7 +6,6 @@ import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
 import { createEventReach, DECISIONS } from './event-reach.js'
 import { filterBy, filterByText, MOMENT, only } from './fields.js'
-import { offenderHref } from './links.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
 
 const LISTED = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
@@ -107,4 +106,9 @@ const TEXTS = {
     userId: 'User',
   },
   messages: { noRecordsInResource: 'No events in the last 24 hours.' },
+}
+
+/** Returns the address of a client's page on a dashboard; undefined where there is none. */
+function offenderHref(dashboard: string | undefined, key: string): string | undefined {
+  return dashboard === undefined ? undefined : `${dashboard}offender.html?${new URLSearchParams({ key })}`
 }

@@ -10,7 +10,7 @@ export interface AdminResource {
 }
 
 /** The targets of links: the panel itself, and the dashboard next to it. Undefined where there is none. */
-export interface Mounts {
+interface Mounts {
   readonly panel: string | undefined
   /** Returns an address that ends with a slash. */
   readonly dashboard: () => string | undefined

@@ -8,8 +8,7 @@ import { historyAction } from './changes.js'
 import { describedFields, heading } from './described.js'
 import { only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
-import { previewAction } from './rule-preview.js'
-import { suggestAction } from './rule-suggestion.js'
+import { previewAction, suggestAction } from './rule-preview.js'
 
 /** Creates the resource for the rules, which operators edit. */
 export function rules(dependencies: ResourceDependencies): AdminResource {

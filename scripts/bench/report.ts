@@ -80,11 +80,11 @@ function targetLines(results: readonly RowResult[]): string[] {
   })
 }
 
-export function bareRowFor({ row }: RowResult, results: readonly RowResult[]): RowResult | undefined {
+function bareRowFor({ row }: RowResult, results: readonly RowResult[]): RowResult | undefined {
   return results.find((other) => other.row.name === row.bare)
 }
 
-export function speedRatio(result: RowResult, other: RowResult): number {
+function speedRatio(result: RowResult, other: RowResult): number {
   return paired(result, other, (round, compared) => round.requestsPerSecond / compared.requestsPerSecond)
 }
 

@@ -66,7 +66,7 @@ const API_ENTRIES = Array.from({ length: API_RULES }, (_, index) =>
 )
 
 type OptionsAt = (place: Place) => RateLimitOptions
-export const memory: OptionsAt = () => ({ middleware: { backend: 'memory' } })
+const memory: OptionsAt = () => ({ middleware: { backend: 'memory' } })
 const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
 const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 

@@ -4,7 +4,7 @@
  */
 import { Command } from '@commander-js/extra-typings'
 import { errorLine } from '../../src/errors.js'
-import { integer } from '../commands/support/integer.js'
+import { integer } from '../commands/support/option-values.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { type Measurement, measureRow } from './measure.js'
 import { Places } from './places.js'

@@ -12,7 +12,7 @@ import { variableFor } from '../../src/settings/resolve.js'
 import { RedisStore } from '../../src/stores/redis-store.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, warnOfNewFile } from './support/open-database.js'
-import { tableLines } from './support/table-lines.js'
+import { tableLines } from './support/terminal.js'
 
 interface ExplainCommandOptions extends DatabaseOptions {
   readonly method: string

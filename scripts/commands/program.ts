@@ -7,7 +7,7 @@ import type { RateLimitOptions } from '../../src/settings/options.js'
 import { environmentHelp, variableFor } from '../../src/settings/resolve.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { Command, Help, Option } from './support/commander.js'
-import { integer } from './support/integer.js'
+import { integer } from './support/option-values.js'
 
 /** The largest integer of the databases' `integer` columns: practically no limit. */
 const MAX_INTEGER = 2_147_483_647
@@ -176,7 +176,13 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--note <text>', 'why')
     .option('--algorithm <name>', 'how a rate counts (default: fixed_window)')
     .action((client, effect, options, command) =>
-      perform(command, import('./override-add.js'), client, effect, options),
+      perform(
+        command,
+        import('./override.js').then(({ add: run }) => ({ run })),
+        client,
+        effect,
+        options,
+      ),
     )
 
   defineOnDatabase(override, 'list', {
@@ -187,7 +193,13 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     example: 'ratelimit override list --all',
   })
     .option('--all', 'also those that have expired')
-    .action((options, command) => perform(command, import('./override-list.js'), options))
+    .action((options, command) =>
+      perform(
+        command,
+        import('./override.js').then(({ list: run }) => ({ run })),
+        options,
+      ),
+    )
 
   defineOnDatabase(override, 'remove', {
     summary: 'Remove the override of a client',
@@ -196,7 +208,14 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   })
     .argument('<client>', 'the client, as override list shows it; also a bare address or network')
     .option('--path <pattern>', 'the pattern of the override')
-    .action((client, options, command) => perform(command, import('./override-remove.js'), client, options))
+    .action((client, options, command) =>
+      perform(
+        command,
+        import('./override.js').then(({ remove: run }) => ({ run })),
+        client,
+        options,
+      ),
+    )
 
   defineOnDatabase(program, 'preview', {
     summary: 'Show what a rule would have refused',
@@ -246,7 +265,13 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       'With --json the document is one line.',
     ],
     example: 'ratelimit rules export > rules.json',
-  }).action((options, command) => perform(command, import('./rules-export.js'), options))
+  }).action((options, command) =>
+    perform(
+      command,
+      import('./rules.js').then(({ exportFile: run }) => ({ run })),
+      options,
+    ),
+  )
 
   defineOnDatabase(rules, 'import', {
     summary: 'Replace the rules and overrides with those of a JSON file',
@@ -260,7 +285,14 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .argument('<file>', 'the file; - reads it from standard input')
     .option('--dry-run', 'print what would change, write nothing')
     .option('--keep', 'delete nothing')
-    .action((file, options, command) => perform(command, import('./rules-import.js'), file, options))
+    .action((file, options, command) =>
+      perform(
+        command,
+        import('./rules.js').then(({ importFile: run }) => ({ run })),
+        file,
+        options,
+      ),
+    )
 
   defineOnDatabase(program, 'tail', {
     summary: 'Print the latest events of the log',
@@ -294,13 +326,25 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .requiredOption('--name <name>', 'name of the token, once')
     .requiredOption('--role <role>', 'viewer, operator or admin')
     .option('--for <time>', 'how long it opens the API: 12h, 90d; at most 366d (default: without end)')
-    .action((options, command) => perform(command, import('./token-create.js'), options))
+    .action((options, command) =>
+      perform(
+        command,
+        import('./token.js').then(({ create: run }) => ({ run })),
+        options,
+      ),
+    )
 
   defineOnDatabase(token, 'list', {
     summary: 'List the tokens of the API',
     about: ['Lists all tokens by name, also expired ones, with their last use, to the minute. No list shows a token.'],
     example: 'ratelimit token list',
-  }).action((options, command) => perform(command, import('./token-list.js'), options))
+  }).action((options, command) =>
+    perform(
+      command,
+      import('./token.js').then(({ list: run }) => ({ run })),
+      options,
+    ),
+  )
 
   defineOnDatabase(token, 'revoke', {
     summary: 'Revoke a token of the API',
@@ -308,7 +352,14 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     example: 'ratelimit token revoke ci',
   })
     .argument('<name>', 'name of the token')
-    .action((name, options, command) => perform(command, import('./token-revoke.js'), name, options))
+    .action((name, options, command) =>
+      perform(
+        command,
+        import('./token.js').then(({ revoke: run }) => ({ run })),
+        name,
+        options,
+      ),
+    )
 
   defineOnDatabase(program, 'top', {
     summary: 'List the clients that were refused or asked the most',

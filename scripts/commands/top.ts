@@ -2,9 +2,9 @@ import { type TopClient, topClients } from '../../src/analytics/top-clients.js'
 import { createReportRunner } from '../../src/analytics/window.js'
 import { DAY_MS, SECOND_MS } from '../../src/time/clock.js'
 import type { CommandContext, CommandResult } from './support/command.js'
-import { follow } from './support/follow.js'
-import { parseLength } from './support/length.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
+import { parseLength } from './support/option-values.js'
+import { follow } from './support/progress.js'
 import { printLine } from './support/terminal.js'
 
 interface TopOptions extends DatabaseOptions {

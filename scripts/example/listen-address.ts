@@ -1,6 +1,6 @@
 import { errorCode } from '../../src/errors.js'
 
-export interface ListenAddress {
+interface ListenAddress {
   readonly port: number
   readonly host: string
 }

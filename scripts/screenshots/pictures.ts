@@ -1,7 +1,7 @@
 import type { BrowserContextOptions, Page } from 'playwright-core'
 
 /** A picture of one page. */
-export interface Picture {
+interface Picture {
   readonly path: string
   readonly options: BrowserContextOptions
   /** Prepares the page. */

@@ -15,12 +15,11 @@ import {
   validateSettings,
 } from '../settings/setting.js'
 import { SECOND_MS } from '../time/clock.js'
-import { parsePublicUrl } from './client-link.js'
-import { isSender, MAIL_ADDRESS } from './mail-address.js'
 import type { Mailer } from './mailer.js'
-import { webhookUrl } from './webhook.js'
-import { WEBHOOK_FORMATS, type WebhookFormat } from './webhook-format.js'
-import { parseWebhookSecret } from './webhook-signature.js'
+import { isSender, MAIL_ADDRESS } from './mailer.js'
+import { parsePublicUrl } from './message.js'
+import { parseWebhookSecret, webhookUrl } from './webhook.js'
+import { WEBHOOK_FORMATS, type WebhookFormat } from './webhook-body.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {

@@ -1,7 +1,7 @@
 import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
 import { createEmailChannel } from './email.js'
+import type { Offender } from './message.js'
 import { type AlertRun, type ChannelOutcome, type NotifyDependencies, notifyChannel } from './notify.js'
-import type { Offender } from './offender.js'
 import { createWebhookChannel } from './webhook.js'
 
 /** The most offenders that one run reads. A longer list would not help a reader. */
@@ -34,7 +34,7 @@ export type AlertResult =
       readonly channels: AlertChannels
     }
 
-export interface AlertDependencies extends NotifyDependencies {
+interface AlertDependencies extends NotifyDependencies {
   readonly findOffenders: (options: { threshold: number; days: number; limit: number }) => Promise<readonly Offender[]>
   readonly times?: AlertTimes | undefined
 }

@@ -1,16 +1,15 @@
-import { clientLink } from './client-link.js'
 import {
   type AlertMessage,
+  clientLink,
   type ListedOffender,
   listedKeys,
   listOffenders,
+  type Offender,
   type TextLine,
   textLines,
   toSentence,
   toTitle,
 } from './message.js'
-import type { Offender } from './offender.js'
-import type { WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
 const MAX_JSON_BYTES = 20_000
@@ -171,3 +170,8 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
     },
   }
 }
+
+/** The formats of webhooks: the documented JSON of this package, or that of a chat or paging system. */
+export const WEBHOOK_FORMATS = ['json', 'slack', 'teams', 'discord', 'pagerduty'] as const
+
+export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number]

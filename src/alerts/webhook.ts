@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,11 +9,9 @@ import type { Clock } from '../time/clock.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
 import type { AlertMessage } from './message.js'
 import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
-import { toWebhookBody } from './webhook-body.js'
-import type { WebhookFormat } from './webhook-format.js'
-import { signatureHeaders } from './webhook-signature.js'
+import { toWebhookBody, type WebhookFormat } from './webhook-body.js'
 
-export interface WebhookOptions {
+interface WebhookOptions {
   readonly url: string
   readonly format: WebhookFormat
   /** For PagerDuty only. */
@@ -103,4 +101,34 @@ function complaintAbout(answer: Answer, { webhookTimeoutMs }: AlertTimes): strin
   const { status } = answer
   if (status >= 200 && status < 300) return undefined
   return `status ${status}${status >= 300 && status < 400 ? ': redirects are not followed' : ''}`
+}
+
+const PREFIX = 'whsec_'
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
+/** Shorter keys can be guessed. The scheme recommends 24 bytes or more. */
+const MIN_KEY_BYTES = 16
+
+/**
+ * Returns the bytes of a secret of the Standard Webhooks scheme: base64 after an optional `whsec_`. Returns undefined
+ * for any other text.
+ */
+export function parseWebhookSecret(secret: string): Buffer | undefined {
+  const text = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret
+  const key = BASE64.test(text) ? Buffer.from(text, 'base64') : Buffer.alloc(0)
+  return key.length < MIN_KEY_BYTES ? undefined : key
+}
+
+/**
+ * Returns the headers that prove who sent a body, and when (https://www.standardwebhooks.com). Each key makes a
+ * signature, so that a receiver can rotate its secret.
+ *
+ * @param id the same for every attempt to send the same message
+ */
+function signatureHeaders(keys: readonly Buffer[], id: string, sentMs: number, body: string): Record<string, string> {
+  if (keys.length === 0) return {}
+  const seconds = Math.floor(sentMs / 1_000)
+  const signatures = keys.map(
+    (key) => `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`,
+  )
+  return { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': signatures.join(' ') }
 }

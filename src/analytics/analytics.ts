@@ -1,22 +1,20 @@
 import { type AlertSettingOptions, type AlertSettings, resolveAlertSettings } from '../alerts/alert-settings.js'
 import type { AlertTimes } from '../alerts/channel.js'
+import type { Offender } from '../alerts/message.js'
 import type { AlertLog } from '../alerts/notify.js'
-import type { Offender } from '../alerts/offender.js'
 import { type AlertOptions, type AlertResult, sendOffenderAlerts } from '../alerts/send-alerts.js'
 import { openDatabase, type RateLimitClient } from '../client.js'
 import type { Database } from '../db/database.js'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { type PrivacySettingOptions, resolvePrivacy } from '../privacy/privacy-settings.js'
 import { type Clock, systemClock } from '../time/clock.js'
-import { type AlertableOffendersOptions, alertableOffenders } from './alertable-offenders.js'
 import { type ClientDetail, type ClientDetailOptions, clientDetail } from './client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from './csv.js'
 import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from './offender-detail.js'
-import { type RuleHitCount, ruleHitCounts } from './rule-hit-counts.js'
+import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from './ranking.js'
 import { type SuggestedRates, type SuggestRatesOptions, suggestedRates } from './suggested-rates.js'
 import { type TopClient, type TopClientsOptions, topClients } from './top-clients.js'
-import { topOffenders } from './top-offenders.js'
-import { type TrafficSummary, trafficSummary } from './traffic-summary.js'
+import { type RuleHitCount, ruleHitCounts, type TrafficSummary, trafficSummary } from './traffic.js'
 import { createReportRunner, type RankingOptions, type WindowOptions } from './window.js'
 
 /**
@@ -99,7 +97,7 @@ export function createAnalytics({
 const SILENT: AlertLog = { error: () => undefined }
 
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
-export interface AnalyticsAlerts {
+interface AnalyticsAlerts {
   readonly settings: AlertSettings
   readonly log: AlertLog
   readonly times?: AlertTimes

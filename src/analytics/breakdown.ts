@@ -9,7 +9,7 @@ export interface TrafficCounts {
   readonly denied: number
 }
 
-export interface Share extends TrafficCounts {
+interface Share extends TrafficCounts {
   /** A rule (empty: none matched), a path or a method. */
   readonly name: string
 }

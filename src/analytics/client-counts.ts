@@ -4,8 +4,8 @@ import { CLIENTS, REQUESTS } from '../rollups/counting.js'
 import { compareBytes } from './breakdown.js'
 import { oneByOne, type Parameters } from './filter.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
-import { readSplit } from './read-split.js'
 import type { LoggedParts, LogSnapshot } from './window.js'
+import { readSplit } from './window.js'
 
 /** The requests of a client. A request that no store could decide is a request, and nothing else. */
 export interface ClientCounts {

@@ -11,14 +11,14 @@ import {
   type PolicyCounts,
   sumRequests,
 } from './client-counts.js'
-import { type ClientCondition, clientCondition } from './client-events.js'
 import { type ClientOverrides, readClientOverrides } from './client-overrides.js'
 import { Parameters } from './filter.js'
-import { clampedIsoTime } from './iso-time.js'
+import { type ClientCondition, clientCondition } from './find-clients.js'
 import type { RecentEvent } from './offender-detail.js'
 import { barsFor, CHART_BARS } from './over-time.js'
 import {
   type Coverage,
+  clampedIsoTime,
   type LogSnapshot,
   type Report,
   toCoverage,

@@ -1,7 +1,7 @@
 import { type Change, readChangesOf } from '../history/history.js'
 import { overrideClientsFor } from '../overrides/client-networks.js'
-import { clampedIsoTime } from './iso-time.js'
 import type { LogSnapshot } from './window.js'
+import { clampedIsoTime } from './window.js'
 
 /** An override or a ban that is in force for a client. */
 export interface ClientOverride {

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import {
   clientAddress,
   containsNetwork,
@@ -8,7 +9,10 @@ import {
 } from '../overrides/client-networks.js'
 import type { ParsedNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
-import { keysForClient } from './client-keys.js'
+import { DAY_SPAN } from '../rollups/counting.js'
+import { compositeInAnyKey } from '../rules/composite.js'
+import { MINUTE_MS } from '../time/clock.js'
+import { type LogSnapshot, windowFor } from './window.js'
 
 /** What a search text may mean. */
 export interface ClientSearch {
@@ -116,4 +120,41 @@ function rangeOf({ family, address, bits }: ParsedNetwork): { readonly from: str
     prefix += group + separator
   }
   return { from: prefix, to: `${prefix}${AFTER_ALL}` }
+}
+
+/** The kinds of clients whose key shows only their value behind the name of a rule, and how much of the client that is. */
+const VALUES = /^(?:ip:|(header|cookie):[^:]*:|(route):|(key):)(.*)$/s
+
+/**
+ * Returns the keys under which the event log may have a client; see `ClientKey` in `src/http/client-key.ts`.
+ *
+ * @param rules the names of all rules that may have decided
+ */
+export function keysForClient(client: string, rules: readonly string[]): string[] {
+  const keys = new Set<string>()
+  const add = (name: string, shown: string) => {
+    for (const key of [name, ...rules.map((rule) => `rule:${rule}:${shown}`)]) keys.add(storable(key, MAX_KEY_LENGTH))
+  }
+  const [, valued, , custom, value = ''] = VALUES.exec(client) ?? []
+  if (custom !== undefined) add(value, value)
+  else if (valued !== undefined) add(`${valued}:${value}`, value)
+  else add(client, value === '' ? client : value)
+  if (client.includes('|')) {
+    const shown = compositeInAnyKey(client)
+    add(shown, shown)
+  }
+  return [...keys]
+}
+
+/** Reads the names of all rules that decided about requests of a window, or may have. */
+export async function readRuleNames({ query, dialect, nowMs, sums }: LogSnapshot, days: number): Promise<string[]> {
+  const firstDay = Math.floor(windowFor(days, nowMs).startMs / (DAY_SPAN * MINUTE_MS))
+  const rows = await query<{ name: string }>(
+    `SELECT DISTINCT rule_name AS name FROM ${dialect.table('rate_limit_traffic_rollup')}
+       WHERE span = ${DAY_SPAN} AND bucket >= $1
+     UNION SELECT rule_name FROM ${dialect.table('rate_limit_event')} WHERE id > $2
+     UNION SELECT name FROM ${dialect.table('rate_limit_rule')}`,
+    [firstDay, sums.watermark],
+  )
+  return rows.flatMap(({ name }) => (name === '' ? [] : [name]))
 }

@@ -5,8 +5,7 @@ import type { ClientCounts } from './client-counts.js'
 import { type EventFilter, filtered, isFiltering, oneByOne, Parameters } from './filter.js'
 import { type BarLengths, type Bars, barsFor } from './over-time.js'
 import { type SplitPeriod, splitPeriod } from './period.js'
-import { readSplit, type SplitQueries } from './read-split.js'
-import { duringPeriod, type LogSnapshot, TURNED_AWAY_EVENTS } from './window.js'
+import { duringPeriod, type LogSnapshot, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from './window.js'
 
 /** When a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or before the window. */
 export interface RefusedOverTime {

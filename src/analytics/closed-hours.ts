@@ -3,7 +3,7 @@ import { DAY_MS, HOUR_MS, SECOND_MS } from '../time/clock.js'
 import type { LogSnapshot } from './window.js'
 
 /** How many keys are read: the more, the fewer lists need those below them. */
-export interface LeaderSizes {
+interface LeaderSizes {
   /** Of the buckets of other hours, which are read once. */
   readonly closed: number
   /** Of the present hour, which every report reads. */

@@ -1,11 +1,15 @@
 /** Who is listed on the dashboard: clients over all rules, or their networks. */
-import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
-import { type EventFilter, isFiltering } from './filter.js'
-import { rankFilteredClients, topFilteredClients } from './filtered-clients.js'
+
+import { CLIENT, POLICY } from '../events/readings.js'
+import { compareBytes } from './breakdown.js'
+import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
+import { keysForClient, readRuleNames } from './client-search.js'
+import { type RefusedOverTime, readRefusedOverTime, turnedAway } from './clients-over-time.js'
+import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
 import { type ClientMeasure, type TopClient, topClients } from './top-clients.js'
 import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './top-networks.js'
-import type { LogSnapshot } from './window.js'
+import { duringPeriod, type LogSnapshot, windowFor } from './window.js'
 
 /** A client with what it requested last, and when it was refused. */
 export interface ListedClient extends TopClient, RefusedOverTime, LatestRequests {}
@@ -52,4 +56,66 @@ export async function readListedNetworks(
   if (!isFiltering(filter)) return topNetworks({ days, limit, by })(snapshot)
   const clients = await rankFilteredClients(snapshot, days, filter, by, MAX_GROUPED)
   return rankNetworks(groupAddresses([], clients), by, limit)
+}
+
+interface CountedClient extends ClientCounts {
+  readonly client: string
+}
+
+/**
+ * Ranks the clients whose requests pass a filter, from the events: no rollup has clients together with paths and methods.
+ *
+ * @returns by `refused`, only what was refused is counted
+ */
+async function rankFilteredClients(
+  { query, dialect, nowMs }: LogSnapshot,
+  days: number,
+  filter: EventFilter,
+  by: ClientMeasure,
+  limit: number,
+): Promise<readonly CountedClient[]> {
+  const parameters = new Parameters()
+  const isRanked = by === 'refused' ? `${turnedAway(filter)} AND ` : ''
+  const measure = by === 'refused' ? 'SUM(over_limit + denied)' : 'SUM(requests)'
+  return query<CountedClient>(
+    `SELECT client, ${CLIENT_SUMS} FROM (
+       SELECT ${CLIENT} AS client, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
+       WHERE ${isRanked}${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
+     ) AS events WHERE client <> '' GROUP BY client
+     ORDER BY ${measure} DESC, ${dialect.bytewise('client')} LIMIT ${parameters.add(limit)}`,
+    parameters.values,
+  )
+}
+
+/** Reports the clients whose requests pass a filter, by all that passes it. */
+async function topFilteredClients(
+  snapshot: LogSnapshot,
+  days: number,
+  filter: EventFilter,
+  by: ClientMeasure,
+  limit: number,
+): Promise<readonly TopClient[]> {
+  const ranked = await rankFilteredClients(snapshot, days, filter, by, limit)
+  if (ranked.length === 0) return []
+  const { query, dialect, nowMs } = snapshot
+  const names = ranked.map(({ client }) => client)
+  const rules = await readRuleNames(snapshot, days)
+  const parameters = new Parameters()
+  const keys = JSON.stringify([...new Set(names.flatMap((client) => keysForClient(client, rules)))])
+  const rows = await query<PolicyCounts & { readonly client: string }>(
+    `SELECT client, policy, ${CLIENT_SUMS} FROM (
+       SELECT ${CLIENT} AS client, ${POLICY} AS policy, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
+       WHERE ${dialect.isOneOf('key', parameters.add(keys), 'text')}
+         AND ${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
+     ) AS events WHERE ${dialect.isOneOf('client', parameters.add(JSON.stringify(names)), 'text')} GROUP BY client, policy`,
+    parameters.values,
+  )
+  return ranked.map(({ client, ...counts }) => {
+    const policies = rows
+      .filter((row) => row.client === client)
+      .map(({ client: _, ...its }) => its)
+      .toSorted((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
+    // A client that was cut to fit has keys that are unknown.
+    return { client, ...(policies.length === 0 ? counts : sumRequests(policies)), policies }
+  })
 }

@@ -1,6 +1,12 @@
-import type { Offender } from '../alerts/offender.js'
+import type { Offender } from '../alerts/message.js'
 import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
-import { type ChangeEffect, readOverrideEffects, readRuleEffects } from './change-effects.js'
+import {
+  type ChangeEffect,
+  type RecentChange,
+  readOverrideEffects,
+  readRecentChanges,
+  readRuleEffects,
+} from './change-effects.js'
 import {
   DEFAULT_LISTING,
   type ListedClient,
@@ -9,16 +15,13 @@ import {
   readListedNetworks,
 } from './dashboard-clients.js'
 import { type EventFilter, filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
-import { findFiltered } from './find-filtered.js'
+import { findFiltered } from './find-clients.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
 import { rankOffenders } from './ranking.js'
-import { type RecentChange, readRecentChanges } from './recent-changes.js'
-import { type RuleHitCount, toRuleHits } from './rule-hit-counts.js'
 import type { TopNetwork } from './top-networks.js'
-import { countTraffic, readTraffic } from './traffic.js'
-import { type TrafficSummary, toSummary } from './traffic-summary.js'
+import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
 import { duringPeriod, type LogSnapshot, type Report, validateDays, windowBefore, windowFor } from './window.js'
 
 /** The outcomes of requests; a request counts once. */
@@ -33,7 +36,7 @@ export interface Outcomes {
 }
 
 /** A window, with the counts that the seed's summary leaves out. */
-export type WindowSummary = TrafficSummary & Pick<Outcomes, 'would_block' | 'denied'>
+type WindowSummary = TrafficSummary & Pick<Outcomes, 'would_block' | 'denied'>
 
 export interface DashboardReport extends Listing {
   readonly days: number
@@ -66,7 +69,7 @@ export interface DashboardReport extends Listing {
   readonly unknown_paths: number
 }
 
-export interface DashboardReportOptions {
+interface DashboardReportOptions {
   readonly days: number
   readonly filter?: ReportFilter | undefined
   readonly listing?: Listing | undefined

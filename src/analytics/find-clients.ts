@@ -1,6 +1,7 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { CLIENT } from '../events/readings.js'
+import { isNetwork } from '../overrides/client-networks.js'
 import { compareBytes } from './breakdown.js'
 import {
   type ClientCounts,
@@ -10,11 +11,17 @@ import {
   splitForClients,
   sumRequests,
 } from './client-counts.js'
-import { type ClientSearch, parseClientSearch } from './client-search.js'
-import { inRange, type Parameters } from './filter.js'
-import { readSplit } from './read-split.js'
-import { readRuleNames } from './rule-names.js'
-import { type LogSnapshot, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
+import { type ClientSearch, keysForClient, parseClientSearch, readRuleNames } from './client-search.js'
+import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
+import {
+  type LogSnapshot,
+  type Report,
+  readSplit,
+  toLogged,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
 
 /** A client that a search text may mean. */
 export interface FoundClient extends ClientCounts {
@@ -24,7 +31,7 @@ export interface FoundClient extends ClientCounts {
   readonly is_exact: boolean
 }
 
-export interface FindClientsOptions {
+interface FindClientsOptions {
   /** An address, a network, a user's id, a client or a key, in any spelling. */
   readonly text: string
   /** The length of the window: a number of days above 0; 7 unless given. */
@@ -97,7 +104,7 @@ async function clientsOfKeys(
 }
 
 /** Reads the clients whose spelling is in a range of texts: those of a network, and those with further parts. */
-export async function clientsInRange(
+async function clientsInRange(
   snapshot: LogSnapshot,
   { range, isMeant }: ClientSearch,
   days: number,
@@ -121,4 +128,46 @@ export async function clientsInRange(
       clientEvents(snapshot, logged, parameters, () => isBetween(`(${CLIENT})`, parameters)),
   })
   return rows.map(({ client }) => client).filter(isMeant)
+}
+
+/** The most clients of a network that a report includes: the busiest. */
+const MAX_CLIENTS = 250
+/** The key of a rule's counter, which is a spelling of its own. */
+const RULE_KEY = /^rule:[^:]+:./s
+
+/** Finds the clients that a filter means: `203.0.113.50` under all rules, `203.0.113.0/24` with its clients. */
+export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, days: number): Promise<EventFilter> {
+  const { key } = filter
+  if (key !== undefined && RULE_KEY.test(key)) return { ...filter, key: toLogged(snapshot, key) }
+  const search = key === undefined ? undefined : parseClientSearch(key, snapshot.privacy)
+  if (search === undefined) return filter
+  const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])
+  const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
+  const keys = new Set([...search.keysFor(rules), ...clients.flatMap((client) => keysForClient(client, rules))])
+  return { ...filter, found: { clients, keys: [...keys] } }
+}
+
+/** Creates the condition that an event is of a window and of a client. */
+export type ClientCondition = (parameters: Parameters) => string
+
+/**
+ * Finds the events of a client by its keys: the log has no index of clients.
+ *
+ * @param client as the log has it; a network stands for its busiest clients
+ */
+export async function clientCondition(snapshot: LogSnapshot, client: string, days: number): Promise<ClientCondition> {
+  const { dialect, nowMs } = snapshot
+  const { startMs } = windowFor(days, nowMs)
+  if (isNetwork(client)) {
+    const filter = await findFiltered(snapshot, { key: client }, days)
+    return (parameters) =>
+      `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))}${filtered(dialect, filter, parameters)}`
+  }
+  // A client that was cut has a key of which more may have been kept.
+  const keys = client.length < MAX_KEY_LENGTH ? keysForClient(client, await readRuleNames(snapshot, days)) : undefined
+  return (parameters) => {
+    const isOfKeys =
+      keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
+    return `${isOfKeys}"timestamp" >= ${dialect.fromMs(parameters.add(startMs))} AND (${CLIENT}) = ${parameters.add(client)}`
+  }
 }

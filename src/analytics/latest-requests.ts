@@ -1,6 +1,6 @@
 import { CLIENT } from '../events/readings.js'
 import { compareBytes } from './breakdown.js'
-import { keysForClient } from './client-keys.js'
+import { keysForClient } from './client-search.js'
 import type { TopClient } from './top-clients.js'
 import { type LogSnapshot, type Report, validateDays, windowFor } from './window.js'
 

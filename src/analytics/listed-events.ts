@@ -4,14 +4,12 @@ import { InvalidSettingError } from '../errors.js'
 import type { EventOutcome } from '../events/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../events/readings.js'
 import { DAY_MS } from '../time/clock.js'
-import { keysForClient } from './client-keys.js'
-import { parseClientSearch } from './client-search.js'
+import { keysForClient, parseClientSearch, readRuleNames } from './client-search.js'
 import { type FoundClients, filtered, Parameters } from './filter.js'
-import { readRuleNames } from './rule-names.js'
 import { type LogSnapshot, type Report, toLogged } from './window.js'
 
 /** The events of a list. An undefined field excludes none. */
-export interface ListedFilter {
+interface ListedFilter {
   /** As the log has it. */
   readonly key?: string | undefined
   /** One client, in any spelling, under all rules. */
@@ -29,7 +27,7 @@ export interface ListedFilter {
 }
 
 /** The place of an event in the list, whatever is inserted before or behind it. */
-export interface EventPlace {
+interface EventPlace {
   readonly timestampMs: number
   readonly id: number
 }

@@ -4,7 +4,7 @@ import { type EventFilter, filtered, Parameters } from './filter.js'
 import type { Report } from './window.js'
 
 /** A client whose latest request under a policy had used more than 80 % of its limit, and was let through. */
-export interface NearLimitClient {
+interface NearLimitClient {
   /** Empty where the log does not know it. */
   readonly client: string
   readonly key: string

@@ -44,7 +44,7 @@ const PIECE_MS = 10 * MINUTE_MS
 const NO_END = LAST_MINUTE + DAY_SPAN
 const NO_MINUTES = { from: 0, to: 0 }
 
-export interface RoundingOptions {
+interface RoundingOptions {
   /** Hours whose buckets are out of date. */
   readonly dirty: readonly HourRange[]
   /** Buckets of a minute are complete from this minute on. A period that begins there is read by minutes. */

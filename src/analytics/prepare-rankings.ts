@@ -1,8 +1,8 @@
 import type { Database } from '../db/database.js'
 import { readSums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
+import { topOffenders } from './ranking.js'
 import { topClients } from './top-clients.js'
-import { topOffenders } from './top-offenders.js'
 import { closedHoursFor, createReportRunner } from './window.js'
 
 /**

@@ -1,10 +1,17 @@
-import type { Offender } from '../alerts/offender.js'
+import type { Offender } from '../alerts/message.js'
 import { compareBytes } from './breakdown.js'
 import { type Period, splitAtPresent } from './period.js'
 import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Scale } from './ranked-counts.js'
-import type { LogSnapshot } from './window.js'
+import {
+  type LogSnapshot,
+  type RankingOptions,
+  type Report,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
 
-export interface Ranking {
+interface Ranking {
   readonly limit: number
   /** The least count of a listed name: 1 or more. */
   readonly atLeast: number
@@ -77,4 +84,28 @@ export async function rank(
 /** Returns the names whose counts in some buckets are to be looked up. */
 function missing(names: ReadonlyMap<string, number>, { counts, others }: Leaders): string[] {
   return others === 0 ? [] : [...names.keys()].filter((name) => !counts.has(name))
+}
+
+/** Reports the keys with the most refused requests. */
+export function topOffenders({ days = 7, limit = 100 }: RankingOptions = {}): Report<readonly Offender[]> {
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+}
+
+export interface AlertableOffendersOptions extends RankingOptions {
+  /** The number of refused requests that makes an offender: a whole number, 1 or more. */
+  readonly threshold: number
+}
+
+/** Reports the keys that were refused at least `threshold` times. */
+export function alertableOffenders({
+  threshold,
+  days = 1,
+  limit = 100,
+}: AlertableOffendersOptions): Report<readonly Offender[]> {
+  validateAtLeastOne('threshold', threshold)
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: threshold })
 }

@@ -1,13 +1,25 @@
 import type { Dialect } from '../db/dialect.js'
 import { eventCounts, IS_DENIED, IS_REFUSED } from '../events/readings.js'
-import { sumTraffic, type TrafficCounts } from './breakdown.js'
+import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
-import { readSplit } from './read-split.js'
-import type { LoggedEvents, LoggedParts, LogSnapshot } from './window.js'
+import {
+  type Coverage,
+  type LoggedEvents,
+  type LoggedParts,
+  type LogSnapshot,
+  type RankingOptions,
+  type Report,
+  readSplit,
+  toCoverage,
+  validateAtLeastOne,
+  validateDays,
+  type WindowOptions,
+  windowFor,
+} from './window.js'
 
 /** Requests that have path, rule and method in common. */
-export interface Traffic extends TrafficCounts {
+interface Traffic extends TrafficCounts {
   /** Empty for requests whose path had no room in a rollup. */
   readonly path: string
   /** Empty where no rule matched. */
@@ -114,4 +126,74 @@ export function eventQueries(
       `SELECT ${columns(sign)} FROM ${dialect.table('rate_limit_event')}
        WHERE ${where}${filtered(dialect, filter, parameters)}`,
   )
+}
+
+export interface TrafficSummary extends Coverage {
+  readonly days: number
+  readonly total: number
+  readonly allowed: number
+  readonly blocked: number
+  /** `blocked / total`, unrounded; 0 without traffic. */
+  readonly block_rate: number
+}
+
+/** Reports the number of requests, and of those refused. */
+export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
+  validateDays(days)
+  return async (snapshot) => {
+    const summary = toSummary(days, await countTraffic(snapshot, windowFor(days, snapshot.nowMs)))
+    return { ...summary, ...toCoverage(snapshot) }
+  }
+}
+
+export function toSummary(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {
+  return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total) }
+}
+
+export function blockRate(blocked: number, total: number): number {
+  return total === 0 ? 0 : blocked / total
+}
+
+export interface RuleHitCount {
+  readonly rule_name: string
+  readonly hits: number
+  readonly blocked: number
+}
+
+/** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
+export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(days, snapshot.nowMs)), limit)
+}
+
+export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
+  const matched = traffic.filter(({ rule_name }) => rule_name !== '')
+  return busiest(matched, ({ rule_name }) => rule_name)
+    .slice(0, limit)
+    .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
+}
+
+/** What each rule decided in the last day, and which decided anything in the last week. */
+export interface RuleActivity {
+  /** The traffic of the last 24 hours, by the rule's name; empty for requests that no rule matched. */
+  readonly today: ReadonlyMap<string, TrafficCounts>
+  /** The rules that decided about a request in the last 7 days. */
+  readonly active: ReadonlySet<string>
+}
+
+const WEEK_DAYS = 7
+
+/** Reports what rules do, for the list of all rules. */
+export function ruleActivity(): Report<RuleActivity> {
+  return async (snapshot) => {
+    const [today, week] = await Promise.all([
+      readTraffic(snapshot, windowFor(1, snapshot.nowMs)),
+      readTraffic(snapshot, windowFor(WEEK_DAYS, snapshot.nowMs)),
+    ])
+    return {
+      today: new Map(busiest(today, ({ rule_name }) => rule_name).map((share) => [share.name, share])),
+      active: new Set(week.map(({ rule_name }) => rule_name)),
+    }
+  }
 }

@@ -8,8 +8,8 @@ import { watermarkSql } from '../rollups/fold.js'
 import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { ClosedHours } from './closed-hours.js'
-import { inRange, type Parameters } from './filter.js'
-import { type Edge, isClosed, type Period, type SplitPeriod } from './period.js'
+import { inRange, Parameters } from './filter.js'
+import { type BucketRange, type Edge, isClosed, type Period, type SplitPeriod, splitAtPresent } from './period.js'
 
 /** The event log as of one moment, which a report reads. */
 export interface LogSnapshot {
@@ -85,7 +85,7 @@ export function duringPeriod(dialect: Dialect, { startMs, endMs }: Period, param
 }
 
 /** The condition of some events, and whether to add or subtract them. */
-export interface LoggedPart {
+interface LoggedPart {
   readonly where: string
   readonly sign: 1 | -1
 }
@@ -200,4 +200,48 @@ export function validateDays(days: number): void {
 export function validateAtLeastOne(option: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 1) return
   throw new InvalidSettingError(`Option "${option}" is ${String(value)}: give a whole number, 1 or more`)
+}
+
+/** What is read of whole buckets, and of the events that these lack. */
+export interface SplitQueries {
+  buckets(ranges: readonly BucketRange[], parameters: Parameters): readonly string[]
+  events(logged: LoggedParts, parameters: Parameters): readonly string[]
+  /** Returns the statement that sums the rows of a sub-select. */
+  select(rows: string): string
+}
+
+/** Sums a period. The statements of all hours but the present one are mostly known: one statement is left. */
+export async function readSplit<Row>(snapshot: LogSnapshot, split: SplitPeriod, queries: SplitQueries): Promise<Row[]> {
+  const { closed, open } = splitAtPresent(split.buckets, snapshot.nowMs)
+  const read = async (create: (parameters: Parameters) => readonly string[], isClosed: boolean) => {
+    const parameters = new Parameters()
+    const rows = create(parameters)
+    if (rows.length === 0) return []
+    const sql = queries.select(rows.join(' UNION ALL '))
+    return isClosed
+      ? snapshot.closed.query<Row>(snapshot, sql, parameters.values)
+      : snapshot.query<Row>(sql, parameters.values)
+  }
+  const parts = await Promise.all([
+    read((parameters) => queries.buckets(closed, parameters), true),
+    ...closedMinutes(snapshot, split).map((minutes) => read((parameters) => queries.events(minutes, parameters), true)),
+    read(
+      (parameters) => [
+        // PostgreSQL refuses parameters that no statement uses.
+        ...(open.length === 0 ? [] : queries.buckets(open, parameters)),
+        ...queries.events(openEvents(snapshot, split), parameters),
+      ],
+      false,
+    ),
+  ])
+  return parts.flat()
+}
+
+/** The range of JavaScript's dates. */
+const MAX_DATE_MS = 8.64e15
+
+/** Formats a timestamp. Raw SQL may have written an invalid one, which becomes the earliest or latest date. */
+export function clampedIsoTime(ms: number): string {
+  const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
+  return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()
 }

@@ -1,7 +1,6 @@
 import Type from 'typebox'
-import { clampedIsoTime } from '../analytics/iso-time.js'
 import { type ListedEvent, listEvents } from '../analytics/listed-events.js'
-import { createReportRunner } from '../analytics/window.js'
+import { clampedIsoTime, createReportRunner } from '../analytics/window.js'
 import { errorMessage } from '../errors.js'
 import { EVENT_OUTCOMES } from '../events/event.js'
 import { parseMoment } from '../rules/field-values.js'

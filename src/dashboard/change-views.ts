@@ -1,5 +1,4 @@
-import type { ChangeEffect } from '../analytics/change-effects.js'
-import type { RecentChange } from '../analytics/recent-changes.js'
+import type { ChangeEffect, RecentChange } from '../analytics/change-effects.js'
 import { DAY_MS } from '../time/clock.js'
 import type { MarkedChange } from './chart.js'
 import { formatCount, type Moment, toMoment, visible } from './format.js'
@@ -13,7 +12,7 @@ const ACTIONS: Readonly<Record<RecentChange['action'], string>> = {
 }
 
 /** A row of the list of changes, and a mark of the chart. */
-export interface ChangeView extends MarkedChange, Moment {
+interface ChangeView extends MarkedChange, Moment {
   /** `Rule login changed`. */
   readonly what: string
   /** Empty where it is not known. */

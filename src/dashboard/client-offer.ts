@@ -1,12 +1,14 @@
 /** The actions that the page of a client offers. */
 import type { ClientDetail } from '../analytics/client-detail.js'
 import type { ClientOverride } from '../analytics/client-overrides.js'
-import type { NamedLimit } from '../internals.js'
+import type { InForce, NamedLimit } from '../internals.js'
 import { parseRate, timesRate, toRateText } from '../limiter/rate.js'
-import { clientAddress } from '../overrides/client-networks.js'
+import { clientAddress, clientEnds } from '../overrides/client-networks.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
 import { readComposite, splitComposite } from '../rules/composite.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
+import { inForceWords } from './override-words.js'
+import { windowField } from './windows.js'
 
 /** What the page of an address, a network or a user offers. */
 export interface Offer {
@@ -98,5 +100,43 @@ function raisesOf(text: string): Offer['raises'] {
   } catch {
     // Raw SQL wrote an override with another text.
     return []
+  }
+}
+
+/** Long enough to find out more, and over by itself. */
+const QUICK_BLOCK = { value: '2h', name: '2 h' }
+
+export interface QuickActions {
+  /** What is in force for it, in words; a block is offered only where nothing is. */
+  readonly state?: string
+  readonly block?: {
+    readonly token: string
+    readonly client: string
+    readonly window: { readonly name: string; readonly value: string }
+    readonly for: typeof QUICK_BLOCK
+  }
+}
+
+type OverrideFor = (client: string) => InForce | undefined
+
+/** Returns what is in force for a client; what is in force at one end of a network alone is not for all of it. */
+export function findInForce(overrideFor: OverrideFor, client: string): InForce | undefined {
+  const [first, last] = clientEnds(client).map(overrideFor)
+  return first?.effect === last?.effect && first?.expiresAtMs === last?.expiresAtMs ? first : undefined
+}
+
+/**
+ * Creates the function that returns what is offered for a client.
+ *
+ * @param token of the forms; undefined for staff who may not write
+ */
+export function createQuickActions(overrideFor: OverrideFor, days: number, token: string | undefined) {
+  const [name, value] = windowField(days)
+
+  return function quickActions(client: string): QuickActions {
+    const inForce = findInForce(overrideFor, client)
+    if (inForce !== undefined) return { state: inForceWords(inForce) }
+    if (token === undefined || overrideClientFor(client) === undefined) return {}
+    return { block: { token, client, window: { name, value }, for: QUICK_BLOCK } }
   }
 }

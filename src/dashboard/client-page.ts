@@ -1,20 +1,20 @@
 import type { ClientDetail, ClientEvent, ClientPolicy } from '../analytics/client-detail.js'
 import type { Notice } from '../sign-in/notice-cookie.js'
-import { drawClientChart, toOutcomes } from './client-chart.js'
+import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
-import { following } from './following.js'
-import { formatCount, formatRate, toMoment, visible } from './format.js'
-import { clientFields, clientHref, dashboardHref, explainHref, type KeptView } from './links.js'
+import { formatCount, formatRate, formatTime, toMoment, visible } from './format.js'
+import { clientFields, clientHref, dashboardHref, explainHref, following, type KeptView } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
+import { changeWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { foundClients } from './search-page.js'
-import { stackOutcomes } from './stack.js'
+import { stackOutcomes, toOutcomes } from './stack.js'
 import { offeredWindows, windowName } from './windows.js'
 
 /** What the page of a client shows beside its report. */
-export interface ClientPageParts {
+interface ClientPageParts {
   readonly view: ClientView
   /** How long no newer report will be read for pages that follow. */
   readonly freshForMs: number
@@ -197,4 +197,31 @@ function eventRow(event: ClientEvent, kept: KeptView) {
 
 function seenAt(iso: string | null) {
   return iso === null ? undefined : toMoment(Date.parse(iso))
+}
+
+/**
+ * Draws the requests of a client by their outcomes, and marks the changes of its overrides.
+ *
+ * @param rates whether the share of refusals is meaningful
+ */
+function drawClientChart({ timeline: { bar_ms, bars }, history }: ClientDetail, rates: boolean): Chart {
+  const startMs = bars[0]?.start_ms ?? 0
+  const endMs = startMs + bars.length * bar_ms
+  const changes = history.map((change) => {
+    const at_ms = change.changedAt.getTime()
+    return { at_ms, href: `#change-${change.id}`, text: `${formatTime(at_ms)} UTC: ${changeWords(change)}` }
+  })
+  return drawChart(
+    {
+      bar_ms,
+      bars: bars.map(({ start_ms, requests, over_limit, would_be, denied }) => ({
+        start_ms,
+        total: requests - denied,
+        blocked: over_limit,
+        would_block: would_be,
+        denied,
+      })),
+    },
+    { rates, changes: changes.filter(({ at_ms }) => at_ms >= startMs && at_ms <= endMs) },
+  )
 }

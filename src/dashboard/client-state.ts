@@ -1,16 +1,17 @@
+import type { ClientEffect } from '../analytics/change-effects.js'
 /** What is in force for a client, and what was. */
 import type { ClientCounts } from '../analytics/client-counts.js'
 import type { ClientDetail } from '../analytics/client-detail.js'
-import type { ClientEffect } from '../analytics/client-effect.js'
 import type { ClientOverride } from '../analytics/client-overrides.js'
 import type { FoundClient } from '../analytics/find-clients.js'
-import type { ExplainedLimit } from '../http/explain.js'
+import type { ExplainedLimit, ExplainOptions, Explanation } from '../http/explain.js'
 import { SECOND_MS } from '../time/clock.js'
-import { toOutcomes } from './client-chart.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, changeWords, effectWords, endWords, isBan } from './override-words.js'
-import type { RuleEditorsFor } from './rule-editors.js'
+import type { RuleEditorsFor } from './panel-links.js'
+import { toOutcomes } from './stack.js'
+import { trialFor } from './trials.js'
 
 /** What the pages of a client share while they follow. */
 export interface ClientReport {
@@ -106,4 +107,40 @@ export function changesOf({ client, history }: ClientDetail) {
 function noteOf({ before, after }: ClientDetail['history'][number]): string {
   const note = (after ?? before)?.note
   return typeof note === 'string' ? note : ''
+}
+
+/** The most policies whose state is asked for: each is a call of the store. */
+const MAX_ASKED = 8
+
+/**
+ * Asks, with the latest request of each policy, what the client has used of it. A policy is left out where no request
+ * can be made up that it decides: one that depends on what the log does not have.
+ */
+export async function presentStandings(
+  { client, by_policy, recent_events }: ClientDetail,
+  explain: (options: ExplainOptions) => Promise<Explanation>,
+): Promise<ReadonlyMap<string, ExplainedLimit>> {
+  const trial = trialFor(client)
+  if (trial === undefined) return new Map()
+  const latest = by_policy
+    .map(({ policy }) => recent_events.find((event) => event.policy === policy))
+    .filter((event) => event !== undefined)
+    .slice(0, MAX_ASKED)
+  const explanations = await Promise.all(
+    latest.map(async ({ method, path }) => {
+      try {
+        return await explain({ ...trial, method, path })
+      } catch {
+        // Other programs log requests that no server takes.
+        return undefined
+      }
+    }),
+  )
+  const standings = new Map<string, ExplainedLimit>()
+  for (const explanation of explanations) {
+    for (const limit of explanation?.limits ?? []) {
+      if (limit.applies && limit.count !== null) standings.set(limit.policy, limit)
+    }
+  }
+  return standings
 }

@@ -2,11 +2,11 @@
 import type { ClientCounts } from '../analytics/client-counts.js'
 import type { Listing } from '../analytics/dashboard-clients.js'
 import type { DashboardReport } from '../analytics/dashboard-report.js'
+import { drawSparkline } from './chart.js'
+import type { QuickActions } from './client-offer.js'
 import { formatCount, visible } from './format.js'
 import { clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
-import type { QuickActions } from './quick-actions.js'
-import { drawSparkline } from './sparkline.js'
 
 /** The most policies that a row names. */
 const MAX_POLICIES = 3
@@ -14,7 +14,7 @@ const MAX_POLICIES = 3
 type QuickActionsFor = (client: string) => QuickActions
 
 /** A choice between lists: a link, or the list that is shown. */
-export interface Choice {
+interface Choice {
   readonly text: string
   readonly href: string
   readonly selected: boolean

@@ -1,27 +1,29 @@
 import type { DashboardReport } from '../analytics/dashboard-report.js'
-import { isFiltering } from '../analytics/filter.js'
+import { isFiltering, type ReportFilter } from '../analytics/filter.js'
+import { NOW_MS } from '../analytics/near-limit.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
+import type { QuickActions } from './client-offer.js'
 import { clientList } from './client-views.js'
-import { filterForm } from './filter-form.js'
-import { following } from './following.js'
-import { formatCount, formatRate, toMoment, visible } from './format.js'
+import { formatBar, formatCount, formatRate, type Moment, toMoment, visible } from './format.js'
 import {
   clientHref,
   clientsCsvHref,
   dashboardHref,
+  type FilterName,
   filterEntries,
+  following,
+  offenderHref,
   offendersCsvHref,
+  ruleFormHref,
   type View,
   viewEntries,
 } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
-import { nearLimitView } from './near-limit-view.js'
-import type { QuickActions } from './quick-actions.js'
 import { shareRows } from './shares.js'
 import { allRequests, type Outcome } from './stack.js'
 import { summary } from './summary.js'
-import { offeredWindows, windowName } from './windows.js'
+import { offeredWindows, windowField, windowName } from './windows.js'
 
 /** What a page shows, and where it leads. */
 export interface Shown {
@@ -139,4 +141,79 @@ function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents }
     log_off: logOff,
     not_yet: enabled && !logOff && !isFiltering(filter),
   }
+}
+
+/** Returns the clients near a limit, and which requests were looked at, for `near-limit.hbs`. */
+function nearLimitView({ near_limit, days, filter }: DashboardReport) {
+  const { clients, since_ms, requests } = near_limit
+  return {
+    // A part of a minute, where there were very many requests.
+    seconds: formatCount(NOW_MS / 1_000),
+    since: timeOfDay(since_ms),
+    requests: requests === 0 ? '' : formatCount(requests),
+    is_filtered: isFiltering(filter),
+    clients: clients.map(({ client, key, policy, count, limit, at_ms }) => ({
+      name: visible(client === '' ? key : client),
+      href: client === '' ? offenderHref(key, days, filter) : clientHref(client, days, filter),
+      policy: visible(policy),
+      usage: `${Math.floor((100 * count) / limit)}%`,
+      of: `${formatCount(count)} of ${formatCount(limit)}`,
+      bar: formatBar(count, limit),
+      ...timeOfDay(at_ms),
+    })),
+  }
+}
+
+function timeOfDay(ms: number): Moment {
+  const { iso, time } = toMoment(ms)
+  return { iso, time: time.slice('2026-01-15 '.length) }
+}
+
+const CHIP_TEXTS: Readonly<Record<FilterName, string>> = {
+  rule: 'Rule',
+  path: 'Path begins with',
+  method: 'Method',
+  key: 'Client',
+}
+
+/** An active filter, with the address of the page without it. */
+interface Chip {
+  readonly text: string
+  readonly value: string
+  readonly href: string
+}
+
+/**
+ * Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged.
+ *
+ * @param canMakeRules whether there is a panel to make a rule in, for those who may
+ */
+function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, canMakeRules: boolean) {
+  const { days, filter } = view
+  const [window, length] = windowField(days)
+  const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
+  return {
+    ...filter,
+    kept: [[window, length], ...viewEntries(view)].map(([name, value]) => ({ name, value })),
+    rules: names(by_rule),
+    paths: names(by_path),
+    methods: names(by_method),
+    chips: filterEntries(filter).map(([name, value]): Chip => {
+      return {
+        text: CHIP_TEXTS[name],
+        value: visible(value),
+        href: dashboardHref(days, { ...filter, [name]: undefined }, view),
+      }
+    }),
+    clear_href: dashboardHref(days, {}, view),
+    rule_form: canMakeRules ? ruleForm(days, filter) : undefined,
+  }
+}
+
+/** Returns the link to the form of a rule for the filtered requests; undefined where no rule can select them. */
+function ruleForm(days: number, filter: ReportFilter) {
+  const { rule, path, method } = filter
+  if (path === undefined && method === undefined && !rule) return undefined
+  const isRuleAlone = path === undefined && method === undefined
+  return { text: isRuleAlone ? 'Edit this rule' : 'Make a rule of this filter', href: ruleFormHref(days, filter) }
 }

@@ -2,7 +2,7 @@ import type { ExplainedLimit, Explanation } from '../http/explain.js'
 import type { RequestedTrial } from '../sign-in/request-query.js'
 import { formatCount, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
-import type { RuleEditors } from './rule-editors.js'
+import type { RuleEditors } from './panel-links.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']

@@ -8,8 +8,8 @@ import { may } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
 import { type Explained, explainContext } from './explain-page.js'
 import { visible } from './format.js'
+import { createRuleEditors } from './panel-links.js'
 import { readClientView } from './requested-view.js'
-import { createRuleEditors } from './rule-editors.js'
 import { parseHeaders } from './trials.js'
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */

@@ -4,7 +4,7 @@ import { errorCode, RuleValidationError } from '../errors.js'
 import { parseLength } from '../limiter/rate.js'
 
 /** An override as the page showed it: an action does nothing where another one was quicker. */
-export interface SeenOverride {
+interface SeenOverride {
   readonly id: number
   readonly updatedAt: Date
 }
@@ -17,7 +17,7 @@ export interface SeenOverrides {
   readonly beside: SeenOverride | undefined
 }
 
-export interface OverrideWish {
+interface OverrideWish {
   /** As overrides spell it. */
   readonly client: string
   /** `deny`, `allow`, or a rate. */

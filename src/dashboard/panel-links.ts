@@ -1,5 +1,8 @@
-import type { CountedClient } from '../analytics/counted-clients.js'
+import type { FastifyInstance } from 'fastify'
+import type { CountedClient } from '../analytics/offender-detail.js'
+import { type Internals, nearestMount } from '../internals.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
 import { DAY_MS } from '../time/clock.js'
 
 /** The duration of an override that a link proposes: long enough to investigate. */
@@ -75,4 +78,26 @@ export function panelLinks(panel: string, key: string, client: string | undefine
   const href = (effect: string) =>
     `${panel}/resources/overrides/actions/new?${new URLSearchParams({ client, effect, expiresAt })}`
   return { events, block: href('deny'), limit: href(PROPOSED_RATE) }
+}
+
+/** The editors of rules in the panel, by the names of the rules; other policies have none, nor has an app without a panel. */
+export type RuleEditors = ReadonlyMap<string, string>
+
+/** Returns them for staff; those who may not write rules have pages that show them. */
+export type RuleEditorsFor = (mayEdit: boolean) => RuleEditors
+
+/**
+ * Creates the function that finds the editors of policies.
+ *
+ * @param mount the dashboard's path
+ */
+export function createRuleEditors(app: FastifyInstance, { places }: Internals, mount: string) {
+  const { rateLimitRule } = app.smartRateLimit.client
+  return async function findEditors(policies: readonly string[]): Promise<RuleEditorsFor> {
+    const panel = nearestMount(places.panels, mount)
+    if (panel === undefined || policies.length === 0) return () => new Map()
+    const rules = rateLimitRule.findMany({ where: { name: { in: [...policies] } }, select: { id: true, name: true } })
+    const found = await fromDatabase(rules)
+    return (mayEdit) => new Map(found.map(({ id, name }) => [name, ruleHref(panel, id, mayEdit)]))
+  }
 }

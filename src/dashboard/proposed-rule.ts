@@ -13,7 +13,7 @@ const MAX_NAME_LENGTH = 60
 /** The characters that mean something in RE2. */
 const SPECIAL = /[\\^$.|?*+()[\]{}]/g
 
-export interface Filtered {
+interface Filtered {
   /** The beginning of the path, as the log has it. */
   readonly path: string | undefined
   readonly method: string | undefined

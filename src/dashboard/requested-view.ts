@@ -34,7 +34,7 @@ export function isFollowing(request: FastifyRequest): boolean {
   return isScript(request) || lastParameter(request, 'live') === 'on'
 }
 
-export function requestedWindow(request: FastifyRequest): number {
+function requestedWindow(request: FastifyRequest): number {
   return readWindow((name) => lastParameter(request, name))
 }
 

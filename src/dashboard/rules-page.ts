@@ -1,12 +1,12 @@
 import { NO_TRAFFIC } from '../analytics/breakdown.js'
-import type { RuleActivity } from '../analytics/rule-activity.js'
+import type { RuleActivity } from '../analytics/traffic.js'
 import type { CodeLimit } from '../internals.js'
 import { DAY_MS } from '../time/clock.js'
 import { formatCount, toMoment, visible } from './format.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 
 /** A row of the rule table, as far as the page shows it. */
-export interface ListedRule {
+interface ListedRule {
   readonly id: bigint | number
   readonly name: string
   readonly pathPattern: string
@@ -20,7 +20,7 @@ export interface ListedRule {
   readonly endsAt: Date | null
 }
 
-export interface RulesView {
+interface RulesView {
   /** In the order in which they are tried. */
   readonly rules: readonly ListedRule[]
   /** The number of all rules, of which some may be left out. */

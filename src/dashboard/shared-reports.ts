@@ -13,7 +13,7 @@ interface Shared<Result> {
   freshUntilMs: number
 }
 
-export interface SharedReport<Result> {
+interface SharedReport<Result> {
   readonly result: Result
   /** How long no newer report will be read for pages that follow. */
   readonly freshForMs: number

@@ -1,7 +1,8 @@
 import type { TrafficCounts } from '../analytics/breakdown.js'
+import type { ClientCounts } from '../analytics/client-counts.js'
 
 /** The outcomes of requests, as the style sheet names them, from the bottom of a bar to its top. */
-export const OUTCOMES = ['blocked', 'would-block', 'denied', 'allowed'] as const
+const OUTCOMES = ['blocked', 'would-block', 'denied', 'allowed'] as const
 
 export type Outcome = (typeof OUTCOMES)[number]
 
@@ -42,6 +43,11 @@ export function stackOutcomes(counts: Readonly<Record<Outcome, number>>, most: n
     start += length
   }
   return segments
+}
+
+/** Returns the counts of a client as the style sheet names the outcomes. */
+export function toOutcomes({ requests, over_limit, would_be, denied }: ClientCounts): Record<Outcome, number> {
+  return { denied, blocked: over_limit, 'would-block': would_be, allowed: requests - over_limit - would_be - denied }
 }
 
 /** Returns all requests of a part of the traffic: denials, too, which its total leaves out. */

@@ -1,11 +1,11 @@
 import type { Outcomes } from '../analytics/dashboard-report.js'
-import type { TrafficSummary } from '../analytics/traffic-summary.js'
+import type { TrafficSummary } from '../analytics/traffic.js'
 import { formatCount, formatRate, formatRequests } from './format.js'
 import { allRequests, type StackSegment, stack } from './stack.js'
 import { formatWindowBefore, windowTitle } from './windows.js'
 
 /** A number of a card, with its change. */
-export interface Figure {
+interface Figure {
   readonly label: string
   readonly value: string
   /** The colour in the style sheet. */
@@ -19,7 +19,7 @@ export interface CountChange {
   readonly words: string
 }
 
-export interface Summary {
+interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
   readonly segments: readonly StackSegment[]

@@ -3,7 +3,7 @@ import { clientAddress, isPseudonym } from '../overrides/client-networks.js'
 import { readComposite } from '../rules/composite.js'
 
 /** The sender of a request, as `explain()` takes it. */
-export interface Trial {
+interface Trial {
   readonly ip: string | undefined
   readonly user: string | null
   readonly headers: Readonly<Record<string, string>>

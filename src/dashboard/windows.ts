@@ -5,7 +5,7 @@ export const OFFERED_MINUTES = [15, 60]
 const OFFERED_DAYS = [1, 7, 30, 90]
 
 /** A parameter of the address, by the name that `requestedWindow` reads. */
-export type WindowField = readonly [name: 'minutes' | 'days', value: string]
+type WindowField = readonly [name: 'minutes' | 'days', value: string]
 
 /** Returns the parameter of a window: shorter ones than a day are in minutes. */
 export function windowField(days: number): WindowField {

@@ -1,5 +1,5 @@
 /** Deletes the counters and the alerts of one client. */
-import { ALERT_TABLE } from '../alerts/alert-table.js'
+import { ALERT_TABLE } from '../alerts/alert-memory.js'
 import { restAfter } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { type RedisClient, RedisConnection } from '../db/redis.js'

@@ -1,4 +1,4 @@
-import { inTime } from '../alerts/time-limit.js'
+import { inTime } from '../alerts/channel.js'
 import { errorLine } from '../errors.js'
 
 /** The checks of health, in the order of reports. */

@@ -12,7 +12,7 @@ export interface Instrument {
   readonly help: string
 }
 
-export interface ReadingInstrument extends Instrument {
+interface ReadingInstrument extends Instrument {
   /** Its name in `AppReadings`. */
   readonly reading: string
   readonly kind: 'counter' | 'gauge'

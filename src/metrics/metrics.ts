@@ -1,5 +1,8 @@
 import type { CountedLimit } from './decision-tally.js'
+import { openTelemetryMetrics } from './open-telemetry.js'
+import { prometheusMetrics } from './prometheus.js'
 import type { AppReadings } from './shared-readings.js'
+import type { MetricsOptions } from './targets.js'
 
 /** The target of an app's figures: a registry of prom-client, a meter of OpenTelemetry, or both. */
 export interface Metrics {
@@ -16,7 +19,7 @@ export interface Metrics {
 }
 
 /** Returns metrics that pass the same figures to several targets. */
-export function combineMetrics(all: readonly Metrics[]): Metrics {
+function combineMetrics(all: readonly Metrics[]): Metrics {
   const [first] = all
   if (first !== undefined && all.length === 1) return first
   return {
@@ -33,4 +36,16 @@ export function combineMetrics(all: readonly Metrics[]): Metrics {
       }
     },
   }
+}
+
+/**
+ * Opens the targets that the options name; returns undefined where they name none.
+ *
+ * @throws InvalidSettingError when a required package is not installed
+ */
+export async function openMetrics({ prometheus, openTelemetry }: MetricsOptions): Promise<Metrics | undefined> {
+  const all: Metrics[] = []
+  if (prometheus) all.push(await prometheusMetrics(prometheus))
+  if (openTelemetry) all.push(await openTelemetryMetrics(openTelemetry))
+  return all.length === 0 ? undefined : combineMetrics(all)
 }

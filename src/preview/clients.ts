@@ -26,14 +26,14 @@ export type UncoveredReason = keyof typeof UNCOVERED
 /** The client of a recorded request, or why it is not known. */
 export type Recovered = Recognised | { readonly reason: UncoveredReason }
 
-export interface Recognised {
+interface Recognised {
   readonly client: string
   /** Whether the client is taken for an anonymous one, since the log names no user. */
   readonly assumed?: true
 }
 
 /** Further findings of reading clients from a log. */
-export interface LogFindings {
+interface LogFindings {
   /** Whether the log has users whose ids are not integers: such users leave no trace where addresses are counted. */
   hasTextualUsers: boolean
 }

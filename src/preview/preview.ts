@@ -1,15 +1,15 @@
 import type { Database } from '../db/database.js'
 import type { Query } from '../db/dialect.js'
-import { InvalidSettingError } from '../errors.js'
+import { type FieldErrors, InvalidSettingError, RuleValidationError } from '../errors.js'
 import { isRate, type Policy } from '../limiter/algorithm.js'
 import { windowStartMs } from '../limiter/period.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
-import type { Rule, RuleCandidate } from '../rules/rule.js'
+import { defaultsFor, type Values } from '../rules/description.js'
+import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from '../rules/rule.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
 import { type Clock, HOUR_MS } from '../time/clock.js'
 import { Slices } from '../time/slices.js'
-import { parseCandidate } from './candidate.js'
 import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
@@ -172,4 +172,25 @@ function warmUpStartMs({ policy }: Rule, sinceMs: number): number {
 function validateHours(hours: number): void {
   if (Number.isFinite(hours) && hours >= 1 && hours <= MAX_HOURS) return
   throw new InvalidSettingError(`Option "hours" is ${String(hours)}: give a number of hours, 1 to ${MAX_HOURS}`)
+}
+
+const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
+
+/**
+ * Validates a candidate as a write to the rule table is validated, and refuses unknown fields, since a misspelt field
+ * would silently preview another rule.
+ *
+ * @throws RuleValidationError with a message for every wrong field
+ */
+export function parseCandidate(candidate: RuleCandidate): Rule {
+  const values = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
+  const errors: FieldErrors = { ...strangeFields(values), ...ruleErrors(values, 'new') }
+  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
+  return parseGivenRule({ ...defaultsFor(RULES.fields), ...values })
+}
+
+function strangeFields(values: Values): FieldErrors {
+  const known = Object.keys(RULES.fields)
+  const strange = Object.keys(values).filter((field) => !known.includes(field) && !OF_A_ROW.includes(field))
+  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${known.join(', ')}`]))
 }

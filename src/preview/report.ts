@@ -1,9 +1,8 @@
-import { formatCount } from '../number-text.js'
+import { formatCount, formatRate } from '../number-text.js'
 import type { Rule } from '../rules/rule.js'
 import { HOUR_MS } from '../time/clock.js'
 import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
 import type { Replay, Tally } from './replay.js'
-import { previewSentence } from './sentence.js'
 
 /** The report on what a rule would have done to the recorded requests. */
 export interface RulePreview {
@@ -218,4 +217,25 @@ function describeTimes({ startsAtMs, endsAtMs }: Rule): string {
 
 function isoTime(ms: number): string {
   return new Date(ms).toISOString()
+}
+
+interface PreviewTotals {
+  readonly events: number
+  readonly matched: number
+  readonly over_limit: number
+  readonly would_refuse: number
+  readonly over_limit_clients: number
+}
+
+/** Returns what a rule would have done, in the sentence that the panel, the command and the API have in common. */
+export function previewSentence(totals: PreviewTotals): string {
+  const { events, matched, over_limit, would_refuse, over_limit_clients: clients } = totals
+  if (events === 0) return 'The log has no requests of this time.'
+  const requests = events === 1 ? '1 request' : `${formatCount(events)} requests`
+  if (matched === 0) return `None of ${requests} matched.`
+  const found = `${formatCount(matched)} of ${requests} matched`
+  if (over_limit === 0) return `${found}, none of these would have been refused.`
+  const done = would_refuse === 0 ? 'over the limit, and let through' : 'refused'
+  const from = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
+  return `${found}, ${formatRate(over_limit / matched)} of these would have been ${done}, from ${from}.`
 }

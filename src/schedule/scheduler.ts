@@ -16,7 +16,7 @@ export interface Job {
   run(signal: AbortSignal): Promise<string | null>
 }
 
-export interface SchedulerOptions {
+interface SchedulerOptions {
   readonly jobs: readonly Job[]
   readonly leases: JobLeases
   /** Decides which jobs are due. The scheduler wakes by real time. */

@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import Handlebars from 'handlebars'
 import { InvalidSettingError } from '../errors.js'
 import { packagePath } from '../package-root.js'
-import { markMoments } from './moments.js'
 import { type Navigation, NO_NAVIGATION } from './navigation.js'
 import type { StaffRole } from './roles.js'
 import { knownMember } from './staff-member.js'
@@ -185,4 +184,15 @@ function contentSecurityPolicy(css: string): string {
     "frame-ancestors 'none'",
     "base-uri 'none'",
   ].join('; ')
+}
+
+/** Matches a moment in a sentence, as the pages write it. */
+const MOMENT = /(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}) UTC/g
+
+/** Escapes a sentence, and marks up its moments, which `live.js` turns into the reader's time zone. */
+export function markMoments(sentence: unknown): Handlebars.SafeString {
+  const escaped = Handlebars.escapeExpression(String(sentence ?? ''))
+  return new Handlebars.SafeString(
+    escaped.replace(MOMENT, (moment, day: string, time: string) => `<time datetime="${day}T${time}Z">${moment}</time>`),
+  )
 }

@@ -1,6 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
+import fastifyCookie from '@fastify/cookie'
+import type { FastifyRequest } from 'fastify'
 import type { Database } from '../db/database.js'
 import { HOUR_MS } from '../time/clock.js'
+import { createStaffCookie } from './staff-cookie.js'
 
 /** The length of a session: a working day. */
 export const SESSION_MS = 12 * HOUR_MS
@@ -43,4 +46,29 @@ export async function endSession(database: Database, id: string): Promise<void> 
 
 function hashId(id: string): string {
   return createHash('sha256').update(id).digest('hex')
+}
+
+const COOKIE = createStaffCookie({
+  name: 'ratelimit_staff',
+  // The session's id, the mark of the password, and the signature.
+  value: /[\w-]{43}\.[\w-]{16}\.[A-Za-z0-9+/]{43}/,
+  lifeMs: SESSION_MS,
+})
+
+/** Returns the values of a request's session cookies with a valid signature. */
+export function readSessionCookies(request: FastifyRequest, secret: string): string[] {
+  return COOKIE.read(request).flatMap((signed) => {
+    const { valid, value } = fastifyCookie.unsign(signed, secret)
+    return valid ? [value] : []
+  })
+}
+
+/** Returns the `Set-Cookie` header that sets a session. */
+export function sessionCookie(request: FastifyRequest, path: string, held: string, secret: string): string {
+  return COOKIE.set(request, path, fastifyCookie.sign(held, secret))
+}
+
+/** Returns the `Set-Cookie` header that deletes it. */
+export function endedSessionCookie(request: FastifyRequest, path: string): string {
+  return COOKIE.end(request, path)
 }

@@ -2,12 +2,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../internals.js'
 import { countSignIn, verifyInTurn } from './own-limits.js'
 import type { Pages } from './pages.js'
-import { requestedPath } from './request-query.js'
-import { returnAddress } from './return-address.js'
+import { requestedPath, returnAddress } from './request-query.js'
 import { createCrossSiteGuard } from './same-site.js'
 import type { StaffAccounts } from './staff-accounts.js'
+import { parseStaffForms, type StaffForm } from './staff-actions.js'
 import { fromDatabase } from './staff-errors.js'
-import { parseStaffForms, type StaffForm } from './staff-forms.js'
 import { staffRoute, staffRouteName } from './staff-routes.js'
 
 /** Room for a name, a password, and the encoded address of a page. */
@@ -56,7 +55,7 @@ export function registerSignInRoutes(
   app.post('/sign-out', { ...staffRoute('sign-out'), onRequest: refuseCrossSite }, signOut)
 }
 
-export interface SignInState {
+interface SignInState {
   readonly account?: string
   readonly problem?: string
   readonly refused?: boolean

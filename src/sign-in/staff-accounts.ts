@@ -6,8 +6,14 @@ import { internalsFor } from '../internals.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
 import { STAFF_ROLES, type StaffRole, toRole } from './roles.js'
-import { endedSessionCookie, readSessionCookies, sessionCookie } from './session-cookie.js'
-import { endSession, findSession, startSession } from './sessions.js'
+import {
+  endedSessionCookie,
+  endSession,
+  findSession,
+  readSessionCookies,
+  sessionCookie,
+  startSession,
+} from './sessions.js'
 import type { StaffMember } from './staff-member.js'
 
 /** An account with a role. */

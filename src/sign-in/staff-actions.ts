@@ -4,7 +4,6 @@ import { isFormToken } from './form-token.js'
 import { countRefusal } from './own-limits.js'
 import { createActionGuard } from './same-site.js'
 import { FormTokenError } from './staff-errors.js'
-import { parseStaffForms, type StaffForm } from './staff-forms.js'
 import { requireActor } from './staff-member.js'
 
 /** The field of a form that carries its token; see `client-actions.hbs`. */
@@ -38,4 +37,21 @@ export function guardActions(app: FastifyInstance, internals: Internals): void {
  */
 export function actingStaff(request: FastifyRequest): string {
   return requireActor(request, 'writeOverrides')
+}
+
+/** The fields of a posted form; undefined where the request has no body. */
+export type StaffForm = URLSearchParams | undefined
+
+/**
+ * Adds the parser of forms of the staff pages. The host may parse forms already, into a shape of its choice.
+ *
+ * @param bodyLimit the most bytes of a form
+ */
+export function parseStaffForms(app: FastifyInstance, bodyLimit: number): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit },
+    async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
+  )
 }

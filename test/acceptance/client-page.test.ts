@@ -1,7 +1,7 @@
 /** The page of a client says all about it, and a search finds it in any spelling. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { keysForClient } from '../../src/analytics/client-keys.js'
+import { keysForClient } from '../../src/analytics/client-search.js'
 import { databaseFor } from '../../src/db/database.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
 import { asActor } from '../../src/history/actor.js'

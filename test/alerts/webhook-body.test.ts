@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { clientLink } from '../../src/alerts/client-link.js'
 import type { AlertMessage } from '../../src/alerts/message.js'
+import { clientLink } from '../../src/alerts/message.js'
 import { toWebhookBody } from '../../src/alerts/webhook-body.js'
 import { startAlerts } from '../support/alerts.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { analyticsFor } from '../../src/analytics/analytics.js'
-import { hoursToRead } from '../../src/analytics/sampled-hours.js'
+import { hoursToRead } from '../../src/analytics/suggested-rates.js'
 import { createReportRunner, windowFor } from '../../src/analytics/window.js'
 import { InvalidSettingError } from '../../src/errors.js'
 import type { RateLimitEvent } from '../../src/events/event.js'

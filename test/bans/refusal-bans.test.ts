@@ -6,7 +6,7 @@ import { RefusalBans, type RefusalBansOptions } from '../../src/bans/refusal-ban
 import { addressKey, ruleKey } from '../../src/http/client-key.js'
 import { DENIED_LIMIT } from '../../src/http/limits.js'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { parseCandidate } from '../../src/preview/candidate.js'
+import { parseCandidate } from '../../src/preview/preview.js'
 import { refusalPolicy } from '../../src/rules/ban.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import { SECOND_MS } from '../../src/time/clock.js'

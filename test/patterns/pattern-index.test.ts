@@ -6,7 +6,7 @@ import { RE2JS, RE2Set } from 're2js'
 import type { PathOptions } from '../../src/patterns/path-patterns.js'
 import { PatternIndex } from '../../src/patterns/pattern-index.js'
 import { requiredPrefix, requiredTexts } from '../../src/patterns/required-text.js'
-import { parseCandidate } from '../../src/preview/candidate.js'
+import { parseCandidate } from '../../src/preview/preview.js'
 import { RuleSet } from '../../src/rules/rule-set.js'
 import { Slices } from '../../src/time/slices.js'
 

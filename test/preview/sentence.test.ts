@@ -1,7 +1,7 @@
 /** What a rule would have done, in one sentence. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { previewSentence } from '../../src/preview/sentence.js'
+import { previewSentence } from '../../src/preview/report.js'
 
 const TOTALS = { events: 54_732, matched: 2_718, over_limit: 136, would_refuse: 136, over_limit_clients: 12 }
 

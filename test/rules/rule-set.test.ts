@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import type { PathOptions } from '../../src/patterns/path-patterns.js'
-import { parseCandidate } from '../../src/preview/candidate.js'
+import { parseCandidate } from '../../src/preview/preview.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
 import { RuleSet } from '../../src/rules/rule-set.js'
 

@@ -3,7 +3,7 @@ import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/
 import { DAY_MS } from '../../../src/time/clock.js'
 import { createRandom } from '../../random.js'
 
-export const LOG_DAYS = 30
+const LOG_DAYS = 30
 const KEYS = 200_000
 const RULES = 20
 const PATHS_PER_RULE = 3

@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 
 /** The streams and environment of a command, so that it runs in any process. */
@@ -27,3 +28,13 @@ export interface CommandResult {
 
 /** An invalid command line: exit status 2. The message names the mistake and the remedy. */
 export class UsageError extends Error {}
+
+/** Returns the actor of a command's changes, for the history: the command, and the system user that runs it. */
+export function commandActor(command: string): string {
+  try {
+    return `ratelimit ${command} (${userInfo().username})`
+  } catch {
+    // In a container the user may have no name.
+    return `ratelimit ${command}`
+  }
+}

@@ -1,12 +1,12 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import { type OpenDatabase, openDatabase } from '../../../src/client.js'
 import type { Database } from '../../../src/db/database.js'
 import { sqlitePath } from '../../../src/db/sqlite.js'
-import { errorMessage } from '../../../src/errors.js'
+import { errorCode, errorMessage } from '../../../src/errors.js'
 import { resolveSettings, type Settings } from '../../../src/settings/resolve.js'
 import { type CommandContext, UsageError } from './command.js'
-import { withEnvironmentFile } from './environment.js'
 import { warnLine } from './terminal.js'
 
 /** The options of every command that works on the database. */
@@ -81,4 +81,24 @@ export function missingFile({ url }: Pick<Database, 'url'>): string | undefined 
   if (!url.startsWith('file:')) return undefined
   const path = resolve(sqlitePath(url))
   return existsSync(path) ? undefined : path
+}
+
+/**
+ * Adds the variables of `.env` in the working directory, if it exists. The environment's own variables win.
+ *
+ * @throws Error for a file that cannot be read: without its settings a command would silently do nothing
+ */
+export function withEnvironmentFile(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  // Editors of some systems begin a file with a byte order mark.
+  return { ...parseEnv((readEnvironmentFile() ?? '').replace(/^\uFEFF/, '')), ...environment }
+}
+
+/** Reads the file without Node's loader, which reports an unreadable file as missing. */
+function readEnvironmentFile(): string | undefined {
+  try {
+    return readFileSync('.env', 'utf8')
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw new Error(`.env in the working directory cannot be read: ${errorMessage(error)}`)
+  }
 }

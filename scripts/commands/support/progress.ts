@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { CommandContext, Terminal } from './command.js'
 
 /** The interval of updates: a line that changes more often cannot be read. */
@@ -47,5 +48,14 @@ export async function runBatches<Result>(
     result,
     seconds,
     failures: signal.aborted ? [`interrupted by ${signal.reason}: run it again to go on`] : [],
+  }
+}
+
+/** Runs a step at once and then again after each pause, until the signal. The step under way ends first. */
+export async function follow(signal: AbortSignal, pauseMs: number, step: () => Promise<void>): Promise<void> {
+  while (!signal.aborted) {
+    await step()
+    // An aborted pause rejects.
+    await delay(pauseMs, undefined, { signal }).catch(() => undefined)
   }
 }

@@ -1,3 +1,5 @@
+import { parseLength as parseMs } from '../../../src/limiter/rate.js'
+import { UsageError } from './command.js'
 import { InvalidArgumentError } from './commander.js'
 
 /**
@@ -11,4 +13,15 @@ export function integer(counted: string, min: number, max: number): (value: stri
     if (number >= min && number <= max) return number
     throw new InvalidArgumentError(`Give a whole number of ${counted}, ${min} to ${max}`)
   }
+}
+
+/**
+ * Parses the duration of an option, in milliseconds.
+ *
+ * @throws UsageError naming the option
+ */
+export function parseLength(option: string, text: string): number {
+  const lengthMs = parseMs(text)
+  if (lengthMs !== undefined) return lengthMs
+  throw new UsageError(`${option} is ${JSON.stringify(text)}: give 30m, 2h or 7d, at most 366d`)
 }

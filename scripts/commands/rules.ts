@@ -1,7 +1,56 @@
-import type { Difference, FieldChanges } from '../../../src/exchange/difference.js'
-import type { ImportResult } from '../../../src/exchange/exchange.js'
-import type { OverrideEntry } from '../../../src/overrides/override.js'
-import type { RuleEntry } from '../../../src/rules/rule.js'
+import { RuleDocumentError } from '../../src/errors.js'
+import type { Difference, FieldChanges } from '../../src/exchange/difference.js'
+import { exportRules, type ImportResult, importRules } from '../../src/exchange/exchange.js'
+import { asActor } from '../../src/history/actor.js'
+import type { OverrideEntry } from '../../src/overrides/override.js'
+import type { RuleEntry } from '../../src/rules/rule.js'
+import type { CommandContext, CommandResult } from './support/command.js'
+import { commandActor } from './support/command.js'
+import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import { readJson } from './support/read-json.js'
+
+export async function exportFile(options: DatabaseOptions, context: CommandContext): Promise<CommandResult> {
+  const settings = commandSettings(options, context)
+  return withExistingDatabase(settings, context, async ({ database }) => {
+    const document = await exportRules(database, settings.clock)
+    return { json: document, lines: JSON.stringify(document, null, 2).split('\n') }
+  })
+}
+
+interface RulesImportOptions extends DatabaseOptions {
+  readonly dryRun?: true | undefined
+  readonly keep?: true | undefined
+}
+
+export async function importFile(
+  file: string,
+  options: RulesImportOptions,
+  context: CommandContext,
+): Promise<CommandResult> {
+  const { dryRun = false, keep = false } = options
+  const settings = commandSettings(options, context)
+  const document = await readJson(file, context)
+  return withExistingDatabase(settings, context, async ({ database }): Promise<CommandResult> => {
+    try {
+      const result = await asActor(commandActor('rules import'), () =>
+        importRules(database, settings.clock, document, { dryRun, keep }),
+      )
+      return { json: result, lines: importLines(result) }
+    } catch (error) {
+      if (error instanceof RuleDocumentError) return refusal(error)
+      throw error
+    }
+  })
+}
+
+function refusal({ errors }: RuleDocumentError): CommandResult {
+  const complaints = Object.entries(errors).map(([place, message]) => `${place}: ${message}`)
+  return {
+    json: { applied: false, errors },
+    lines: [],
+    failures: [...complaints, `nothing was imported: ${complaints.length} place(s) of the file are wrong`],
+  }
+}
 
 /** The most characters shown of a text. */
 const SHOWN_LENGTH = 60
