@@ -10,9 +10,9 @@ import { integer } from '../commands/support/option-values.js'
 import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
 import { messageFrom } from './measure.js'
-import { type Place, Places } from './places.js'
 import { median } from './report.js'
 import { chooseRows, OURS, ours, ROWS, type Row, withRules } from './rows.js'
+import { type Place, Places } from './servers.js'
 
 /** The size of a batch: its requests stay in the processor's cache, as one does that has just arrived. */
 const CALLS = 64
@@ -55,7 +55,7 @@ async function printTable(): Promise<void> {
 
 /** Sends the parent the median of a hook's batches, without what Fastify takes for hooks that do nothing. */
 async function sendNanoseconds(row: Row, batches: number): Promise<void> {
-  const places = await Places.open()
+  const places = new Places()
   try {
     const hook = await places.with(row, (place) => openHook(row.register, place))
     const none = await places.with({}, (place) => openHook(() => undefined, place))

@@ -2,15 +2,12 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { CLIENT_HEADER, CLIENTS, NEW_ENDING, runLoad } from './load.js'
-import type { Place } from './places.js'
-import { REFUSED_SHARE, type Row } from './rows.js'
-import { databaseMicroseconds } from './servers.js'
+import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
+import { BARE, type Row } from './rows.js'
+import { databaseMicroseconds, type Place } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
-/** The tolerance of the share of refusals, in addition to the first request of every client, which is allowed. */
-const SHARE_TOLERANCE = 0.02
 const SERVER = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
 
 /** What a server has used since it started. */
@@ -28,22 +25,26 @@ export async function measureRow(row: Row, place: Place, seconds: number, signal
   const env = { ...process.env, NODE_ENV: 'production', BENCH_PLACE: JSON.stringify(place) }
   const server = fork(SERVER, [row.name], { env })
   const exited = once(server, 'exit')
+  const readUse = (): Promise<ServerUse> => {
+    server.send('use')
+    return messageFrom(server)
+  }
   try {
     const origin: string = await messageFrom(server)
     const { paths = ['/'] } = row
     await checkAnswer(row, origin + paths[0]?.replace(NEW_ENDING, '0'))
     await runLoad(origin, paths, Math.min(WARM_UP_SECONDS, seconds), signal)
-    const [before, databaseBefore] = [await readUse(server), await databaseMicroseconds(row.needs)]
-    const result = await runLoad(origin, paths, seconds, signal)
-    const [after, databaseAfter] = [await readUse(server), await databaseMicroseconds(row.needs)]
+    const [before, databaseBefore] = [await readUse(), await databaseMicroseconds(row.needs)]
+    const { answers, refusals, p99Ms, seconds: took } = await runLoad(origin, paths, seconds, signal)
+    const [after, databaseAfter] = [await readUse(), await databaseMicroseconds(row.needs)]
     return {
-      requestsPerSecond: result.answers / result.seconds,
+      requestsPerSecond: answers / took,
       /** CPU microseconds per request. */
-      serverCpu: (after.microseconds - before.microseconds) / result.answers,
+      serverCpu: (after.microseconds - before.microseconds) / answers,
       /** NaN where it is unknown. */
-      databaseCpu: (databaseAfter - databaseBefore) / result.answers,
-      p99Ms: result.p99Ms,
-      wrongAnswers: wrongAnswers(row, result.answers, result.refusals),
+      databaseCpu: (databaseAfter - databaseBefore) / answers,
+      p99Ms,
+      refusals,
       lostEvents: after.lostEvents - before.lostEvents,
     }
   } finally {
@@ -52,25 +53,12 @@ export async function measureRow(row: Row, place: Place, seconds: number, signal
   }
 }
 
-/** Returns how many requests were refused that should not be, or too many or too few of those that should. */
-function wrongAnswers({ refuses = false }: Row, answers: number, refusals: number): number {
-  if (!refuses) return refusals
-  const missing = Math.round(REFUSED_SHARE * answers) - refusals
-  const tolerated = SHARE_TOLERANCE * answers
-  return missing < -tolerated || missing > tolerated + CLIENTS ? Math.abs(missing) : 0
-}
-
 /** Checks an answer of a row, since a limiter that does nothing would seem fast. */
-async function checkAnswer({ name, bare, isApi = false }: Row, url: string): Promise<void> {
+async function checkAnswer({ name }: Row, url: string): Promise<void> {
   const { status, headers } = await fetch(url, { headers: { [CLIENT_HEADER]: 'probe' } })
   const isLimited = headers.has('x-ratelimit-limit')
-  if (status === 200 && isLimited === (bare !== undefined && !isApi)) return
+  if (status === 200 && isLimited === (name !== BARE)) return
   throw new Error(`${name} answers ${url} with ${status} and ${isLimited ? 'a' : 'no'} limit`)
-}
-
-async function readUse(server: ChildProcess): Promise<ServerUse> {
-  server.send('use')
-  return messageFrom(server)
 }
 
 /** Returns the next message of a child process. */

@@ -3,30 +3,33 @@
  * rows down. Prints Markdown tables.
  */
 import { Command } from '@commander-js/extra-typings'
-import { errorLine } from '../../src/errors.js'
 import { integer } from '../commands/support/option-values.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
+import { untilInterrupted } from './interruption.js'
 import { type Measurement, measureRow } from './measure.js'
-import { Places } from './places.js'
 import { markdownReport } from './report.js'
-import { chooseRows, ROWS, type Row } from './rows.js'
-import { isPostgresReachable, isRedisReachable } from './servers.js'
+import { BARE, chooseRows, ROWS } from './rows.js'
+import { isReachable, Places } from './servers.js'
 
 // With the defaults all rows take about 15 minutes.
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
-  .option('--rows <substring...>', 'parts of the names of the rows to measure, with the bare server of each')
+  .option('--rows <substring...>', 'parts of the names of the rows to measure, besides the bare server')
   .addHelpText('after', `\nRows:\n${ROWS.map(({ name }) => `  ${name}`).join('\n')}`)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
 
-const interruption = new AbortController()
-const { signal } = interruption
-
-async function bench({ rounds, seconds, rows: parts = [''] } = program.opts()): Promise<void> {
-  const measured = (await availableRows(chooseWithBare(parts))).map((row) => ({ row, rounds: [] as Measurement[] }))
-  const places = await Places.open()
+async function bench(signal: AbortSignal): Promise<void> {
+  const { rounds, seconds, rows: parts = [''] } = program.opts()
+  const chosen = chooseRows(ROWS, parts, program)
+  const measured = []
+  for (const row of ROWS.filter((each) => each.name === BARE || chosen.includes(each))) {
+    const { name, needs = 'sqlite' } = row
+    if (await isReachable(needs)) measured.push({ row, rounds: [] as Measurement[] })
+    else warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
+  }
+  const places = new Places()
   try {
     for (let round = 1; round <= rounds; round++) {
       for (const { row, rounds: measurements } of measured) {
@@ -41,27 +44,4 @@ async function bench({ rounds, seconds, rows: parts = [''] } = program.opts()): 
   for (const line of markdownReport(measured, seconds)) printLine(line)
 }
 
-/** Returns the rows whose names contain one of the parts, and the bare rows that they are compared with. */
-function chooseWithBare(parts: readonly string[]): readonly Row[] {
-  const chosen = chooseRows(ROWS, parts, program)
-  return ROWS.filter((row) => chosen.includes(row) || chosen.some(({ bare }) => bare === row.name))
-}
-
-/** Returns the rows whose servers answer, and reports the others. */
-async function availableRows(rows: readonly Row[]): Promise<readonly Row[]> {
-  const [postgresql, redis] = await Promise.all([isPostgresReachable(), isRedisReachable()])
-  const reachable = { postgresql, redis, sqlite: true }
-  return rows.filter(({ name, needs = 'sqlite' }) => {
-    if (!reachable[needs]) warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
-    return reachable[needs]
-  })
-}
-
-// Stops the current work, which then cleans up; a second signal ends the process at once.
-for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interruption.abort())
-try {
-  await bench()
-} catch (error) {
-  warnLine(`bench: ${signal.aborted ? 'interrupted' : errorLine(error)}`)
-  process.exitCode = signal.aborted ? 130 : 1
-}
+await untilInterrupted('bench', bench)

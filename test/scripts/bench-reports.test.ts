@@ -8,20 +8,18 @@ import { describe, test } from 'node:test'
 import { runScript, startScript } from '../support/scripts.js'
 
 describe('npm run bench:reports', () => {
-  test('measures every report, the page by filter, and what rollups cost', async () => {
-    const args = ['--sizes', '3000', '--databases', 'sqlite', '--runs', '2', '--plain-runs', '1']
-    const { status, stdout, stderr } = await runScript('bench/reports/run', args)
+  test('measures every report, and the page by filter and while events are written', async () => {
+    const args = ['--sizes', '3000', '--databases', 'sqlite', '--distributions', 'skewed', '--runs', '2']
+    const { status, stdout, stderr } = await runScript('bench/reports', args)
     assert.equal(status, 0, stderr)
-    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){5} \d+ \|$/m)
-    assert.match(stdout, /^\| SQLite \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){9}$/m)
-    assert.match(stdout, /^Writing an event with rollups takes [\d.]+ times as long as without, on SQLite\.$/m)
+    assert.match(stdout, /^\| sqlite, skewed \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){12} [\d.]+ \|$/m)
   })
 
   test('a wrong size or database is wrong usage', async () => {
-    const size = await runScript('bench/reports/run', ['--sizes', 'many'])
+    const size = await runScript('bench/reports', ['--sizes', 'many'])
     assert.deepEqual([size.status, size.stdout], [2, ''])
     assert.match(size.stderr, /--sizes <list>' argument 'many' is invalid\. Give whole numbers/)
-    const database = await runScript('bench/reports/run', ['--databases', 'mysql'])
+    const database = await runScript('bench/reports', ['--databases', 'mysql'])
     assert.deepEqual([database.status, database.stdout], [2, ''])
     assert.match(database.stderr, /--databases <list>' argument 'mysql' is invalid\. Give sqlite, postgresql or both/)
   })
@@ -29,8 +27,8 @@ describe('npm run bench:reports', () => {
   test('leaves nothing behind when it is interrupted', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
     try {
-      const args = ['--sizes', '2000,100000000', '--databases', 'sqlite', '--runs', '1', '--plain-runs', '1']
-      const child = startScript('bench/reports/run', args, { env: { TMPDIR: folder } })
+      const args = ['--sizes', '2000,100000000', '--databases', 'sqlite', '--runs', '1']
+      const child = startScript('bench/reports', args, { env: { TMPDIR: folder } })
       const stderr = text(child.stderr)
       await once(child.stderr, 'data')
       child.kill('SIGINT')

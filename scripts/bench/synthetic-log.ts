@@ -1,7 +1,7 @@
-import type { Database } from '../../../src/db/database.js'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../../src/events/event.js'
-import { DAY_MS } from '../../../src/time/clock.js'
-import { createRandom } from '../../random.js'
+import type { Database } from '../../src/db/database.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import { DAY_MS } from '../../src/time/clock.js'
+import { createRandom } from '../random.js'
 
 const LOG_DAYS = 30
 const KEYS = 200_000

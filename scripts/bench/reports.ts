@@ -1,0 +1,174 @@
+/** `npm run bench:reports`: fills the event log, and measures the reports and the dashboard. Prints a Markdown table. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
+import Fastify from 'fastify'
+import { offenderDetail } from '../../src/analytics/offender-detail.js'
+import { topOffenders } from '../../src/analytics/ranking.js'
+import { ruleHitCounts, trafficSummary } from '../../src/analytics/traffic.js'
+import { createReportRunner, type Report } from '../../src/analytics/window.js'
+import { type Database, databaseFor } from '../../src/db/database.js'
+import { eventValues, insertEventsSql } from '../../src/events/event.js'
+import { createRateLimitClient, dashboardPlugin, rateLimitPlugin } from '../../src/index.js'
+import { foldAll } from '../../src/rollups/catch-up.js'
+import { integer } from '../commands/support/option-values.js'
+import { createProgress } from '../commands/support/progress.js'
+import { printLine, warnLine } from '../commands/support/terminal.js'
+import { untilInterrupted } from './interruption.js'
+import { isReachable, Places } from './servers.js'
+import { createEvents, DISTRIBUTIONS, type Distribution, fillLog } from './synthetic-log.js'
+
+const DATABASES = ['sqlite', 'postgresql'] as const
+
+const program = new Command('npm run bench:reports --')
+  .option('--sizes <list>', 'how many events, separated by commas', parseSizes, [100_000, 1_000_000, 10_000_000])
+  .option('--databases <list>', 'which databases, separated by commas', listOf(DATABASES), [...DATABASES])
+  .option('--distributions <list>', 'how requests are spread', listOf(DISTRIBUTIONS), [...DISTRIBUTIONS])
+  .option('--runs <int>', 'how often each report is read', integer('runs', 1, 10_000), 40)
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+
+function parseSizes(text: string): number[] {
+  const sizes = text.split(',').map(Number)
+  if (sizes.every((size) => Number.isInteger(size) && size >= 1)) return sizes
+  throw new InvalidArgumentError('Give whole numbers, separated by commas')
+}
+
+function listOf<Name extends string>(names: readonly Name[]) {
+  return (text: string): Name[] =>
+    text.split(',').map((given) => {
+      const name = names.find((each) => each === given)
+      if (name !== undefined) return name
+      throw new InvalidArgumentError(`Give ${names.join(', ')} or both, separated by commas`)
+    })
+}
+
+const DAYS = 7
+const WRITES_PER_SECOND = 10
+const EVENTS_PER_WRITE = 100
+/** The most runs before the measurement, in which a page's code is compiled. */
+const MAX_WARM_UPS = 20
+
+const REPORTS: Readonly<Record<string, Report<unknown>>> = {
+  'traffic summary': trafficSummary({ days: DAYS }),
+  'top offenders': topOffenders({ days: DAYS, limit: 20 }),
+  'rule hits': ruleHitCounts({ days: DAYS, limit: 20 }),
+  'top 1,000 (CSV)': topOffenders({ days: DAYS, limit: 1_000 }),
+  'one client': offenderDetail({ key: 'ip:10.0.3.232', days: DAYS }),
+  'the busiest client': offenderDetail({ key: 'ip:10.0.0.0', days: DAYS }),
+}
+
+/** The page of the dashboard by its filter. */
+const PAGES: Readonly<Record<string, string>> = {
+  'no filter': '',
+  'a rule': '&rule=rule-7',
+  'a method': '&method=POST',
+  'a path prefix': '&path=/api/v1/resource-1',
+  'a client': '&key=ip:10.0.3.232',
+}
+const WHILE_WRITING = 'no filter, 1,000 events/s'
+
+/** Returns a row of the table: p50 and p95 of each report and page, in milliseconds, and the time to fold one event. */
+async function measure(
+  places: Places,
+  provider: (typeof DATABASES)[number],
+  events: number,
+  distribution: Distribution,
+  signal: AbortSignal,
+): Promise<string[]> {
+  return places.with({ needs: provider }, async ({ url, name }) => {
+    const client = createRateLimitClient({ database: url, schema: name })
+    const database = databaseFor(client)
+    const nowMs = Date.now()
+    const progress = createProgress()
+    await fillLog(database, events, distribution, nowMs, (written) => {
+      signal.throwIfAborted()
+      progress.show(`${provider}: ${written} of ${events} events`)
+    })
+    progress.end()
+    const startedMs = performance.now()
+    await foldAll(database, nowMs, { signal })
+    const foldUs = ((performance.now() - startedMs) * 1_000) / events
+    // What the server would do later by itself, since real logs are not written within three minutes.
+    if (provider === 'postgresql') await client.$executeRawUnsafe('VACUUM ANALYZE')
+    warnLine(`${provider}: ${events} events are written; measuring`)
+    const read = createReportRunner(database, { now: () => nowMs })
+    const app = Fastify({ pluginTimeout: 60_000 })
+    await app.register(rateLimitPlugin, { database: client, logEvents: true, middleware: { backend: 'memory' } })
+    await app.register(dashboardPlugin, { isStaff: () => true })
+    try {
+      const timings: string[] = []
+      const time = async (work: () => Promise<unknown>) => {
+        signal.throwIfAborted()
+        timings.push(await timed(work))
+      }
+      const openPage = async (filter: string) => {
+        const { statusCode } = await app.inject(`/dashboard/?days=${DAYS}${filter}`)
+        if (statusCode !== 200) throw new Error(`The dashboard answers ${statusCode}`)
+      }
+      for (const report of Object.values(REPORTS)) await time(() => read(report))
+      for (const filter of Object.values(PAGES)) await time(() => openPage(filter))
+      await whileWriting(database, distribution, () => time(() => openPage('')))
+      return [`${provider}, ${distribution}`, events.toLocaleString('en-US'), ...timings, foldUs.toFixed(1)]
+    } finally {
+      await app.close()
+      await client.$disconnect()
+    }
+  })
+}
+
+/** Measures work after a warm-up. */
+async function timed(work: () => Promise<unknown>): Promise<string> {
+  const { runs } = program.opts()
+  for (let warmUp = 0; warmUp < Math.min(runs, MAX_WARM_UPS); warmUp++) await work()
+  const tookMs: number[] = []
+  for (let run = 0; run < runs; run++) {
+    const startedMs = performance.now()
+    await work()
+    tookMs.push(performance.now() - startedMs)
+  }
+  tookMs.sort((one, other) => one - other)
+  const rank = (share: number) => tookMs[Math.max(0, Math.ceil(runs * share) - 1)] ?? Number.NaN
+  return [rank(0.5), rank(0.95)].map((ms) => ms.toFixed(ms < 10 ? 1 : 0)).join(' / ')
+}
+
+/** Does some work while 1,000 events are written per second. */
+async function whileWriting(database: Database, distribution: Distribution, work: () => Promise<void>): Promise<void> {
+  const makeEvent = createEvents(1, distribution)
+  const sql = insertEventsSql(database.dialect)
+  let isDone = false
+  async function write(): Promise<void> {
+    const startedMs = performance.now()
+    for (let writes = 1; !isDone; writes++) {
+      const rows = Array.from({ length: EVENTS_PER_WRITE }, () => eventValues(makeEvent(Date.now())))
+      await database.execute(sql, [JSON.stringify(rows)])
+      await delay(Math.max(0, startedMs + (writes * 1_000) / WRITES_PER_SECOND - performance.now()))
+    }
+  }
+  const writing = write()
+  await work().finally(() => {
+    isDone = true
+  })
+  await writing
+}
+
+async function bench(signal: AbortSignal): Promise<void> {
+  const { sizes, databases, distributions } = program.opts()
+  const head = ['', 'Events', ...Object.keys(REPORTS), ...Object.keys(PAGES), WHILE_WRITING, 'folding an event, µs']
+  const printRow = (cells: readonly string[]) => printLine(`| ${cells.join(' | ')} |`)
+  const places = new Places()
+  try {
+    printRow(head)
+    printRow(head.map((_, column) => (column === 0 ? '---' : '--:')))
+    for (const provider of databases) {
+      const isThere = await isReachable(provider)
+      if (!isThere) warnLine(`SKIPPED, since no server answers: ${provider}`)
+      for (const distribution of isThere ? distributions : []) {
+        for (const size of sizes) printRow(await measure(places, provider, size, distribution, signal))
+      }
+    }
+  } finally {
+    await places.close()
+  }
+}
+
+await untilInterrupted('bench:reports', bench)
