@@ -1,19 +1,58 @@
-/** `npm run screenshots`: the pictures of the documentation, of an invented shop. Needs Chromium (`CHROMIUM`, or Debian's). */
+/** `npm run screenshots`: the pictures of the documentation, of the demo's shop. Needs Chromium (`CHROMIUM`, or Debian's). */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { type Browser, chromium } from 'playwright-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { adminPlugin } from '../admin/index.js'
 import { dashboardPlugin, rateLimitPlugin } from '../src/index.js'
-import { createInventedRules } from './screenshots/invented-rules.js'
-import { logInventedTraffic } from './screenshots/invented-traffic.js'
-import { PICTURES } from './screenshots/pictures.js'
+import { tellDemoPast } from './example/demo.js'
 
 const FOLDER = 'docs/images'
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 /** The time of the pages. */
 const NOW_MS = Date.UTC(2026, 10, 21, 14, 32)
+
+/** A picture of one page. */
+interface Picture {
+  readonly path: string
+  readonly options: BrowserContextOptions
+  /** Prepares the page. */
+  readonly prepare?: (page: Page) => Promise<void>
+}
+
+const DASHBOARD = '/ratelimit/dashboard/'
+const PANEL = '/ratelimit/admin'
+const DESK = { viewport: { width: 1280, height: 1264 } }
+
+/** The pictures by the names of their files. */
+const PICTURES: Readonly<Record<string, Picture>> = {
+  'dashboard.png': { path: DASHBOARD, options: DESK },
+  'dashboard-dark.png': { path: DASHBOARD, options: { ...DESK, colorScheme: 'dark' } },
+  'dashboard-phone.png': {
+    path: DASHBOARD,
+    options: { viewport: { width: 360, height: 1360 }, deviceScaleFactor: 2 },
+  },
+  'panel-rules.png': {
+    path: `${PANEL}/resources/rules`,
+    options: { viewport: { width: 1280, height: 620 } },
+    prepare: async (page) => page.getByRole('switch').first().waitFor(),
+  },
+  'panel-rule.png': {
+    path: `${PANEL}/resources/rules/records/2/edit`,
+    options: { viewport: { width: 1280, height: 1640 } },
+    prepare: async (page) => {
+      await page.getByLabel('Rate', { exact: true }).fill('30/m')
+      await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
+      await page.getByText('requests matched').first().waitFor()
+    },
+  },
+  'panel-phone.png': {
+    path: `${PANEL}/resources/rules`,
+    options: { viewport: { width: 360, height: 760 }, deviceScaleFactor: 2 },
+    prepare: async (page) => page.getByRole('switch').first().waitFor(),
+  },
+}
 
 async function buildApp(folder: string): Promise<FastifyInstance> {
   const app = Fastify()
@@ -25,8 +64,7 @@ async function buildApp(folder: string): Promise<FastifyInstance> {
   })
   await app.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: () => true })
   await app.register(adminPlugin, { rootPath: '/ratelimit/admin', isStaff: () => true, actor: () => 'alice' })
-  await createInventedRules(app.smartRateLimit.client, NOW_MS)
-  await logInventedTraffic(app.smartRateLimit.client, NOW_MS)
+  await tellDemoPast(app, '100/m', NOW_MS)
   return app
 }
 

@@ -24,10 +24,15 @@ export async function createDemoDatabase(): Promise<DemoDatabase> {
 
 /** Adds the rules and the past of the story to a new database, and its present to an app that does not listen yet. */
 export async function tellDemoStory(app: FastifyInstance, defaultRate: string): Promise<void> {
-  const { client } = app.smartRateLimit
   const startMs = Date.now()
+  await tellDemoPast(app, defaultRate, startMs)
+  sendDemoTraffic(app, startMs)
+}
+
+/** @param startMs the end of the past */
+export async function tellDemoPast(app: FastifyInstance, defaultRate: string, startMs: number): Promise<void> {
+  const { client } = app.smartRateLimit
   for (const data of DEMO_RULES) await client.rateLimitRule.create({ data })
   await writeDemoLog(databaseFor(client), defaultRate, startMs)
   await foldAll(databaseFor(client), startMs)
-  sendDemoTraffic(app, startMs)
 }

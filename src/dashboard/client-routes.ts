@@ -21,7 +21,7 @@ import { presentStandings } from './client-state.js'
 import { clientHref } from './links.js'
 import { readLogState } from './log-state.js'
 import { createRuleEditors } from './panel-links.js'
-import { isFollowing, isScript, readClientView } from './requested-view.js'
+import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
 import { searchContext } from './search-page.js'
 import { SharedReports } from './shared-reports.js'
 
@@ -89,7 +89,7 @@ export function registerClientRoutes(
       appliesOverrides: switches.enabled && switches.useDynamicRules,
       log: readLogState(internals),
     })
-    return pages.send(reply, 'client', context)
+    return pages.send(reply, 'client', { ...context, ...withoutStyle(request) })
   }
 
   async function readEffects({

@@ -31,7 +31,7 @@ import { filterEntries, type View } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { commonClient, panelLinks } from './panel-links.js'
-import { isFollowing, requestedView } from './requested-view.js'
+import { isFollowing, isScript, requestedView, withoutStyle } from './requested-view.js'
 import { registerRuleRoutes } from './rule-routes.js'
 import { SharedReports } from './shared-reports.js'
 
@@ -80,9 +80,12 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const quickActions = createQuickActions(internals.overrideFor, days, token)
     const shown = { view, panel, mayEdit: may(request, 'writeRules'), freshForMs, quickActions, hasNetworks }
     const { report, readAtMs, html } = result
-    const context = () => dashboardContext(report, shown, readLogState(internals), readAtMs)
+    const context = () => ({
+      ...dashboardContext(report, shown, readLogState(internals), readAtMs),
+      ...withoutStyle(request),
+    })
     return follows
-      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown), context)
+      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown, isScript(request)), context)
       : pages.send(reply, 'dashboard', context())
   }
 
@@ -138,9 +141,13 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 }
 
 /** Names what pages of one report show beside it, such as blocks that were made since. */
-function sharedName({ top_clients, top_networks }: DashboardReport, { quickActions, freshForMs, ...shown }: Shown) {
+function sharedName(
+  { top_clients, top_networks }: DashboardReport,
+  { quickActions, freshForMs, ...shown }: Shown,
+  isForScript: boolean,
+) {
   const listed = [...top_clients.map(({ client }) => client), ...top_networks.map(({ network }) => network)]
-  return JSON.stringify([shown, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
+  return JSON.stringify([isForScript, shown, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
 }
 
 function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {

@@ -2,8 +2,11 @@ import type { Clock } from '../time/clock.js'
 
 /** How long pages that follow share a report. */
 const REFRESH_MS = 5_000
-/** A report that takes long is shared for longer: so reading takes a twentieth of the time at most. */
-const LEAST_REST = 20
+/**
+ * A report that takes long is shared for longer: so reading takes a thirtieth of the time at most, and with the answers
+ * to twenty pages less than a twentieth.
+ */
+const LEAST_REST = 30
 /** The most different pages, by window, filter and list, whose reports are kept. */
 const MAX_REPORTS = 32
 

@@ -47,7 +47,7 @@ export type PageName =
   | 'error'
 
 /** The HTML of pages with the same content, by what else they show. */
-export type SharedHtml = Map<string, Promise<string>>
+export type SharedHtml = Map<string, Promise<Buffer>>
 
 export interface Pages {
   send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
@@ -146,7 +146,9 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
       const navigation = navigationOf(reply.request)
       const key = JSON.stringify([name, navigation])
       const known = shared.get(key)
-      const html = known ?? render(templates[page], { ...createContext(), navigation })
+      const rendered = () => render(templates[page], { ...createContext(), navigation })
+      // Encoded once for all.
+      const html = known ?? rendered().then((text) => Buffer.from(text))
       if (known === undefined && shared.size < MAX_SHARED) shared.set(key, html)
       return sendHtml(reply, await html)
     },
@@ -154,7 +156,7 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
   }
 }
 
-function sendHtml(reply: FastifyReply, html: string): FastifyReply {
+function sendHtml(reply: FastifyReply, html: string | Buffer): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(html)
 }
 

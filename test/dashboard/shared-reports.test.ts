@@ -43,7 +43,7 @@ test('pages that show something else have another report', async () => {
   assert.equal((await shared.read('hour', true, read)).result, 2)
 })
 
-test('a report says how long it is shared: five seconds, or twenty times as long as it was read', async () => {
+test('a report says how long it is shared: five seconds, or thirty times as long as it was read', async () => {
   const clock = fakeClock()
   const shared = new SharedReports<number>(clock)
   const first = await shared.read('week', true, async () => 1)
