@@ -7,6 +7,14 @@ const FOLDER = packagePath('admin', 'components')
 /** The style sheets of the panel: what it shares with the dashboard, and that of the components. */
 const STYLE_SHEETS = [packagePath('templates', 'shell.css'), join(FOLDER, 'panel.css')]
 
+/** Parts of AdminJS's page that are the panel's own components. Its sidebar is empty: the navigation is above the page. */
+const REPLACED = {
+  DashboardRoute: 'AdminJS.UserComponents.RateLimitHome',
+  DefaultEditAction: 'AdminJS.UserComponents.PanelForm',
+  DefaultNewAction: 'AdminJS.UserComponents.PanelForm',
+  Sidebar: '() => null',
+}
+
 export function panelStyles(): string {
   return STYLE_SHEETS.map((file) => readFileSync(file, 'utf8')).join('\n')
 }
@@ -28,5 +36,6 @@ export function componentScript(): string {
     if (component === undefined || more.length > 0) throw new Error(`${file} exports no component, or several`)
     return `AdminJS.UserComponents.${name} = (() => {\n${before}return ${component}})()`
   })
-  return `AdminJS.UserComponents = {}\n${components.join('\n')}\n`
+  const replaced = Object.entries(REPLACED).map(([name, component]) => `AdminJS.UserComponents.${name} = ${component}`)
+  return `AdminJS.UserComponents = {}\n${[...components, ...replaced].join('\n')}\n`
 }

@@ -4,7 +4,7 @@ export default function DefaultListAction({ resource, setTag }) {
   const { records, loading, direction, sortBy, page, total, fetchData, perPage } = AdminJS.useRecords(resource.id)
   const { selectedRecords, handleSelect, handleSelectAll, setSelectedRecords } = AdminJS.useSelectedRecords(records)
   const { translateMessage } = AdminJS.useTranslation()
-  const { PanelAction, PanelTable, PanelPages } = AdminJS.UserComponents
+  const { PanelAction, PanelTable } = AdminJS.UserComponents
   useEffect(() => setTag?.(String(total)), [total])
   // Rows that were read again may have other values, and may be gone.
   useEffect(() => setSelectedRecords([]), [records])
@@ -51,5 +51,29 @@ export default function DefaultListAction({ resource, setTag }) {
 function common([first, ...others]) {
   return first.bulkActions.filter(({ name }) =>
     others.every(({ bulkActions }) => bulkActions.some((action) => action.name === name)),
+  )
+}
+
+/** Shows which page of a list this is, with links to the next one and the one before. */
+function PanelPages({ page, perPage, total }) {
+  const { createElement: h } = React
+  const { search } = ReactRouter.useLocation()
+  const last = Math.ceil(total / perPage)
+  if (!(last > 1)) return null
+
+  function link(target, text) {
+    const query = new URLSearchParams(search)
+    query.set('page', String(target))
+    const isThere = target >= 1 && target <= last
+    return isThere
+      ? h(ReactRouterDOM.Link, { className: 'rate-limit-button', to: { search: query.toString() } }, text)
+      : h('span', { className: 'rate-limit-button', 'aria-disabled': true, role: 'link' }, text)
+  }
+  return h(
+    'nav',
+    { className: 'rate-limit-row rate-limit-pages', 'aria-label': 'Pages of the list' },
+    link(Number(page) - 1, 'Previous'),
+    h('span', { 'aria-current': 'page' }, `Page ${Number(page).toLocaleString('en')} of ${last.toLocaleString('en')}`),
+    link(Number(page) + 1, 'Next'),
   )
 }

@@ -11,7 +11,7 @@ export default function RateLimitChart({ chart }) {
   const part = (bar) => (segment) =>
     h('rect', {
       key: segment.outcome,
-      className: `rate-limit-part-${segment.outcome}`,
+      className: `part ${segment.outcome}`,
       x: `${bar.x}%`,
       y: `${segment.y}%`,
       width: `${bar.width}%`,
@@ -26,7 +26,7 @@ export default function RateLimitChart({ chart }) {
       h(
         'svg',
         { 'aria-hidden': true, width: 10, height: 10 },
-        h('rect', { className: `rate-limit-part-${outcome}`, width: '100%', height: '100%', rx: 2 }),
+        h('rect', { className: `part ${outcome}`, width: '100%', height: '100%', rx: 2 }),
       ),
       name,
     ),
@@ -38,8 +38,8 @@ export default function RateLimitChart({ chart }) {
       'svg',
       { width: '100%', height: '130', overflow: 'visible' },
       chart.lines.flatMap(({ y, label }) => [
-        h('line', { key: `line ${y}`, x1: '0', x2: '100%', y1: `${y}%`, y2: `${y}%`, className: 'rate-limit-line' }),
-        h('text', { key: `text ${y}`, x: '-8', y: `${y}%`, dy: '4', textAnchor: 'end' }, label),
+        h('line', { key: `line ${y}`, x1: '0', x2: '100%', y1: `${y}%`, y2: `${y}%`, className: 'line' }),
+        h('text', { key: `text ${y}`, x: '-8', y: `${y}%`, dy: '4', textAnchor: 'end', className: 'axis' }, label),
       ]),
       chart.bars.map((bar) =>
         h(
@@ -58,7 +58,7 @@ export default function RateLimitChart({ chart }) {
     chart.labels.map(({ x, anchor, text, minor }) =>
       h(
         'text',
-        { key: text, x: `${x}%`, y: '150', textAnchor: anchor, className: minor ? 'rate-limit-minor' : undefined },
+        { key: text, x: `${x}%`, y: '150', textAnchor: anchor, className: minor ? 'axis minor' : 'axis' },
         text,
       ),
     ),

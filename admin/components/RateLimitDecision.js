@@ -4,7 +4,7 @@ export default function RateLimitDecision({ property, record, where }) {
   const { ValueGroup } = AdminJSDesignSystem
   const { translateProperty } = AdminJS.useTranslation()
   const [kind, text] = decisionOf(record.params)
-  const badge = h('span', { className: `rate-limit-badge rate-limit-${kind}` }, text)
+  const badge = h('span', { className: `rate-limit-badge ${kind}` }, text)
   return where === 'show'
     ? h(ValueGroup, { label: translateProperty(property.label, property.resourceId) }, badge)
     : badge
@@ -12,6 +12,6 @@ export default function RateLimitDecision({ property, record, where }) {
 
 /** Returns the outcome; rows that other programs wrote have none. */
 function decisionOf({ allowed, outcome, count, limit }) {
-  if (allowed) return Number(count) > Number(limit) ? ['over', 'Over limit'] : ['allowed', 'Allowed']
+  if (allowed) return Number(count) > Number(limit) ? ['over-limit', 'Over limit'] : ['allowed', 'Allowed']
   return ['blocked', outcome === 'denied' ? 'Denied' : 'Over the limit']
 }

@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { databaseFor } from '../../src/db/database.js'
 import { foldAll } from '../../src/rollups/catch-up.js'
+import { MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
 import { writeDemoLog } from './demo-log.js'
-import { DEMO_RULES } from './demo-story.js'
-import { sendDemoTraffic } from './demo-traffic.js'
+import { DEMO_RULES, requestsWithin, TRAFFIC } from './demo-story.js'
 
 /** A temporary database for invented events, so that they are never among real ones. */
 export interface DemoDatabase {
@@ -35,4 +35,40 @@ export async function tellDemoPast(app: FastifyInstance, defaultRate: string, st
   for (const data of DEMO_RULES) await client.rateLimitRule.create({ data })
   await writeDemoLog(databaseFor(client), defaultRate, startMs)
   await foldAll(databaseFor(client), startMs)
+}
+
+const TOKEN = /^Bearer demo-(\d+)$/
+
+/** Returns the customer whose token a request has. The tokens are no secrets: the customers are invented. */
+export function demoUser({ headers }: FastifyRequest): { readonly id: number } | null {
+  const [, id] = TOKEN.exec(headers.authorization ?? '') ?? []
+  return id === undefined ? null : { id: Number(id) }
+}
+
+/** Adds the routes of the shop. */
+export async function demoRoutes(app: FastifyInstance): Promise<void> {
+  app.get('/search', async () => ({ results: [] }))
+  app.get('/products/:id', async () => ({ name: 'a product' }))
+  app.post('/orders', async (_request, reply) => reply.code(201).send({ ordered: true }))
+  app.post('/login', async (_request, reply) => reply.code(401).send({ message: 'Wrong name or password' }))
+}
+
+/** Sends the app the requests of the story's present, every second, while it listens. */
+function sendDemoTraffic(app: FastifyInstance, startMs: number): void {
+  let timer: NodeJS.Timeout | undefined
+  app.addHook('onListen', async () => {
+    timer = setInterval(() => sendSecond(app, startMs), SECOND_MS)
+  })
+  app.addHook('preClose', async () => clearInterval(timer))
+}
+
+function sendSecond(app: FastifyInstance, startMs: number): void {
+  const nowMs = Date.now()
+  for (const { address, user, method, path, perMinute } of TRAFFIC) {
+    const mean = (perMinute(nowMs, nowMs - startMs) * SECOND_MS) / MINUTE_MS
+    const headers = user === null ? {} : { authorization: `Bearer demo-${user}` }
+    for (let requests = requestsWithin(mean, Math.random); requests > 0; requests--) {
+      app.inject({ method, url: path, headers, remoteAddress: address }, () => undefined)
+    }
+  }
 }

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { ALERT_SETTINGS } from '../../src/alerts/alert-settings.js'
+import { PACKAGE_ROOT } from '../../src/package-root.js'
 import { TARGETS } from '../../src/settings/metrics.js'
 import { MIDDLEWARE } from '../../src/settings/middleware.js'
 import { OWN_SETTINGS } from '../../src/settings/resolve.js'
@@ -6,7 +9,6 @@ import { ROUTE_LIMIT } from '../../src/settings/route-limit.js'
 import { SCHEDULE } from '../../src/settings/schedule.js'
 import type { AnySetting } from '../../src/settings/setting.js'
 import { systemClock } from '../../src/time/clock.js'
-import { readDocstrings } from './docstrings.js'
 import { code, page, prose, table } from './markdown.js'
 
 interface Section {
@@ -81,4 +83,30 @@ export function settingsPage(): string {
     'Where an option is absent its environment variable is used, then the default. An empty variable counts as absent. A wrong or unknown value is an error when the plugin is registered: the message names the setting, its value and the allowed values.',
     ...SECTIONS.flatMap(describe),
   ])
+}
+
+const PROPERTY = /^ {2}(?:\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*)?(?:readonly )?(?<name>\w+)\??:/gm
+
+/**
+ * Reads what the properties of an interface say about themselves.
+ *
+ * @param file path from the root of the package
+ * @throws Error for a property without a docstring
+ */
+function readDocstrings(file: string, name: string): ReadonlyMap<string, string> {
+  const source = readFileSync(join(PACKAGE_ROOT, file), 'utf8')
+  const body = new RegExp(`^export interface ${name}\\b[^{]*\\{(?<body>[\\s\\S]*?)^\\}`, 'm').exec(source)?.groups?.body
+  if (body === undefined) throw new Error(`${file} has no interface ${name}`)
+  const texts = [...body.matchAll(PROPERTY)].map(({ groups }): [string, string] => {
+    const { name: property = '', doc } = groups ?? {}
+    if (doc === undefined) throw new Error(`${file}: ${name}.${property} has no docstring`)
+    return [
+      property,
+      doc
+        .replace(/^\s*\*\s?/gm, '')
+        .trim()
+        .replace(/\s+/g, ' '),
+    ]
+  })
+  return new Map(texts)
 }

@@ -1,9 +1,8 @@
 import type { ChangeEffect, RecentChange } from '../analytics/change-effects.js'
 import { DAY_MS } from '../time/clock.js'
 import type { MarkedChange } from './chart.js'
-import { formatCount, type Moment, toMoment, visible } from './format.js'
+import { duration, formatCount, type Moment, toMoment, visible } from './format.js'
 import { allRequests } from './stack.js'
-import { duration } from './windows.js'
 
 const ACTIONS: Readonly<Record<RecentChange['action'], string>> = {
   create: 'created',

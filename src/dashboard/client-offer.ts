@@ -6,9 +6,9 @@ import { parseRate, timesRate, toRateText } from '../limiter/rate.js'
 import { clientAddress, clientEnds } from '../overrides/client-networks.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
 import { readComposite, splitComposite } from '../rules/composite.js'
+import { windowField } from './format.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
 import { inForceWords } from './override-words.js'
-import { windowField } from './windows.js'
 
 /** What the page of an address, a network or a user offers. */
 export interface Offer {

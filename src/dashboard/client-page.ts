@@ -3,7 +3,7 @@ import type { Notice } from '../sign-in/notice-cookie.js'
 import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
-import { formatCount, formatRate, formatTime, toMoment, visible } from './format.js'
+import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
 import { clientFields, clientHref, dashboardHref, explainHref, following, type KeptView } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
@@ -11,7 +11,6 @@ import { changeWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { foundClients } from './search-page.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
-import { offeredWindows, windowName } from './windows.js'
 
 /** What the page of a client shows beside its report. */
 interface ClientPageParts {

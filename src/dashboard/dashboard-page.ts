@@ -5,7 +5,17 @@ import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
 import type { QuickActions } from './client-offer.js'
 import { clientList } from './client-views.js'
-import { formatBar, formatCount, formatRate, type Moment, toMoment, visible } from './format.js'
+import {
+  formatBar,
+  formatCount,
+  formatRate,
+  type Moment,
+  offeredWindows,
+  toMoment,
+  visible,
+  windowField,
+  windowName,
+} from './format.js'
 import {
   clientHref,
   clientsCsvHref,
@@ -23,7 +33,6 @@ import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-sta
 import { shareRows } from './shares.js'
 import { allRequests, type Outcome } from './stack.js'
 import { summary } from './summary.js'
-import { offeredWindows, windowField, windowName } from './windows.js'
 
 /** What a page shows, and where it leads. */
 export interface Shown {

@@ -1,8 +1,8 @@
 import { DEFAULT_LISTING, type Listing } from '../analytics/dashboard-clients.js'
 import type { ReportFilter } from '../analytics/filter.js'
 import { SECOND_MS } from '../time/clock.js'
+import { windowField } from './format.js'
 import { spellHeaders, trialFor } from './trials.js'
-import { windowField } from './windows.js'
 
 // All links are relative, so that the pages also work behind a proxy that rewrites paths.
 

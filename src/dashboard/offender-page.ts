@@ -1,11 +1,10 @@
 import type { ReportFilter } from '../analytics/filter.js'
 import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
-import { formatBar, formatCount, toMoment, visible } from './format.js'
+import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
 import { dashboardHref, explainHref, offenderFields, offenderJsonHref, searchHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
-import { offeredWindows, windowName } from './windows.js'
 
 /**
  * Returns the context of `offender.hbs`: the unformatted detail, and everything the page shows, formatted, in `page`.

@@ -8,7 +8,6 @@ import { topOffenders } from '../analytics/ranking.js'
 import { topClients } from '../analytics/top-clients.js'
 import { closedHoursFor, createReportRunner, type Report } from '../analytics/window.js'
 import { type Internals, nearestMount } from '../internals.js'
-import { issueFormToken } from '../sign-in/form-token.js'
 import type { Pages, SharedHtml } from '../sign-in/pages.js'
 import {
   DEFAULT_DAYS,
@@ -18,6 +17,7 @@ import {
   requestedPath,
   requestedSearch,
 } from '../sign-in/request-query.js'
+import { issueFormToken } from '../sign-in/staff-actions.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { actorWith, may } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'

@@ -4,8 +4,8 @@ import { isFiltering, type ReportFilter } from '../analytics/filter.js'
 import { lastParameter, requestedFilter, toDays, toFilter } from '../sign-in/request-query.js'
 import { staffRouteName } from '../sign-in/staff-routes.js'
 import { DAY_MS, MINUTE_MS } from '../time/clock.js'
+import { OFFERED_MINUTES } from './format.js'
 import type { Following, KeptView, View } from './links.js'
-import { OFFERED_MINUTES } from './windows.js'
 
 /**
  * Returns what the dashboard is asked to show; a parameter that means nothing is as if it were not there.

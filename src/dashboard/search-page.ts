@@ -1,9 +1,8 @@
 import type { ClientCounts } from '../analytics/client-counts.js'
 import type { ReportFilter } from '../analytics/filter.js'
-import { formatCount, toMoment, visible } from './format.js'
+import { formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
 import { backFields, clientHref, type KeptView } from './links.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
-import { offeredWindows, windowName } from './windows.js'
 
 /**
  * Returns the context of `search-results.hbs`.

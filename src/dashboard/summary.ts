@@ -1,8 +1,7 @@
 import type { Outcomes } from '../analytics/dashboard-report.js'
 import type { TrafficSummary } from '../analytics/traffic.js'
-import { formatCount, formatRate, formatRequests } from './format.js'
+import { formatCount, formatRate, formatRequests, formatWindowBefore, windowTitle } from './format.js'
 import { allRequests, type StackSegment, stack } from './stack.js'
-import { formatWindowBefore, windowTitle } from './windows.js'
 
 /** A number of a card, with its change. */
 interface Figure {

@@ -1,4 +1,0 @@
-/** The navigation stands above the page, the same as on the dashboard. */
-export default function Sidebar() {
-  return null
-}
