@@ -35,12 +35,12 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   },
   'panel-rules.png': {
     path: `${PANEL}/resources/rules`,
-    options: { viewport: { width: 1280, height: 620 } },
+    options: { viewport: { width: 1280, height: 440 } },
     prepare: async (page) => page.getByRole('switch').first().waitFor(),
   },
   'panel-rule.png': {
     path: `${PANEL}/resources/rules/records/2/edit`,
-    options: { viewport: { width: 1280, height: 1640 } },
+    options: { viewport: { width: 1280, height: 1900 } },
     prepare: async (page) => {
       await page.getByLabel('Rate', { exact: true }).fill('30/m')
       await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
