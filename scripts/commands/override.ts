@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
-import { selectedColumns, toColumn } from '../../src/db/dialect.js'
 import type { Database } from '../../src/db/database.js'
+import { selectedColumns, toColumn } from '../../src/db/dialect.js'
 import { errorMessage, RuleValidationError } from '../../src/errors.js'
 import { asActor } from '../../src/history/actor.js'
 import {

@@ -11,6 +11,8 @@ import type { AnySetting } from '../../src/settings/setting.js'
 import { systemClock } from '../../src/time/clock.js'
 import { code, page, prose, table } from './markdown.js'
 
+const PROPERTY = /^ {2}(?:\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*)?(?:readonly )?(?<name>\w+)\??:/gm
+
 interface Section {
   readonly title: string
   readonly about: string
@@ -84,8 +86,6 @@ export function settingsPage(): string {
     ...SECTIONS.flatMap(describe),
   ])
 }
-
-const PROPERTY = /^ {2}(?:\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*)?(?:readonly )?(?<name>\w+)\??:/gm
 
 /**
  * Reads what the properties of an interface say about themselves.
