@@ -11,7 +11,7 @@ const ACTIONS: Readonly<Record<RecentChange['action'], string>> = {
 }
 
 /** A row of the list of changes, and a mark of the chart. */
-interface ChangeView extends MarkedChange, Moment {
+export interface ChangeView extends MarkedChange, Moment {
   /** `Rule login changed`. */
   readonly what: string
   /** Empty where it is not known. */

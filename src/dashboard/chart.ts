@@ -215,7 +215,7 @@ function momentLabel(ms: number): string {
 const LEAST_HEIGHT = 8
 
 /** A small chart of when a client was refused: paths in a box one unit wide per bar, and 100 high. */
-interface Sparkline {
+export interface Sparkline {
   readonly columns: number
   readonly over_limit: string
   /** On top of the others; empty without denials. */

@@ -14,7 +14,7 @@ const MAX_POLICIES = 3
 type QuickActionsFor = (client: string) => QuickActions
 
 /** A choice between lists: a link, or the list that is shown. */
-interface Choice {
+export interface Choice {
   readonly text: string
   readonly href: string
   readonly selected: boolean

@@ -4,7 +4,7 @@ import { formatCount, formatRate, visible } from './format.js'
 import { allRequests, type StackSegment, stack } from './stack.js'
 
 /** A row of a table of traffic by rule, path or method. */
-interface ShareRow {
+export interface ShareRow {
   readonly name: string
   /** The link to the filtered page; undefined for a row that no filter selects. */
   readonly href: string | undefined

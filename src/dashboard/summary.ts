@@ -18,7 +18,7 @@ export interface CountChange {
   readonly words: string
 }
 
-interface Summary {
+export interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
   readonly segments: readonly StackSegment[]

@@ -16,7 +16,7 @@ export function validateRouter(version = routerVersion()): void {
   const [major = 0, minor = 0] = version?.split('.').map(Number) ?? MIN_ROUTER
   if (major > MIN_ROUTER[0] || (major === MIN_ROUTER[0] && minor >= MIN_ROUTER[1])) return
   throw new InvalidSettingError(
-    `Fastify's router find-my-way ${version} reads some request targets as other paths than limits do: run "npm update find-my-way", for ${MIN_ROUTER.join('.')} or later`,
+    `Fastify's router find-my-way ${version} reads some request targets as other paths than limits do: run "npm update find-my-way", for ${MIN_ROUTER.join('.')} or later; where another package pins it, put "overrides": { "find-my-way": "^${MIN_ROUTER.join('.')}.0" } into package.json`,
   )
 }
 

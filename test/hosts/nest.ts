@@ -1,43 +1,54 @@
-/** NestJS on Fastify, whose releases name one Fastify each. */
+/** NestJS on Fastify, whose releases name one Fastify each: the app of the documentation, with a module of its own. */
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { samplesOf } from '../../scripts/docs/samples.js'
 import type { Host } from './host.js'
 
-export function nestHost(version: number): Host {
+const ROOT = join(import.meta.dirname, '../..')
+
+const MODULE = `
+  import 'reflect-metadata'
+  import { Controller, Get, Module } from '@nestjs/common'
+  @Controller()
+  class Orders {
+    @Get('orders')
+    list(): string[] {
+      return ['one']
+    }
+    @Get('fail')
+    fail(): void {
+      throw new Error('broken')
+    }
+  }
+  @Module({ controllers: [Orders] })
+  export class AppModule {}
+`
+
+const COMPILER_OPTIONS = {
+  target: 'es2023',
+  module: 'nodenext',
+  strict: true,
+  skipLibCheck: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  types: ['node'],
+}
+
+/** A release of NestJS, and the Fastify that it has: with another one beside it, the sample has no types. */
+export function nestHost(version: string, fastify: string): Host {
   const packages = ['core', 'common', 'platform-fastify'].map((name) => `@nestjs/${name}@${version}`)
   return {
-    packages: [...packages, 'reflect-metadata', 'rxjs'],
+    packages: [...packages, `fastify@${fastify}`, 'reflect-metadata', 'rxjs', 'typescript@5', '@types/node@20'],
     files: {
-      // Decorators are called by hand: Node runs it as it is.
-      'app.js': `
-        import 'reflect-metadata'
-        import { Controller, Get, Module, Req } from '@nestjs/common'
-        import { NestFactory } from '@nestjs/core'
-        import { FastifyAdapter } from '@nestjs/platform-fastify'
-        import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
-        class Orders {
-          list() {
-            return ['one']
-          }
-          fail() {
-            throw new Error('broken')
-          }
-        }
-        for (const [path, name] of [['orders', 'list'], ['fail', 'fail']]) {
-          Get(path)(Orders.prototype, name, Object.getOwnPropertyDescriptor(Orders.prototype, name))
-        }
-        Controller()(Orders)
-        class App {}
-        Module({ controllers: [Orders] })(App)
-        const app = await NestFactory.create(App, new FastifyAdapter({ logger: { level: 'warn' } }), { logger: ['error'] })
-        app.enableCors()
-        await app.register(rateLimitPlugin, { logEvents: true, middleware: { defaultRate: '4/h' } })
-        await app.register(dashboardPlugin, { prefix: '/ops', isStaff: () => true })
-        app.enableShutdownHooks()
-        await app.listen(0, '127.0.0.1')
-        console.log(await app.getUrl())
-      `,
+      // NestJS 11 pins an older router.
+      'package.json': JSON.stringify({ private: true, type: 'module', overrides: { 'find-my-way': '^9.9.0' } }),
+      'app.module.ts': MODULE,
+      'app.ts': documentedApp(),
+      'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER_OPTIONS }),
     },
-    async check({ start }) {
+    async check({ run, start }) {
+      const compiled = await run('tsc')
+      assert.equal(compiled.status, 0, compiled.output)
       const server = await start('node', ['app.js'])
       const listed = await server.request('/orders', { headers: { origin: 'https://shop.example' } })
       assert.deepEqual([listed.status, await listed.json()], [200, ['one']])
@@ -53,9 +64,24 @@ export function nestHost(version: number): Host {
       assert.equal(refused.status, 429)
       // Errors are in the form that NestJS gives them.
       assert.match(await refused.text(), /Rate limit exceeded, retry in/)
-      assert.equal((await server.request('/ops/dashboard/')).status, 200)
+      assert.equal((await server.request('/ratelimit/dashboard/')).status, 403)
       const { output } = await server.stop()
       assert.doesNotMatch(output, /"level":[45]0/)
     },
   }
+}
+
+/** The sample of the guide, with a limit that a test can use up, on a free port that it prints. */
+function documentedApp(): string {
+  const [sample] = samplesOf(ROOT, join('docs', 'guides', 'nestjs.md'))
+  assert.ok(sample !== undefined)
+  const changes: [string, string][] = [
+    ["'100/m'", "'4/d'"],
+    ['new FastifyAdapter()', "new FastifyAdapter({ logger: { level: 'warn' } })"],
+    ['app.listen(3000)', "app.listen(0, '127.0.0.1')\nconsole.log(await app.getUrl())"],
+  ]
+  return changes.reduce((code, [from, to]) => {
+    assert.ok(code.includes(from), `The sample of NestJS has no ${from}`)
+    return code.replace(from, to)
+  }, sample.code)
 }

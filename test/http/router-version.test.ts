@@ -10,7 +10,7 @@ test('a router before find-my-way 9.9 is refused with the remedy, and the one th
       (error) =>
         error instanceof InvalidSettingError &&
         error.message.includes(`${version} reads`) &&
-        /npm update find-my-way/.test(error.message),
+        /npm update find-my-way.*"overrides": \{ "find-my-way": "\^9\.9\.0" \}/.test(error.message),
     )
   }
   for (const version of ['9.9.0', '9.10.1', '10.0.0', undefined]) validateRouter(version)

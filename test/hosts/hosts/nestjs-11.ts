@@ -1,4 +1,4 @@
 import type { Host } from '../host.js'
 import { nestHost } from '../nest.js'
 
-export const host: Host = nestHost(11)
+export const host: Host = nestHost('11.2.8', '5.11.3')
