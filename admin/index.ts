@@ -52,7 +52,7 @@ const PEERS = ['adminjs', '@adminjs/fastify'] as const
  *
  * @throws InvalidSettingError which names the peer that is not installed, or fails to import
  */
-export async function preparePeers(): Promise<void> {
+async function preparePeers(): Promise<void> {
   for (const peer of PEERS) {
     await import(peer).catch((error: unknown) => {
       throw unloadablePeer({ user: 'adminPlugin', name: peer, install: PEERS.join(' ') }, error)

@@ -53,12 +53,16 @@ start()
 `
 }
 
-/** Writes a module for every group of files. */
+/**
+ * Writes a module for every group of files. Neighbours get into different groups: files that take long, such as those
+ * in a browser, have similar names.
+ */
 function writeGroups(folder: string, files: readonly string[]): string[] {
   const size = Math.min(FILES_PER_PROCESS, Math.ceil(files.length / PROCESSES))
-  return Array.from({ length: Math.ceil(files.length / size) }, (_, index) => {
-    const path = join(folder, `group-${index + 1}.mjs`)
-    writeFileSync(path, sourceOfGroup(files.slice(index * size, (index + 1) * size)))
+  const count = Math.ceil(files.length / size)
+  return Array.from({ length: count }, (_, group) => {
+    const path = join(folder, `group-${group + 1}.mjs`)
+    writeFileSync(path, sourceOfGroup(files.filter((_file, index) => index % count === group)))
     return path
   })
 }
