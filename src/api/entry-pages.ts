@@ -2,9 +2,11 @@
 import Type from 'typebox'
 import type { Database } from '../db/database.js'
 import type { SqlValue } from '../db/dialect.js'
-import { readSomeEntries } from '../exchange/entry-table.js'
+import { revisionOf } from '../db/revision.js'
+import { entriesAsJson, parseEntries, readSomeEntries } from '../exchange/entry-table.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
+import { type Clock, MINUTE_MS } from '../time/clock.js'
 import { PlaceNumber, PlaceText, parseCursor, toCursor } from './cursor.js'
 import { DEFAULT_LIMIT, type StoredOverride } from './entry-schemas.js'
 
@@ -39,32 +41,65 @@ export function toPage<Item>(
 
 const RulePlace = Type.Tuple([PlaceNumber, PlaceText])
 
-/** Reads rules by priority, the highest first, and name. */
-export async function readRules(
-  database: Database,
-  { limit = DEFAULT_LIMIT, cursor }: PageOptions,
-): Promise<Page<RuleEntry>> {
-  const { dialect } = database
-  const after = cursor === undefined ? undefined : parseCursor('rules', RulePlace, cursor)
-  const name = dialect.bytewise('name')
-  const where =
-    after === undefined
-      ? ''
-      : `WHERE priority < ${dialect.whole('$2')} OR (priority = ${dialect.whole('$2')} AND ${name} > $3)`
-  const rows = await selectRules(database, `${where} ORDER BY ${RULES.order(dialect)} LIMIT $1`, [
-    limit + 1,
-    ...(after ?? []),
-  ])
-  return toPage('rules', rows, limit, (rule) => [rule.priority, rule.name])
+/** How long a page is kept: a restored backup may have other rules of the same revision. */
+const KEPT_MS = MINUTE_MS
+
+/** A page as it was answered. */
+interface KeptPage {
+  readonly asked: string
+  readonly revision: number
+  readonly readAtMs: number
+  readonly text: string
+}
+
+/** The list of rules. It keeps the text of the last page for as long as the revision says that no rule has changed. */
+export class RulePages {
+  readonly #database: Database
+  readonly #clock: Clock
+  #kept: KeptPage | undefined
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database
+    this.#clock = clock
+  }
+
+  /** Reads a page by priority, the highest first, and name, and returns it as JSON. */
+  async read({ limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<string> {
+    const { dialect, query } = this.#database
+    const after = cursor === undefined ? undefined : parseCursor('rules', RulePlace, cursor)
+    const asked = `${limit} ${cursor}`
+    const readAtMs = this.#clock.now()
+    const kept = this.#keptFor(asked, readAtMs)
+    const name = dialect.bytewise('name')
+    const where =
+      after === undefined
+        ? ''
+        : `WHERE priority < ${dialect.whole('$3')} OR (priority = ${dialect.whole('$3')} AND ${name} > $4)`
+    const entries = entriesAsJson(RULES, dialect, `${where} ORDER BY ${RULES.order(dialect)} LIMIT $2`)
+    // In one statement: the rules are those of the revision.
+    const [row] = await query<{ revision: number | null; entries: string | null }>(
+      `SELECT revision, CASE WHEN revision = $1 THEN NULL ELSE ${entries} END AS entries
+       FROM (SELECT (${revisionOf('rules', dialect)}) AS revision) AS current`,
+      [kept?.revision ?? null, limit + 1, ...(after ?? [])],
+    )
+    const revision = row?.revision ?? null
+    if (kept !== undefined && revision === kept.revision) return kept.text
+    const rules = parseEntries(RULES, row?.entries).map(({ entry }) => entry)
+    const text = JSON.stringify(toPage('rules', rules, limit, (rule) => [rule.priority, rule.name]))
+    this.#kept = revision === null ? undefined : { asked, revision, readAtMs, text }
+    return text
+  }
+
+  #keptFor(asked: string, nowMs: number): KeptPage | undefined {
+    const kept = this.#kept
+    if (kept?.asked !== asked) return undefined
+    return nowMs >= kept.readAtMs && nowMs < kept.readAtMs + KEPT_MS ? kept : undefined
+  }
 }
 
 export async function findRule(database: Database, name: string): Promise<RuleEntry | undefined> {
-  const [rule] = await selectRules(database, 'WHERE name = $1', [name])
-  return rule
-}
-
-async function selectRules(database: Database, rest: string, parameters: readonly SqlValue[]): Promise<RuleEntry[]> {
-  return (await readSomeEntries(database, RULES, rest, parameters)).map(({ entry }) => entry)
+  const [rule] = await readSomeEntries(database, RULES, 'WHERE name = $1', [name])
+  return rule?.entry
 }
 
 const IdPlace = Type.Tuple([PlaceNumber])

@@ -7,11 +7,12 @@ import type { ApiContext } from './api-context.js'
 import type { ApiRoute } from './api-route.js'
 import { defineRoute } from './define-route.js'
 import { editRow, readably, unlessTaken } from './edit-row.js'
-import { findRule, readRules } from './entry-pages.js'
+import { findRule, RulePages } from './entry-pages.js'
 import { explainWith, PAGE, pageSchema, RuleSchema, withDefaults, writtenFields } from './entry-schemas.js'
 import { etagFor, requireMatch } from './etag.js'
 import { asInput, NotFoundError } from './problems.js'
 import { PreviewSchema } from './report-schemas.js'
+import { setJsonType } from './streamed-json.js'
 
 const NAMED = { name: Type.String({ minLength: 1, maxLength: 100, description: "The rule's name." }) }
 const REPLACED = writtenFields(RULES.fields, ['pathPattern', 'rate'])
@@ -23,6 +24,7 @@ const MAX_HOURS = 720
 export function ruleRoutes({ internals, limits, write }: ApiContext): readonly ApiRoute[] {
   const { database, clock } = internals
   const { rateLimitRule }: RateLimitClient = limits.client
+  const pages = new RulePages(database, clock)
 
   async function existing(name: string): Promise<RuleEntry> {
     const rule = await findRule(database, name)
@@ -68,7 +70,11 @@ export function ruleRoutes({ internals, limits, write }: ApiContext): readonly A
       needs: 'read',
       query: PAGE,
       answers: { 200: { about: 'A page of rules.', schema: pageSchema(RuleSchema) } },
-      handle: ({ query }) => readRules(database, query),
+      async handle({ query }, reply) {
+        const page = await pages.read(query)
+        setJsonType(reply)
+        return page
+      },
     }),
     defineRoute({
       method: 'POST',

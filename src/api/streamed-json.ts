@@ -14,7 +14,7 @@ type Head = Readonly<Record<string, unknown>>
 
 /** Returns a stream of an object with short fields, and then a list. */
 export function streamRows(reply: FastifyReply, head: Head, list: string, rows: readonly unknown[]): Readable {
-  setType(reply)
+  setJsonType(reply)
   return Readable.from(toJson(head, cut(list, rows)), { objectMode: false })
 }
 
@@ -37,7 +37,7 @@ export function streamWhile(
     async function receive(slices: AsyncIterable<Slice>): Promise<void> {
       const texts = toJson(head, slices)
       const first = await texts.next()
-      setType(reply)
+      setJsonType(reply)
       resolve(stream)
       const unread = setTimeout(() => stream.destroy(new Error('The reader of a list does not go on')), UNREAD_MS)
       async function* watched(): AsyncGenerator<string> {
@@ -56,7 +56,8 @@ export function streamWhile(
   })
 }
 
-function setType(reply: FastifyReply): void {
+/** Declares that the text to be sent is JSON. */
+export function setJsonType(reply: FastifyReply): void {
   reply.type('application/json; charset=utf-8')
 }
 

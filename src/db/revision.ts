@@ -1,16 +1,18 @@
 import type { Database } from './database.js'
+import type { Dialect } from './dialect.js'
 
 /** The rows of the revisions: changes of rules and overrides (counted by triggers), and resets of counters. */
 const ROWS = { rules: 1, resets: 2 } as const
 
 export type Revised = keyof typeof ROWS
 
-/** Reads a revision: a number that differs after every change. */
-export async function readRevision(database: Database, of: Revised): Promise<number> {
-  const [row] = await database.query<{ revision: number }>(
-    `SELECT revision FROM ${database.dialect.table('rate_limit_revision')} WHERE id = $1`,
-    [ROWS[of]],
-  )
+/** Returns the statement that reads a revision: a number that differs after every change. */
+export function revisionOf(of: Revised, dialect: Dialect): string {
+  return `SELECT revision FROM ${dialect.table('rate_limit_revision')} WHERE id = ${ROWS[of]}`
+}
+
+export async function readRevision({ query, dialect }: Database, of: Revised): Promise<number> {
+  const [row] = await query<{ revision: number }>(revisionOf(of, dialect))
   return Number(row?.revision ?? 0)
 }
 

@@ -33,21 +33,38 @@ export interface IdentifiedEntry<Table extends FieldTable> {
  */
 export async function readSomeEntries<Table extends FieldTable>(
   { query, dialect }: Pick<Database, 'query' | 'dialect'>,
-  { table, fields }: Pick<Description<Table>, 'table' | 'fields'>,
+  description: Pick<Description<Table>, 'table' | 'fields'>,
   rest: string,
   parameters: readonly SqlValue[],
 ): Promise<IdentifiedEntry<Table>[]> {
-  const described = fieldEntries(fields)
-  const columns = described.map(([name, { kind }]) => {
+  const [row] = await query<{ entries: string | null }>(
+    `SELECT ${entriesAsJson(description, dialect, rest)} AS entries`,
+    parameters,
+  )
+  return parseEntries(description, row?.entries)
+}
+
+/** Returns an expression for some entries as one text, which `parseEntries` reads. */
+export function entriesAsJson(
+  { table, fields }: Pick<Description, 'table' | 'fields'>,
+  dialect: Dialect,
+  rest: string,
+): string {
+  const columns = fieldEntries(fields).map(([name, { kind }]) => {
     const column = toColumn(name)
     return kind === 'moment' ? `CASE WHEN ${column} IS NOT NULL THEN ${dialect.toMs(column)} END` : column
   })
-  const [row] = await query<{ page: string | null }>(
-    `SELECT ${dialect.rowsAsJson(['id', ...columns].join(', '))} AS page
-     FROM (SELECT * FROM ${dialect.table(table)} ${rest}) AS found`,
-    parameters,
-  )
-  const rows: [number, ...unknown[]][] = JSON.parse(row?.page ?? '[]')
+  return `(SELECT ${dialect.rowsAsJson(['id', ...columns].join(', '))}
+     FROM (SELECT * FROM ${dialect.table(table)} ${rest}) AS found)`
+}
+
+/** @param text null where there are no entries */
+export function parseEntries<Table extends FieldTable>(
+  { fields }: Pick<Description<Table>, 'fields'>,
+  text: string | null | undefined,
+): IdentifiedEntry<Table>[] {
+  const described = fieldEntries(fields)
+  const rows: [number, ...unknown[]][] = JSON.parse(text ?? '[]')
   return rows.map(([id, ...values]) => {
     const entry: Record<string, unknown> = {}
     for (const [place, [name, { kind }]] of described.entries()) entry[name] = documentValue(kind, values[place])
