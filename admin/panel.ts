@@ -4,7 +4,7 @@ import { internalsFor } from '../src/internals.js'
 import { registerPages } from '../src/sign-in/pages.js'
 import { createScriptGuard } from '../src/sign-in/same-site.js'
 import { registerSignInRoutes } from '../src/sign-in/sign-in-routes.js'
-import { createStaffGuard } from '../src/sign-in/staff-guard.js'
+import { addGuard, createStaffGuard } from '../src/sign-in/staff-guard.js'
 import { staffRoute } from '../src/sign-in/staff-routes.js'
 import { createErrorHandler, NotFoundError } from './error-answers.js'
 import { exchangePage } from './exchange.js'
@@ -47,7 +47,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
     )
   }
   app.register(async (scope) => {
-    scope.addHook('onRequest', createStaffGuard(internals, createPanelCheck(options, internals)))
+    addGuard(scope, createStaffGuard(internals, createPanelCheck(options, internals)))
     const refuseForged = createScriptGuard(internals)
     scope.addHook('onRequest', async (request, reply) => {
       // Pages and scripts change nothing, and other sites may link to them.

@@ -4,7 +4,7 @@ import type { Internals } from '../internals.js'
 import { countFailedToken, countRefusal } from '../sign-in/own-limits.js'
 import { createCrossSiteGuard } from '../sign-in/same-site.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
-import type { FindMember } from '../sign-in/staff-guard.js'
+import type { FindMember, Guard } from '../sign-in/staff-guard.js'
 import { noteMember, type StaffMember } from '../sign-in/staff-member.js'
 import { UnauthorizedError } from './problems.js'
 import type { Tokens } from './token-table.js'
@@ -23,8 +23,8 @@ export interface ApiGuardOptions {
   readonly authorize: FindMember | undefined
 }
 
-/** Creates the hook before every route of the API. It refuses every request without a role. */
-export function createApiGuard(internals: Internals, { tokens, authorize }: ApiGuardOptions) {
+/** Creates the guard of the API, which refuses every request without a role. */
+export function createApiGuard(internals: Internals, { tokens, authorize }: ApiGuardOptions): Guard {
   const refuseCrossSite = createCrossSiteGuard(internals)
 
   return async function apiGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {

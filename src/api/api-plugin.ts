@@ -9,7 +9,7 @@ export interface ApiOptions {
   /**
    * Returns the role of a request without a token, for hosts with an authorization of their own: a role,
    * `{ actor, role }`, or null. A throw is a refusal. It runs in an `onRequest` hook, after those that the host
-   * registered before.
+   * registered before, and once more when the body of the request has arrived.
    */
   readonly authorize?: IsStaff | undefined
 }

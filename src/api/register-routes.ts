@@ -4,6 +4,7 @@ import { unloadablePeer } from '../errors.js'
 import { asActor, fromSource } from '../history/actor.js'
 import type { Internals } from '../internals.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
+import { addGuard } from '../sign-in/staff-guard.js'
 import { knownMember, requireMay } from '../sign-in/staff-member.js'
 import { hiddenSchema } from '../sign-in/staff-routes.js'
 import type { ApiContext } from './api-context.js'
@@ -58,7 +59,7 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
   )
   app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
   app.addHook('onRequest', setHeaders)
-  app.addHook('onRequest', createApiGuard(internals, guard))
+  addGuard(app, createApiGuard(internals, guard))
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_TYPES, { parseAs: 'string' }, parse)
@@ -68,14 +69,17 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
 }
 
 function addRoute(app: FastifyInstance, route: ApiRoute): void {
+  const requireRole = async (request: FastifyRequest) => requireMay(request, route.needs(readQuery(route, request)))
   app.route({
     ...routeOptions(route.id),
     method: route.method,
     url: toUrl(route.path),
     exposeHeadRoute: true,
     bodyLimit: route.bodyLimit ?? BODY_LIMIT,
-    // Before the body is read.
-    onRequest: async (request) => requireMay(request, route.needs(readQuery(route, request))),
+    onRequest: requireRole,
+    preHandler: async (request) => {
+      if (request.body !== undefined) await requireRole(request)
+    },
     handler: (request, reply) => fromDatabase(answer(route, request, reply)),
   })
 }

@@ -6,7 +6,13 @@ import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navi
 import type { Pages } from '../sign-in/pages.js'
 import type { StaffRole } from '../sign-in/roles.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
-import { createStaffGuard, type StaffOptions, staffCheck, validateStaffOptions } from '../sign-in/staff-guard.js'
+import {
+  addGuard,
+  createStaffGuard,
+  type StaffOptions,
+  staffCheck,
+  validateStaffOptions,
+} from '../sign-in/staff-guard.js'
 import { isPageRoute, type StaffRouteName, staffRouteName } from '../sign-in/staff-routes.js'
 import { keptFields, keptHref } from './links.js'
 import { keptView } from './requested-view.js'
@@ -50,7 +56,7 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   }
   app.register(
     async (scope) => {
-      scope.addHook('onRequest', createStaffGuard(internals, staffCheck(options, internals.clock)))
+      addGuard(scope, createStaffGuard(internals, staffCheck(options, internals.clock)))
       registerReportRoutes(scope, internals, pages, mount)
     },
     { prefix },

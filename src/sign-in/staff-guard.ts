@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import type { Internals } from '../internals.js'
 import { type Clock, MINUTE_MS } from '../time/clock.js'
@@ -16,8 +16,22 @@ export type IsStaff = (request: FastifyRequest) => StaffAnswer | Promise<StaffAn
 /** Returns who sent a request; undefined for a stranger. */
 export type FindMember = (request: FastifyRequest) => Promise<StaffMember | undefined>
 
-/** Creates the hook before every staff route, which refuses every request that does not come from staff. */
-export function createStaffGuard(internals: Internals, findMember: FindMember) {
+/** A hook that notes who sent a request, or refuses it. */
+export type Guard = (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+
+/**
+ * Asks the guard of a scope before every request, and once more when its body has arrived: that may take minutes, in
+ * which a role is lost.
+ */
+export function addGuard(scope: FastifyInstance, guard: Guard): void {
+  scope.addHook('onRequest', guard)
+  scope.addHook('preHandler', async (request, reply) => {
+    if (request.body !== undefined) await guard(request, reply)
+  })
+}
+
+/** Creates the guard of the staff routes, which refuses every request that does not come from staff. */
+export function createStaffGuard(internals: Internals, findMember: FindMember): Guard {
   return async function staffGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const member = await findMember(request)
     if (member === undefined) {
