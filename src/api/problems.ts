@@ -55,6 +55,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'The body is no JSON: send it with Content-Type: application/json.',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'The body is empty: send JSON, or no Content-Type.',
   FST_ERR_CTP_INVALID_JSON_BODY: 'The body is no valid JSON.',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'The body is too long: send at most 256 KiB, or 16 MiB to import.',
 }
 
 const MAX_FIELDS = 1_000
@@ -85,13 +86,17 @@ export async function answerWithProblem(
   })
 }
 
-/** Runs a function of the plugin, and turns its complaint about an option into one about the body, or a field. */
+/** The complaint of a function about one of its options, which has the name of a field of the body. */
+const OPTION = /^Option "(\w+)" (is .*)$/s
+
+/** Runs a function of the plugin, and turns its complaint about an option into one about a field, else about the body. */
 export async function asInput<T>(work: () => Promise<T>, part: InputPart = 'body', field = ''): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (!(error instanceof InvalidSettingError)) throw error
-    throw new InvalidInputError(toWrongFields(part, { [field]: error.message }))
+    const [, option = field, detail = error.message] = part === 'body' ? (OPTION.exec(error.message) ?? []) : []
+    throw new InvalidInputError(toWrongFields(part, { [option]: detail }))
   }
 }
 

@@ -26,14 +26,9 @@ export function ruleRoutes({ internals, limits, write }: ApiContext): readonly A
   const { rateLimitRule }: RateLimitClient = limits.client
   const pages = new RulePages(database, clock)
 
-  async function existing(name: string): Promise<RuleEntry> {
+  async function send(reply: FastifyReply, name: string): Promise<RuleEntry> {
     const rule = await findRule(database, name)
     if (rule === undefined) throw new NotFoundError(missing(name))
-    return rule
-  }
-
-  async function send(reply: FastifyReply, name: string): Promise<RuleEntry> {
-    const rule = await existing(name)
     reply.header('etag', etagFor(rule))
     return rule
   }

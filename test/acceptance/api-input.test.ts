@@ -170,8 +170,9 @@ const CASES: readonly Case[] = [
   ['GET', '/reports/summary?days=0', {}, 400, { days: /must be > 0/ }],
   ['GET', '/reports/summary?days=NaN', {}, 400, { days: /must be number/ }],
   ['GET', '/reports/clients?by=name', {}, 400, { by: /must be one of refused, requests/ }],
-  ['POST', '/explain', { json: { path: 'login' } }, 400, { '': /give a path such as \/login/ }],
-  ['POST', '/explain', { json: { path: '/', ip: 'x', method: 'G T' } }, 400],
+  ['POST', '/explain', { json: { path: 'login' } }, 400, { path: /^is "login": give a path such as \/login$/ }],
+  ['POST', '/explain', { json: { path: '/', ip: 'x' } }, 400, { ip: /^is "x": give an address/ }],
+  ['POST', '/explain', { json: { path: '/', method: 'G T' } }, 400, { method: /give a method such as GET/ }],
   [
     'POST',
     '/explain',
@@ -225,6 +226,7 @@ forEachDatabase((provider) => {
       assert.equal(answer.headers['content-type'], 'application/problem+json; charset=utf-8', name)
       const { errors = [], ...problem } = answer.json
       assert.deepEqual([problem.type, problem.status, typeof problem.detail], ['about:blank', status, 'string'], name)
+      if (status === 413) assert.match(problem.detail, /send at most 256 KiB, or 16 MiB to import/)
       const wrong = new Map<string, string>(
         errors.map(({ field, detail }: Readonly<Record<string, string>>) => [field ?? '', detail ?? '']),
       )
