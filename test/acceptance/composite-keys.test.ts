@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import { openDatabase, startApp, WARN } from '../support/build-app.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
-import { REDIS_URL } from '../support/redis.js'
+import { REDIS_URL, redisMissing } from '../support/redis.js'
 
 const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
@@ -205,7 +205,9 @@ forEachDatabase((provider) => {
   })
 })
 
-test('limits of routes, the default limit and prefixes take the same kinds, also in Redis', async (t) => {
+test('limits of routes, the default limit and prefixes take the same kinds, also in Redis', {
+  skip: redisMissing,
+}, async (t) => {
   const namespace = `keys-${randomUUID()}`
   const { statuses, app } = await startApp(t, {
     database: null,
