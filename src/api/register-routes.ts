@@ -4,7 +4,7 @@ import { unloadablePeer } from '../errors.js'
 import { asActor, fromSource } from '../history/actor.js'
 import type { Internals } from '../internals.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
-import { addGuard } from '../sign-in/staff-guard.js'
+import { addGuard, guardHooks } from '../sign-in/staff-guard.js'
 import { knownMember, requireMay } from '../sign-in/staff-member.js'
 import { hiddenSchema } from '../sign-in/staff-routes.js'
 import type { ApiContext } from './api-context.js'
@@ -69,17 +69,13 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
 }
 
 function addRoute(app: FastifyInstance, route: ApiRoute): void {
-  const requireRole = async (request: FastifyRequest) => requireMay(request, route.needs(readQuery(route, request)))
   app.route({
     ...routeOptions(route.id),
     method: route.method,
     url: toUrl(route.path),
     exposeHeadRoute: true,
     bodyLimit: route.bodyLimit ?? BODY_LIMIT,
-    onRequest: requireRole,
-    preHandler: async (request) => {
-      if (request.body !== undefined) await requireRole(request)
-    },
+    ...guardHooks(async (request) => requireMay(request, route.needs(readQuery(route, request)))),
     handler: (request, reply) => fromDatabase(answer(route, request, reply)),
   })
 }

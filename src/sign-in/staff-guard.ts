@@ -20,14 +20,23 @@ export type FindMember = (request: FastifyRequest) => Promise<StaffMember | unde
 export type Guard = (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 
 /**
- * Asks the guard of a scope before every request, and once more when its body has arrived: that may take minutes, in
+ * Returns the hooks that ask a guard before a request, and once more when its body has arrived: that may take minutes, in
  * which a role is lost.
  */
+export function guardHooks(guard: Guard): { readonly onRequest: Guard; readonly preHandler: Guard } {
+  return {
+    onRequest: guard,
+    preHandler: async (request, reply) => {
+      if (request.body !== undefined) await guard(request, reply)
+    },
+  }
+}
+
+/** Asks a guard before every request of a scope. */
 export function addGuard(scope: FastifyInstance, guard: Guard): void {
-  scope.addHook('onRequest', guard)
-  scope.addHook('preHandler', async (request, reply) => {
-    if (request.body !== undefined) await guard(request, reply)
-  })
+  const { onRequest, preHandler } = guardHooks(guard)
+  scope.addHook('onRequest', onRequest)
+  scope.addHook('preHandler', preHandler)
 }
 
 /** Creates the guard of the staff routes, which refuses every request that does not come from staff. */
