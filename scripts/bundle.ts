@@ -4,6 +4,8 @@
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, brotliDecompress } from 'node:zlib'
 import { build } from 'esbuild'
 import { PACKAGE_ROOT } from '../src/package-root.js'
 
@@ -64,3 +66,10 @@ for (const folder of PUBLISHED) {
     if (isUnused) await rm(path)
   }
 }
+
+// The best quality, which is the default, makes them a tenth shorter.
+const compilers = join(GENERATED, 'prisma', 'query-compilers.br')
+await writeFile(
+  compilers,
+  await promisify(brotliCompress)(await promisify(brotliDecompress)(await readFile(compilers))),
+)
