@@ -153,11 +153,12 @@ async function trimBucket(database: Database, span: Span, bucket: number, step: 
     )
     await database.transaction([
       ...toStatements(dialect.lockRollups),
+      // Not "NOT EXISTS", for which PostgreSQL compares each client with each until the tables are analyzed.
       {
         sql: `DELETE FROM ${table} AS trimmed WHERE span = $1 AND bucket = $2 AND client >= $3${end === undefined ? '' : ' AND client < $5'}
           AND client NOT IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows('$4')})
-          AND NOT EXISTS (SELECT 1 FROM ${dialect.table(CLIENTS.table)} AS refused
-            WHERE refused.span = $1 AND refused.bucket = $2 AND refused.client = trimmed.client)`,
+          AND (SELECT 1 FROM ${dialect.table(CLIENTS.table)} AS refused
+            WHERE refused.span = $1 AND refused.bucket = $2 AND refused.client = trimmed.client LIMIT 1) IS NULL`,
         parameters: [span, bucket, from, kept, ...(end === undefined ? [] : [end.client])],
       },
     ])
