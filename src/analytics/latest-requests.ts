@@ -5,7 +5,7 @@ import type { TopClient } from './top-clients.js'
 import { type LogSnapshot, type Report, validateDays, windowFor } from './window.js'
 
 /** How many of the latest events of a key are read, and how many paths of a client are returned. */
-const LATEST = 50
+const LATEST = 20
 const MAX_PATHS = 3
 
 /** What a client requested last. */
@@ -17,7 +17,7 @@ export interface LatestRequests {
 }
 
 /**
- * Reports what clients requested last, from the latest 50 events of each under every policy. It reads few events, however
+ * Reports what clients requested last, from the latest 20 events of each under every policy. It reads few events, however
  * many a client has.
  */
 export function latestRequests(
