@@ -1,7 +1,7 @@
 import { type Check, type Decision, isRate, type Settlement } from './algorithm.js'
 import type { Fallback } from './fallback.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
-import { OwedPlaces } from './owed-places.js'
+import { holdsPlaces } from './owed-places.js'
 
 /** The interval at which a failed store is tried again. */
 const PROBE_INTERVAL_MS = 1_000
@@ -28,7 +28,6 @@ export class CircuitBreaker implements WrappedStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #options: CircuitBreakerOptions
-  readonly #owed = new OwedPlaces()
   #outage: Outage | undefined
   /**
    * How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date:
@@ -51,13 +50,14 @@ export class CircuitBreaker implements WrappedStore {
 
   known(check: Check, nowMs: number): Decision | undefined {
     if (this.#outage === undefined) return undefined
-    // The request does not wait for the probe.
-    if (this.#isDue(this.#outage, nowMs)) void this.#probe(this.#outage, check, nowMs)
-    return this.#decideUnasked(check, nowMs)
+    const { probeAtMs } = this.#outage
+    // The request does not wait for the probe. The clock may have been set back.
+    if (nowMs >= probeAtMs || nowMs < probeAtMs - PROBE_INTERVAL_MS) void this.#probe(this.#outage, check, nowMs)
+    return this.#options.fallback.decide(check, nowMs)
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    if (this.#outage !== undefined) return checks.map((check) => this.#decideUnasked(check, nowMs))
+    if (this.#outage !== undefined) return this.#decide(checks, nowMs)
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -68,40 +68,21 @@ export class CircuitBreaker implements WrappedStore {
     }
   }
 
-  /**
-   * Gives back in the fallback, too, which may have decided. During an outage the store is not asked: it forgets by
-   * itself, and gets back places when it answers again.
-   */
+  /** Gives back in the fallback, too, which may have decided. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     this.#options.fallback.settle(settlements)
-    this.#owed.noteEnded(settlements)
-    if (this.#outage !== undefined) {
-      this.#owed.add(settlements, nowMs)
-      return
-    }
     const turn = this.#turn
     try {
       await this.#store.settle?.(settlements, nowMs)
     } catch (error) {
-      this.#noteFailure(error, turn, nowMs, settlements)
+      this.#noteFailure(error, turn, nowMs)
     }
-  }
-
-  /** Gives back what a batch that had failed has taken after all, for requests that have ended since. */
-  answeredLate(checks: readonly Check[], nowMs: number): void {
-    this.#owed.addEnded(checks, nowMs)
-    if (this.#outage === undefined) this.#giveBackOwed(nowMs)
   }
 
   /** Resets counters in the fallback, too, even when the store fails. */
   reset(keys: readonly string[]): void | Promise<void> {
     this.#options.fallback.reset(keys)
     return this.#store.reset(keys)
-  }
-
-  #isDue({ probeAtMs }: Outage, nowMs: number): boolean {
-    // The clock may have been set back.
-    return nowMs >= probeAtMs || nowMs < probeAtMs - PROBE_INTERVAL_MS
   }
 
   async #probe(outage: Outage, check: Check, nowMs: number): Promise<void> {
@@ -118,31 +99,21 @@ export class CircuitBreaker implements WrappedStore {
   }
 
   #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): readonly Decision[] {
-    const decisions = checks.map((check) => this.#options.fallback.decide(check, nowMs))
+    this.#noteFailure(error, turn, nowMs)
+    const decisions = this.#decide(checks, nowMs)
     // The store may have taken places all the same. Of those that are admitted the end is settled.
-    const refused = checks.filter((_check, index) => decisions[index]?.allowed === false)
-    this.#owed.noteEnded(refused)
-    this.#noteFailure(error, turn, nowMs, refused)
+    const refused = checks.filter((_check, index) => decisions[index]?.allowed === false).filter(holdsPlaces)
+    if (refused.length > 0) void this.settle(refused, nowMs)
     return decisions
   }
 
-  #decideUnasked(check: Check, nowMs: number): Decision {
-    this.#owed.noteNotSent(check)
-    return this.#options.fallback.decide(check, nowMs)
+  #decide(checks: readonly Check[], nowMs: number): readonly Decision[] {
+    return checks.map((check) => this.#options.fallback.decide(check, nowMs))
   }
 
-  #noteFailure(error: unknown, turn: number, nowMs: number, owed: readonly Check[]): void {
+  #noteFailure(error: unknown, turn: number, nowMs: number): void {
     this.errors++
-    this.#owed.add(owed, nowMs)
-    if (turn === this.#turn) this.#begin(error, nowMs)
-    else if (this.#outage === undefined) this.#giveBackOwed(nowMs)
-  }
-
-  #giveBackOwed(nowMs: number): void {
-    for (const batch of this.#owed.take(nowMs)) void this.settle(batch, nowMs)
-  }
-
-  #begin(error: unknown, nowMs: number): void {
+    if (turn !== this.#turn) return
     this.#turn++
     this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
     this.#options.log.error(
@@ -155,7 +126,6 @@ export class CircuitBreaker implements WrappedStore {
     this.#turn++
     this.#outage = undefined
     this.#options.onRecovery()
-    this.#giveBackOwed(nowMs)
     const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }

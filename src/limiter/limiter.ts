@@ -2,6 +2,7 @@ import type { Check, Decision, Settlement } from './algorithm.js'
 import { createBatches } from './batching.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
+import { OwedPlaces } from './owed-places.js'
 import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
 
@@ -70,10 +71,11 @@ export interface Limiter {
  */
 export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, log }: LimiterOptions): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
-  const timed = new TimeLimit(store, timeoutMs, (checks, nowMs) => breaker.answeredLate(checks, nowMs))
+  const timed = new TimeLimit(store, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
+  const owed = new OwedPlaces(leases ?? timed)
   const onRecovery = () => refusals?.forgetAll()
-  const breaker = new CircuitBreaker(leases ?? timed, { fallback, log, onRecovery })
+  const breaker = new CircuitBreaker(owed, { fallback, log, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
   const { check, settle } = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
   function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {

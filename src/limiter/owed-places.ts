@@ -1,4 +1,5 @@
-import { type Check, isPlain, isRate, type Settlement } from './algorithm.js'
+import { type Check, type Decision, isPlain, isRate, type Settlement } from './algorithm.js'
+import type { BatchStore } from './limiter.js'
 
 /** What is beyond is left to its period; each takes about 200 bytes. */
 const MAX_OWED = 10_000
@@ -6,53 +7,86 @@ const MAX_OWED = 10_000
 const MAX_SENT = 512
 
 /**
- * Places that a failing store may hold for requests that have ended, or were never admitted. They are given back once it
- * answers again, unless their period has freed them. To give back what was not taken changes nothing. What a store takes
- * after that, for a batch that it had not answered in time, is given back when it does answer.
+ * Gives places back that a failing store may hold for requests that have ended, or were never admitted, once it answers
+ * again, unless their period has freed them. To give back what was not taken changes nothing. What a store takes after
+ * that, for a batch that it had not answered in time, is given back when it does answer.
  */
-export class OwedPlaces {
+export class OwedPlaces implements BatchStore {
+  readonly concurrency: number
+  readonly #store: BatchStore
   readonly #untilMs = new Map<Settlement, number>()
-  /** What the fallback has decided while the store was not asked, so that it holds nothing. */
-  readonly #neverSent = new WeakSet<Check>()
   /** Whose requests hold no places any more. */
   readonly #ended = new WeakSet<Check>()
+  /** Whether the store has failed since it answered last. */
+  #fails = false
 
-  /** Notes a check that the store is not asked. */
-  noteNotSent(check: Check): void {
-    if (!isRate(check.policy)) this.#neverSent.add(check)
+  constructor(store: BatchStore) {
+    this.concurrency = store.concurrency
+    this.#store = store
   }
 
-  /** Notes checks whose requests have ended, or are refused. */
-  noteEnded(checks: readonly Check[]): void {
-    for (const check of checks) if (holdsPlaces(check)) this.#ended.add(check)
-  }
-
-  /** Keeps what the store may hold of checks whose requests have ended. */
-  addEnded(checks: readonly Check[], nowMs: number): void {
-    this.add(
-      checks.filter((check) => this.#ended.has(check)),
-      nowMs,
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+    const decisions = this.#store.check(checks, nowMs)
+    if (!(decisions instanceof Promise)) return decisions
+    return decisions.then(
+      (answered) => {
+        this.#fails = false
+        if (this.#untilMs.size > 0) this.#giveBack(nowMs)
+        return answered
+      },
+      (error: unknown) => {
+        this.#fails = true
+        throw error
+      },
     )
   }
 
-  /** Keeps what the store may hold. */
-  add(checks: readonly Check[], nowMs: number): void {
-    for (const check of checks) {
-      if (!holdsPlaces(check) || this.#neverSent.has(check)) continue
-      if (this.#untilMs.size < MAX_OWED) this.#untilMs.set(check, nowMs + check.policy.periodMs)
+  /** While the store fails it is not asked: it forgets by itself, and gets back places when it answers again. */
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    for (const settlement of settlements) if (holdsPlaces(settlement)) this.#ended.add(settlement)
+    if (this.#fails) {
+      this.#owe(settlements, nowMs)
+      return
+    }
+    try {
+      await this.#store.settle?.(settlements, nowMs)
+    } catch (error) {
+      this.#fails = true
+      this.#owe(settlements, nowMs)
+      throw error
     }
   }
 
-  /** Returns what is to be given back now, in batches, and keeps it no longer. */
-  take(nowMs: number): Settlement[][] {
+  reset(keys: readonly string[]): void | Promise<void> {
+    return this.#store.reset(keys)
+  }
+
+  /** Gives back what a batch that had failed has taken after all, for requests that have ended since. */
+  answeredLate(checks: readonly Check[], nowMs: number): void {
+    this.#owe(
+      checks.filter((check) => this.#ended.has(check)),
+      nowMs,
+    )
+    if (!this.#fails) this.#giveBack(nowMs)
+  }
+
+  #owe(checks: readonly Check[], nowMs: number): void {
+    for (const check of checks) {
+      if (holdsPlaces(check) && this.#untilMs.size < MAX_OWED) this.#untilMs.set(check, nowMs + check.policy.periodMs)
+    }
+  }
+
+  #giveBack(nowMs: number): void {
     const owed = [...this.#untilMs].filter(([, untilMs]) => untilMs > nowMs).map(([settlement]) => settlement)
     this.#untilMs.clear()
-    const batches: Settlement[][] = []
-    for (let start = 0; start < owed.length; start += MAX_SENT) batches.push(owed.slice(start, start + MAX_SENT))
-    return batches
+    for (let start = 0; start < owed.length; start += MAX_SENT) {
+      // What fails is owed again.
+      this.settle(owed.slice(start, start + MAX_SENT), nowMs).catch(() => undefined)
+    }
   }
 }
 
-function holdsPlaces(check: Check): check is Settlement {
+/** Returns whether an allowed check takes places, which have to be given back. */
+export function holdsPlaces(check: Check): check is Settlement {
   return !isRate(check.policy) && isPlain(check.policy) && check.cost > 0
 }

@@ -269,7 +269,7 @@ describe('the limiter', () => {
     await limiter.check(checkOf('b'), NOW_MS + 1_000)
     await turn()
     assert.equal(limiter.storeIsDown, false)
-    assert.deepEqual(settled, [1, 3])
+    assert.deepEqual(settled, [1, 3, 4], 'to give back what was not taken changes nothing')
   })
 
   test('gives back what a batch takes after its time-out, as soon as its requests have ended', async () => {
