@@ -25,7 +25,10 @@ const SECTIONS: readonly Section[] = [
     title: 'Options of the plugin',
     about: 'Options of `rateLimitPlugin`.',
     settings: OWN_SETTINGS,
-    docs: readDocstrings('src/settings/options.ts', 'RateLimitOptions'),
+    docs: new Map([
+      ...readDocstrings('src/privacy/privacy-settings.ts', 'PrivacySettingOptions'),
+      ...readDocstrings('src/settings/options.ts', 'RateLimitOptions'),
+    ]),
   },
   {
     title: 'Alerts',
@@ -65,6 +68,12 @@ function shownDefault(setting: AnySetting): string {
   return setting.default === systemClock ? 'the system clock' : code(JSON.stringify(setting.default))
 }
 
+function toMeaning(name: string, docs: ReadonlyMap<string, string>): string {
+  const meaning = docs.get(name)
+  if (!meaning) throw new Error(`The setting ${name} has no docstring`)
+  return meaning
+}
+
 function describe({ title, about, settings, docs }: Section): string[] {
   const entries = Object.entries(settings)
   const hasVariables = entries.some(([, { variable }]) => variable !== undefined)
@@ -73,7 +82,7 @@ function describe({ title, about, settings, docs }: Section): string[] {
     ...(hasVariables ? [setting.variable === undefined ? '' : code(setting.variable)] : []),
     shownDefault(setting),
     prose(setting.allowed),
-    `${prose(docs.get(name) ?? '')}${setting.isSecret ? ' No message shows its value.' : ''}`,
+    `${prose(toMeaning(name, docs))}${setting.isSecret ? ' No message shows its value.' : ''}`,
   ])
   const head = ['Option', ...(hasVariables ? ['Environment'] : []), 'Default', 'Values', 'Meaning']
   return [`## ${title}`, about, table(head, rows)]
