@@ -1,7 +1,7 @@
 import type { AdminJSOptions, PageContext } from 'adminjs'
 import { topClients } from '../src/analytics/top-clients.js'
-import { type TrafficSummary, trafficSummary } from '../src/analytics/traffic.js'
-import { createReportRunner, type LogSnapshot } from '../src/analytics/window.js'
+import { countTraffic, type TrafficSummary, toSummary } from '../src/analytics/traffic.js'
+import { createReportRunner, type LogSnapshot, windowFor } from '../src/analytics/window.js'
 import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
 import { overrideClientFor } from '../src/dashboard/client-offer.js'
 import { formatCount, formatRate, visible } from '../src/dashboard/format.js'
@@ -35,7 +35,10 @@ export function homePage(
     const log = readLogState(internals)
     return {
       dashboard,
-      notices: [...(switches.useDynamicRules ? [] : [RULES_OFF]), ...noticesFor(log, summary.total > 0)],
+      notices: [
+        ...(switches.useDynamicRules ? [] : [RULES_OFF]),
+        ...noticesFor(log, summary.total + summary.denied > 0),
+      ],
       tiles: [
         { label: 'Active rules', value: formatCount(active), detail: `of ${formatCount(rules)}`, resource: 'rules' },
         { label: 'Overrides', value: formatCount(overrides), detail: 'in force', resource: 'overrides' },
@@ -57,7 +60,8 @@ export function homePage(
 
 /** Reads the requests of the last day, and the most refused clients over all rules, in one snapshot. */
 async function readTraffic(snapshot: LogSnapshot) {
-  const summary = await trafficSummary({ days: DAYS })(snapshot)
+  const counts = await countTraffic(snapshot, windowFor(DAYS, snapshot.nowMs))
+  const summary = { ...toSummary(DAYS, counts), denied: counts.denied }
   return { summary, clients: await topClients({ days: DAYS, limit: CLIENTS })(snapshot) }
 }
 
@@ -87,13 +91,20 @@ function noticesFor(log: LogState, hasTraffic: boolean): string[] {
   return notices.filter((text) => typeof text === 'string')
 }
 
-/** Returns the tile of the traffic, without a rate where the log has refusals only, since it would mislead. */
-function trafficTile({ total, allowed, blocked, block_rate }: TrafficSummary, onlyBlocked: boolean) {
+/**
+ * Returns the tile of the traffic, denied requests included as on the dashboard; without a rate where the log has
+ * refusals only, since it would mislead.
+ */
+function trafficTile(
+  { total, allowed, blocked, block_rate, denied }: TrafficSummary & { readonly denied: number },
+  onlyBlocked: boolean,
+) {
+  const deniedWords = denied === 0 ? '' : `, ${formatCount(denied)} denied`
   if (!onlyBlocked) {
     return {
       label: 'Requests, last 24 hours',
-      value: formatCount(total),
-      detail: `${formatCount(blocked)} over the limit (${formatRate(block_rate)})`,
+      value: formatCount(total + denied),
+      detail: `${formatCount(blocked)} over the limit (${formatRate(block_rate)})${deniedWords}`,
     }
   }
   const letThrough = allowed === 0 ? '' : `${formatCount(allowed)} over a limit let through`

@@ -163,7 +163,8 @@ const TEXTS = {
     difference: 'Difference',
   },
   messages: {
-    confirmRevert: 'Undo this change? Later changes of other fields stay.',
+    confirmRevert:
+      'Undo this change? What it created is deleted, what it deleted is created again; later changes of other fields stay.',
     noRecordsInResource: 'There are no changes yet.',
   },
 }

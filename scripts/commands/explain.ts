@@ -11,7 +11,13 @@ import type { Settings } from '../../src/settings/resolve.js'
 import { variableFor } from '../../src/settings/resolve.js'
 import { RedisStore } from '../../src/stores/redis-store.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
-import { commandSettings, type DatabaseOptions, warnOfNewFile } from './support/open-database.js'
+import {
+  commandSettings,
+  type DatabaseOptions,
+  missingFile,
+  warnOfNewFile,
+  withEnvironmentFile,
+} from './support/open-database.js'
 import { tableLines } from './support/terminal.js'
 
 interface ExplainCommandOptions extends DatabaseOptions {
@@ -26,10 +32,11 @@ const WITHOUT_RULES = `Rules and overrides are left out: ${variableFor('useDynam
 const OF_A_PROCESS = 'Counters are in the memory of each server: what the client has used is known only there.'
 
 export async function run(options: ExplainCommandOptions, context: CommandContext): Promise<CommandResult> {
-  const settings = commandSettings(options, context)
+  const given = commandSettings(options, context)
   const { path, ip, user } = options
   const method = options.method.toUpperCase()
-  const { database: url = DEFAULT_DATABASE_URL } = settings
+  const { database: url = DEFAULT_DATABASE_URL } = given
+  const settings = { ...given, useDynamicRules: readsRules(given, url, context) }
   if (needsDatabase(settings) && typeof url === 'string') warnOfNewFile({ url }, context.stderr)
   const explanation = await explain(settings, { method, path, ip, user })
   const notes = [OF_THE_APP, ...(settings.middleware.backend === 'memory' ? [OF_A_PROCESS] : [])]
@@ -47,6 +54,15 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
       ...notes.map((note) => `  ${note}`),
     ],
   }
+}
+
+/**
+ * Returns whether rules and overrides are read: unless the variable says otherwise, wherever there is a database. Shells
+ * often lack the app's variables, and who asks means what is in force.
+ */
+function readsRules({ useDynamicRules }: Settings, url: Settings['database'], { env }: CommandContext): boolean {
+  const isGiven = Boolean(withEnvironmentFile(env)[variableFor('useDynamicRules')])
+  return isGiven || typeof url !== 'string' || missingFile({ url }) !== undefined ? useDynamicRules : true
 }
 
 /** Asks an app without routes, which logs no events and runs no jobs. */

@@ -54,7 +54,7 @@ export async function readListedNetworks(
   limit: number,
 ): Promise<readonly TopNetwork[]> {
   if (!isFiltering(filter)) return topNetworks({ days, limit, by })(snapshot)
-  const clients = await rankFilteredClients(snapshot, days, filter, by, MAX_GROUPED)
+  const clients = await rankFilteredClients(snapshot, days, filter, by, MAX_GROUPED, true)
   return rankNetworks(groupAddresses([], clients), by, limit)
 }
 
@@ -65,7 +65,7 @@ interface CountedClient extends ClientCounts {
 /**
  * Ranks the clients whose requests pass a filter, from the events: no rollup has clients together with paths and methods.
  *
- * @returns by `refused`, only what was refused is counted
+ * @param isWhole whether by `refused` all requests of these clients are counted, for which it reads more events
  */
 async function rankFilteredClients(
   { query, dialect, nowMs }: LogSnapshot,
@@ -73,15 +73,16 @@ async function rankFilteredClients(
   filter: EventFilter,
   by: ClientMeasure,
   limit: number,
+  isWhole = false,
 ): Promise<readonly CountedClient[]> {
   const parameters = new Parameters()
-  const isRanked = by === 'refused' ? `${turnedAway(filter)} AND ` : ''
+  const isRanked = by === 'refused' && !isWhole ? `${turnedAway(filter)} AND ` : ''
   const measure = by === 'refused' ? 'SUM(over_limit + denied)' : 'SUM(requests)'
   return query<CountedClient>(
     `SELECT client, ${CLIENT_SUMS} FROM (
        SELECT ${CLIENT} AS client, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
        WHERE ${isRanked}${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
-     ) AS events WHERE client <> '' GROUP BY client
+     ) AS events WHERE client <> '' GROUP BY client HAVING ${measure} > 0
      ORDER BY ${measure} DESC, ${dialect.bytewise('client')} LIMIT ${parameters.add(limit)}`,
     parameters.values,
   )

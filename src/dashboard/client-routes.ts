@@ -105,8 +105,9 @@ export function registerClientRoutes(
   }
 
   async function readMembers(client: string, days: number): Promise<FoundClient[]> {
-    const found = await read(findClients({ text: client, days }))
-    return found.filter((its) => its.client !== client)
+    // The network itself may be among them.
+    const found = await read(findClients({ text: client, days, limit: MAX_LISTED + 1 }))
+    return found.filter((its) => its.client !== client).slice(0, MAX_LISTED)
   }
 
   async function search(request: FastifyRequest, reply: FastifyReply) {

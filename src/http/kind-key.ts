@@ -20,7 +20,7 @@ import { type LateUserWarning, userText } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
 
 /** The part of a request that identifies its client. */
-export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user'>
+export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
 
 export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
 
@@ -77,9 +77,9 @@ export function createKindKey(client: ClientKind, options: KeyOptions): DeriveCl
 
 /** Creates the reader of a user's id: null where no user is known. It notes which requests have one. */
 function createUserReader({ users }: KeyOptions): (checked: Countable) => string | null {
-  return ({ request, user }) => {
+  return ({ request, user, userFields }) => {
     const id = userText(user)
-    if (id === null) users.noteNoUser(request)
+    if (id === null) users.noteNoUser(request, userFields)
     else users.noteUser()
     return id
   }

@@ -6,10 +6,11 @@ export interface RateLimitUser {
   readonly id: string | number | bigint
 }
 
-export type UserFunction = RequestFunction<RateLimitUser | null | undefined>
-
 /** The id of a user; null without a user. */
 export type UserId = RateLimitUser['id'] | null
+
+/** Returns the user of a request, or the user's id alone; null or undefined without a user. */
+export type UserFunction = RequestFunction<RateLimitUser | UserId | undefined>
 
 /** The user of a request: the id, and the object with all its fields. */
 interface WithUser {
@@ -78,9 +79,20 @@ export function createLateUserWarning(findUser: UserFunction | undefined, log: F
     noteUser(): void {
       if (isWatching) stop()
     },
-    /** Records that a request has no user when its limit is checked. */
-    noteNoUser(request: FastifyRequest): void {
+    /**
+     * Records that a request has no user when its limit is checked.
+     *
+     * @param fields of what stands for the user, which lacks an id; null where nothing does
+     */
+    noteNoUser(request: FastifyRequest, fields: object | null): void {
       if (!isWatching) return
+      if (fields !== null) {
+        stop()
+        log.warn(
+          'Rate limits by user count users by IP address: the user has no "id". Let the option "user" answer it, such as user: (request) => request.user?.sub',
+        )
+        return
+      }
       const previous = watched
       watched = request
       if (previous === undefined || !hasUser(previous) || ++lateUsers < LATE_USERS) return
@@ -97,7 +109,7 @@ function decoratedUser(request: FastifyRequest): unknown {
 }
 
 function toUserId(user: unknown): UserId {
-  const id = typeof user === 'object' && user !== null && 'id' in user ? user.id : null
+  const id = typeof user === 'object' && user !== null ? 'id' in user && user.id : user
   if (typeof id === 'number') return Number.isFinite(id) ? id : null
   return typeof id === 'string' || typeof id === 'bigint' ? id : null
 }

@@ -78,7 +78,7 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   namespace?: string | undefined
   /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
   hashHeaderKeys?: boolean | undefined
-  /** Returns the user of a request; `request.user` by default. */
+  /** Returns the user of a request, an object with `id`, or the id alone; `request.user` by default. */
   user?: UserFunction | undefined
   /**
    * Returns true for requests that the plugin leaves alone, as on skipped paths; may be async. A failure is logged once,

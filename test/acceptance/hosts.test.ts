@@ -189,6 +189,33 @@ for (const [how, options, hook] of IN_TIME) {
   })
 }
 
+test('a user without an id is counted by address, and warned about once; the id alone will do', async (t) => {
+  const authenticateByToken = (app: FastifyInstance) => {
+    app.decorateRequest('user', null)
+    app.addHook(
+      'onRequest',
+      async (request) => void Object.assign(request, { user: { sub: request.headers['x-user'] } }),
+    )
+  }
+  const start = (user?: RateLimitOptions['user']) =>
+    startApp(t, {
+      database: null,
+      plugin: { middleware: { key: 'user', defaultRate: '2/d' }, ...(user && { user }) },
+      before: authenticateByToken,
+    })
+  const of = (user: string) => ({ headers: { 'x-user': user } })
+
+  const unknown = await start()
+  const all = [...(await unknown.statuses(2, '/', of('alice'))), ...(await unknown.statuses(1, '/', of('bob')))]
+  assert.deepEqual(all, [200, 200, 429])
+  assert.match(unknown.log.map(({ msg }) => msg).join('\n'), /^[^\n]*the user has no "id"[^\n]*$/)
+
+  const known = await start((request) => Object(Object(request).user).sub)
+  assert.deepEqual(await known.statuses(3, '/', of('alice')), [200, 200, 429])
+  assert.deepEqual(await known.statuses(1, '/', of('bob')), [200])
+  assert.deepEqual(known.log, [])
+})
+
 test('a request that signs a user in is not warned about', async (t) => {
   const { log, request, statuses } = await startApp(t, {
     database: null,

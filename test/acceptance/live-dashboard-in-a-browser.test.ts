@@ -50,7 +50,7 @@ inChromium(() => {
     const { page } = await openPage(t)
     await page.clock.install()
     await page.goto(`${url}?minutes=15`)
-    await page.getByText('3 listed clients').click()
+    await page.getByText('3 of its clients, counted together').click()
     await logEvents(client, { ...OFFENDER, blocked: 50 })
     clock.advance(LATER_MS)
     await page.clock.fastForward(LATER_MS)

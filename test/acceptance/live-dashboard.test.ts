@@ -69,8 +69,12 @@ forEachDatabase((provider) => {
     assert.equal(namesOf(await page('?days=1&by=requests'), 'clients')[0], 'ip:198.51.100.1')
     const networks = await page('?days=1&by=requests&group=network&rule=')
     assert.deepEqual(namesOf(networks, 'clients'), ['ip:198.51.100.0/24', 'ip:203.0.113.0/24'])
+    const letThrough = { client: 'ip:203.0.113.10', key: 'rule:login:203.0.113.10', ruleName: 'login', path: '/login' }
+    await logEvents(client, { ...letThrough, allowed: 7, atMs: NOW_MS - MINUTE_MS })
     const filtered = await page('?days=1&group=network&path=/login')
     assert.deepEqual(namesOf(filtered, 'clients'), ['ip:203.0.113.0/24'])
+    const requests = (text: string) => /data-label="Requests">([^<]*)</.exec(section(text, 'clients'))?.[1]
+    assert.equal(requests(filtered), '13', 'also those that were let through')
     assert.match(filtered, /href="\.\/\?days=1&path=%2Flogin&by=requests&group=network">Most requests</)
     assert.match(filtered, /href="\.\/\?days=1&path=%2Flogin">Clients</)
     assert.match(filtered, /<input type="hidden" name="group" value="network">/)

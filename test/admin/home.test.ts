@@ -36,6 +36,14 @@ test('requests and refusals are counted, and nothing has to be explained', async
   })
 })
 
+test('requests that are denied are requests, as on the dashboard', async (t) => {
+  const { home, database, statuses } = await start(t, { useDynamicRules: true })
+  await database.client.rateLimitOverride.create({ data: { client: 'ip:127.0.0.1', effect: 'deny' } })
+  await statuses(2, '/api/orders')
+  const [, , { value, detail } = {}] = (await home()).tiles
+  assert.deepEqual([value, detail], ['2', '0 over the limit (0%), 2 denied'])
+})
+
 test('of a log of refusals alone, refusals are counted without a rate, and a notice says why', async (t) => {
   const { home, database, statuses } = await start(t, { logEvents: 'blocked', middleware: { defaultRate: '2/m' } })
   await statuses(5, '/api/orders')
