@@ -1,13 +1,15 @@
 /** Who is listed on the dashboard: clients over all rules, or their networks. */
 
 import { CLIENT, POLICY } from '../events/readings.js'
+import { clientAddress, neighbourhood, networkClient } from '../overrides/client-networks.js'
+import { remember } from '../remember.js'
 import { compareBytes } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
 import { keysForClient, readRuleNames } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime, turnedAway } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
-import { type ClientMeasure, type TopClient, topClients } from './top-clients.js'
+import { type ClientMeasure, countClients, rankClients, type TopClient } from './top-clients.js'
 import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './top-networks.js'
 import { duringPeriod, type LogSnapshot, windowFor } from './window.js'
 
@@ -24,6 +26,10 @@ export const DEFAULT_LISTING: Listing = { by: 'refused', group: 'client' }
 
 /** Of a filtered page only the first clients are grouped. */
 const MAX_GROUPED = 10_000
+/** From so many clients those are chosen that are listed. */
+const CANDIDATES = 100
+/** The most listed clients of one network: others were refused, too. */
+const MAX_NEIGHBOURS = 12
 
 export async function readListedClients(
   snapshot: LogSnapshot,
@@ -34,7 +40,7 @@ export async function readListedClients(
 ): Promise<readonly ListedClient[]> {
   const clients = isFiltering(filter)
     ? await topFilteredClients(snapshot, days, filter, by, limit)
-    : await topClients({ days, limit, by })(snapshot)
+    : await countClients(snapshot, days, listed(await rankClients(snapshot, days, by, CANDIDATES), limit))
   const names = clients.map(({ client }) => client)
   const [latest, overTime] = await Promise.all([
     latestRequests(clients, days)(snapshot),
@@ -45,6 +51,27 @@ export async function readListedClients(
     return refused === undefined || requested === undefined ? [] : [{ ...its, ...refused, ...requested }]
   })
 }
+
+/** Chooses the first clients; not all of one network, which would leave no room. */
+function listed(ranked: readonly string[], limit: number): readonly string[] {
+  const neighbours = new Map<string, number>()
+  return ranked
+    .filter((client) => {
+      const before = neighbours.get(networkOf(client)) ?? 0
+      neighbours.set(networkOf(client), before + 1)
+      return before < MAX_NEIGHBOURS
+    })
+    .slice(0, limit)
+}
+
+/**
+ * Returns the network of a client, or the client itself where it has none. Parsing addresses takes a third of the time of
+ * a page, and pages that follow list the same clients.
+ */
+export const networkOf = remember(1_000, (client) => {
+  const address = clientAddress(client)
+  return address === undefined ? client : networkClient(neighbourhood(address))
+})
 
 export async function readListedNetworks(
   snapshot: LogSnapshot,
@@ -96,8 +123,15 @@ async function topFilteredClients(
   by: ClientMeasure,
   limit: number,
 ): Promise<readonly TopClient[]> {
-  const ranked = await rankFilteredClients(snapshot, days, filter, by, limit)
-  if (ranked.length === 0) return []
+  const candidates = await rankFilteredClients(snapshot, days, filter, by, CANDIDATES)
+  if (candidates.length === 0) return []
+  const chosen = new Set(
+    listed(
+      candidates.map(({ client }) => client),
+      limit,
+    ),
+  )
+  const ranked = candidates.filter(({ client }) => chosen.has(client))
   const { query, dialect, nowMs } = snapshot
   const names = ranked.map(({ client }) => client)
   const rules = await readRuleNames(snapshot, days)

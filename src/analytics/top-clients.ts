@@ -2,7 +2,14 @@ import { InvalidSettingError } from '../errors.js'
 import { type ClientCounts, type PolicyCounts, readClientCounts, sumRequests } from './client-counts.js'
 import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
 import { rank } from './ranking.js'
-import { type RankingOptions, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
+import {
+  type LogSnapshot,
+  type RankingOptions,
+  type Report,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
 
 /** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
 export interface TopClient extends ClientCounts {
@@ -33,17 +40,32 @@ export function topClients({
   validateDays(days)
   validateAtLeastOne('limit', limit)
   validateMeasure(by)
-  return async (snapshot) => {
-    const period = windowFor(days, snapshot.nowMs)
-    const ranked = await rank(snapshot, SCALES[by], period, { limit, atLeast: 1 })
-    if (ranked.length === 0) return []
-    const names = ranked.map(({ name }) => name)
-    const counts = await readClientCounts(snapshot, period, names)
-    return names.map((client) => {
-      const policies = counts.get(client) ?? []
-      return { client, ...sumRequests(policies), policies }
-    })
-  }
+  return async (snapshot) => countClients(snapshot, days, await rankClients(snapshot, days, by, limit))
+}
+
+/** Returns the clients that were refused the most, or that asked the most. */
+export async function rankClients(
+  snapshot: LogSnapshot,
+  days: number,
+  by: ClientMeasure,
+  limit: number,
+): Promise<readonly string[]> {
+  const ranked = await rank(snapshot, SCALES[by], windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+  return ranked.map(({ name }) => name)
+}
+
+/** Counts the requests of clients, in their order. */
+export async function countClients(
+  snapshot: LogSnapshot,
+  days: number,
+  clients: readonly string[],
+): Promise<readonly TopClient[]> {
+  if (clients.length === 0) return []
+  const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), clients)
+  return clients.map((client) => {
+    const policies = counts.get(client) ?? []
+    return { client, ...sumRequests(policies), policies }
+  })
 }
 
 /** @throws InvalidSettingError for anything but `refused` and `requests` */

@@ -1,10 +1,8 @@
 /** Clients of one network that are listed together: twelve addresses are one row. */
 
 import { sumRequests } from '../analytics/client-counts.js'
-import type { ListedClient } from '../analytics/dashboard-clients.js'
+import { type ListedClient, networkOf } from '../analytics/dashboard-clients.js'
 import type { ClientMeasure } from '../analytics/top-clients.js'
-import { clientAddress, neighbourhood, networkClient } from '../overrides/client-networks.js'
-import { remember } from '../remember.js'
 
 /** A client, or three or more of one network. */
 export interface ListRow extends Omit<ListedClient, 'client' | 'request'> {
@@ -39,12 +37,6 @@ export function groupNeighbours(clients: readonly ListedClient[], by: ClientMeas
 export function toRow({ client, request, ...its }: ListedClient): ListRow {
   return { ...its, name: client, members: [], why: request === null ? undefined : { client, ...request } }
 }
-
-/** Parsing addresses takes a third of the time of a page, and pages that follow list the same clients. */
-const networkOf = remember(1_000, (client) => {
-  const address = clientAddress(client)
-  return address === undefined ? client : networkClient(neighbourhood(address))
-})
 
 function sumRow(name: string, members: readonly ListedClient[]): ListRow {
   const [{ bar_ms, bars } = { bar_ms: 0, bars: [] }] = members

@@ -62,6 +62,27 @@ forEachDatabase((provider) => {
     for (const address of SCRAPERS) assert.ok(opened.includes(`client.html?client=ip%3A${address}`))
   })
 
+  test('a network of many clients leaves room for others, under a filter too', async (t) => {
+    const { page, client } = await start(t)
+    const atMs = NOW_MS - MINUTE_MS
+    for (let last = 1; last <= 30; last++) {
+      await logEvents(client, {
+        key: `ip:192.0.2.${last}`,
+        client: `ip:192.0.2.${last}`,
+        blocked: 3,
+        path: '/login',
+        atMs,
+      })
+    }
+    await logEvents(client, { key: 'ip:198.51.100.1', client: 'ip:198.51.100.1', blocked: 1, path: '/login', atMs })
+    for (const filter of ['', '&path=/login']) {
+      const text = await page(`?days=1${filter}`)
+      assert.deepEqual(namesOf(text, 'clients'), ['ip:192.0.2.0/24', 'ip:198.51.100.1'], filter)
+      assert.match(section(text, 'clients'), /12 of its clients, counted together/)
+      assert.match(await page(`client.html?client=ip:192.0.2.0/24&days=1`), /<section[^>]*members.*?(?:<tr.*?){20}/s)
+    }
+  })
+
   test('a link ranks by all requests, another one lists networks, and both stay with the filter', async (t) => {
     const { page, client } = await start(t)
     await logIncident(client)
