@@ -102,7 +102,7 @@ export function createHeldPlaces({ clock }: Settings, limiter: Limiter, log: Pic
 
 /** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
 function createMemoryLimiter(store: MemoryStore): Limiter {
-  const check: Limiter['check'] = (asked, nowMs) => store.checkOne(asked, nowMs)
+  const check: Limiter['check'] = store.checkOne.bind(store)
   return {
     check,
     known: (asked, nowMs) => store.checkKnown(asked, nowMs),

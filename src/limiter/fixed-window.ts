@@ -1,4 +1,4 @@
-import { type Checked, type Decision, neededFor, type Policy, type Settlement } from './algorithm.js'
+import type { Checked, Decision, Policy, Settlement } from './algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 
 /** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch, or a month. */
@@ -23,15 +23,13 @@ export function advanceFixedWindow(
   cost: number,
   nowMs: number,
 ): FixedWindowCounter {
-  const startMs = windowStartMs(periodMs, nowMs)
-  if (counter !== undefined && counter.startMs >= startMs && hasPeriod(counter, periodMs)) {
-    return { count: counter.count + cost, startMs: counter.startMs, endMs: counter.endMs }
+  if (counter !== undefined && nowMs < counter.endMs) {
+    const { count, startMs, endMs } = counter
+    const isMonth = periodMs === MONTH_MS && endMs === windowEndMs(periodMs, startMs)
+    if (endMs - startMs === periodMs || isMonth) return { count: count + cost, startMs, endMs }
   }
+  const startMs = windowStartMs(periodMs, nowMs)
   return { count: cost, startMs, endMs: windowEndMs(periodMs, startMs) }
-}
-
-function hasPeriod({ startMs, endMs }: FixedWindowCounter, periodMs: number): boolean {
-  return endMs - startMs === periodMs || (periodMs === MONTH_MS && endMs === windowEndMs(periodMs, startMs))
 }
 
 /**
@@ -41,7 +39,7 @@ function hasPeriod({ startMs, endMs }: FixedWindowCounter, periodMs: number): bo
  */
 export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
   const { limit } = policy
-  const needed = neededFor(cost)
+  const needed = Math.max(1, cost)
   const allowed = count - cost + needed <= limit
   const resetMs = Math.max(0, endMs - nowMs)
   return {
@@ -70,9 +68,9 @@ export function settleFixedWindow(
   counter: FixedWindowCounter,
   settlement: Settlement,
 ): Pick<FixedWindowCounter, 'count'> {
-  const { policy, cost } = settlement
-  const isSameWindow = counter.startMs === settledStartMs(settlement) && hasPeriod(counter, policy.periodMs)
-  return { count: isSameWindow ? Math.max(0, counter.count - cost) : counter.count }
+  const { count, startMs, endMs } = counter
+  const isSameWindow = startMs === settledStartMs(settlement) && endMs === settlement.forgottenAtMs
+  return { count: isSameWindow ? Math.max(0, count - settlement.cost) : count }
 }
 
 /** Returns the start of the window that a settlement lowers; -1 where no window of its period ends at that moment. */

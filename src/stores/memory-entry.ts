@@ -77,6 +77,7 @@ export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): 
 // Without numbers an entry is all zeros, a counter without a period: the first check replaces it by a new counter.
 
 class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
+  readonly form = 'fixed_window'
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
@@ -89,11 +90,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   }
 
   get algorithm(): RateAlgorithm {
-    return 'fixed_window'
-  }
-
-  get form(): CounterForm {
-    return 'fixed_window'
+    return this.form
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -114,6 +111,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
 }
 
 class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
+  readonly form = 'sliding_window'
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
@@ -128,11 +126,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
   }
 
   get algorithm(): RateAlgorithm {
-    return 'sliding_window'
-  }
-
-  get form(): CounterForm {
-    return 'sliding_window'
+    return this.form
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
@@ -156,7 +150,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
 
 /** A token bucket or a leaky bucket. */
 class BucketEntry implements MemoryCounter, BucketCounter {
-  readonly algorithm: RateAlgorithm
+  readonly form: RateAlgorithm
   resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
@@ -167,12 +161,12 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   checkedMs = 0
 
   constructor(algorithm: RateAlgorithm, numbers: WindowNumbers) {
-    this.algorithm = algorithm
+    this.form = algorithm
     if (numbers !== NO_NUMBERS) Object.assign(this, readBucket(numbers))
   }
 
-  get form(): CounterForm {
-    return this.algorithm
+  get algorithm(): RateAlgorithm {
+    return this.form
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {

@@ -53,10 +53,8 @@ export class MemoryStore implements Store {
   /** Decides one check without a batch. */
   checkOne(check: Check, nowMs: number): Decision {
     const { key, policy, cost } = check
-    if (!isRate(policy)) return this.#places.check(check, nowMs)
-    if (policy.windows !== undefined) return this.#checkWindows(key, policy, cost, nowMs)
-    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    const counter = entry.form === policy.algorithm ? entry : this.#counterBeside(entry, key, policy)
+    const counter = this.#counters.get(key)
+    if (counter?.form !== policy.algorithm || policy.windows !== undefined) return this.#checkOther(check, nowMs)
     const decision = counter.check(policy, cost, nowMs)
     counter.resetAtMs = nowMs + decision.resetMs
     counter.blocks = !decision.allowed
@@ -95,7 +93,10 @@ export class MemoryStore implements Store {
     this.#places.clear()
   }
 
-  #checkWindows(key: string, policy: RatePolicy, cost: number, nowMs: number): Decision {
+  /** Decides a check that is not for the first counter of its key, or for several windows. */
+  #checkOther(check: Check, nowMs: number): Decision {
+    const { key, policy, cost } = check
+    if (!isRate(policy)) return this.#places.check(check, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     const counter = this.#counterBeside(entry, key, policy)
     const decision = counter.check(policy, cost, nowMs)
