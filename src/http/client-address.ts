@@ -60,10 +60,6 @@ export function plainIp(text: string): string | null {
 export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists, privacy?: AddressPrivacy) {
   const parseOnce = remember(REMEMBERED, parse, REMEMBERED_LENGTH)
 
-  function resolve(text: string | undefined): ClientAddress | undefined {
-    return text === undefined ? undefined : parseOnce(text)
-  }
-
   function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
     if (ip === null) return undefined
@@ -75,7 +71,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
 
   /** Resolves the client's address, or that of the socket's peer where `ip` is no address. */
   return function clientAddress(ip: string | undefined, peer: string | undefined): ClientAddress {
-    return resolve(ip) ?? resolve(peer) ?? UNKNOWN
+    return parseOnce(ip ?? '') ?? parseOnce(peer ?? '') ?? UNKNOWN
   }
 }
 
@@ -179,9 +175,7 @@ export function createRequestAddresses(
   let warnsOfUnknown = true
 
   // A common mistake behind a proxy: every client is counted as the proxy.
-  function warnOfForwarding({ headers }: FastifyRequest, ip: string | undefined, peer: string | undefined): void {
-    if (ip !== peer || (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined)) return
-    const { plain, loggedPeer } = resolve(peer, undefined)
+  function warnOfForwarding({ plain, loggedPeer }: ClientAddress): void {
     if (plain === null || !isPrivate(plain)) return
     warnsOfForwarding = false
     log.warn(
@@ -189,20 +183,19 @@ export function createRequestAddresses(
     )
   }
 
-  /** Returns the address that `trustProxy` finds; a host's function that fails trusts nothing. */
-  function trustedIp(request: FastifyRequest): string | undefined {
-    try {
-      return request.ip
-    } catch (error) {
-      if (warnsOfTrustProxy) {
-        warnsOfTrustProxy = false
-        log.error(
-          { err: error },
-          `Fastify's trustProxy failed: ${errorMessage(error)}. Limits count the peer of such requests`,
-        )
-      }
-      return undefined
-    }
+  function warnOfTrustProxy(error: unknown): void {
+    if (!warnsOfTrustProxy) return
+    warnsOfTrustProxy = false
+    log.error(
+      { err: error },
+      `Fastify's trustProxy failed: ${errorMessage(error)}. Limits count the peer of such requests`,
+    )
+  }
+
+  function warnOfUnknown(): void {
+    if (!warnsOfUnknown) return
+    warnsOfUnknown = false
+    log.warn('Rate limits count requests without any address together, as ip:unknown')
   }
 
   return {
@@ -210,12 +203,18 @@ export function createRequestAddresses(
       const { socket } = request
       const peer = socket.remoteAddress
       if (peer === undefined && isGone(socket)) return GONE
-      const ip = trustedIp(request)
-      if (warnsOfForwarding) warnOfForwarding(request, ip, peer)
+      let ip: string | undefined
+      try {
+        ip = request.ip
+      } catch (error) {
+        // A host's function that fails trusts nothing.
+        warnOfTrustProxy(error)
+      }
       const address = resolve(ip, peer)
-      if (address.plain === null && warnsOfUnknown) {
-        warnsOfUnknown = false
-        log.warn('Rate limits count requests without any address together, as ip:unknown')
+      if (address.plain === null) warnOfUnknown()
+      else if (ip === peer && warnsOfForwarding) {
+        const { headers } = request
+        if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) warnOfForwarding(address)
       }
       return address
     },

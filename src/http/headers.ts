@@ -35,7 +35,7 @@ export function createHeaders(variant: HeaderVariant): SetHeaders {
 function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): void {
   reply.header('x-ratelimit-limit', decision.limit)
   reply.header('x-ratelimit-remaining', decision.remaining)
-  reply.header('x-ratelimit-reset', resetSeconds(decision.resetMs))
+  reply.header('x-ratelimit-reset', Math.ceil(decision.resetMs / SECOND_MS))
 }
 
 function setDraftFields(reply: FastifyReply, checked: CheckedRequest): void {
