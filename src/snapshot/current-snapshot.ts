@@ -53,6 +53,7 @@ export class CurrentSnapshot {
 
   /** Returns what is in force: at once, unless the last poll is too long ago. Never rejects. */
   at(nowMs: number): Snapshot | Promise<Snapshot> {
+    if (this.#poll.isKnown(nowMs)) return this.#reader.snapshot
     const pending = this.#poll.pending(nowMs)
     return pending === undefined ? this.#reader.snapshot : pending.then(() => this.#reader.snapshot)
   }
@@ -134,7 +135,8 @@ export class SnapshotReader {
   readonly #options: SnapshotReaderOptions
   readonly #overrides: OverrideReader
   #rules: LoadedRules | undefined
-  #snapshot: Snapshot
+  /** The last snapshot that was read; an empty one before the first. */
+  snapshot: Snapshot
   /** The revision of the snapshot; undefined where there is none. */
   #revision: number | undefined
   /** The time at which the whole tables were last read. */
@@ -144,12 +146,7 @@ export class SnapshotReader {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.#snapshot = { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
-  }
-
-  /** The last snapshot that was read; an empty one before the first. */
-  get snapshot(): Snapshot {
-    return this.#snapshot
+    this.snapshot = { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
   }
 
   /**
@@ -163,7 +160,7 @@ export class SnapshotReader {
     const nowMs = now()
     const revision = await this.#readRevision()
     const isYoung = nowMs >= this.#readAtMs && nowMs < this.#readAtMs + ttlMs
-    if (isYoung && revision === this.#revision) return this.#snapshot
+    if (isYoung && revision === this.#revision) return this.snapshot
     if (!isYoung) {
       this.#overrides.expire()
       this.#readAtMs = nowMs
@@ -174,7 +171,7 @@ export class SnapshotReader {
       this.expire()
       throw error
     }
-    return this.#snapshot
+    return this.snapshot
   }
 
   /** Returns the recorded changes that are in force now and were not returned yet. */
@@ -194,11 +191,11 @@ export class SnapshotReader {
     answered()
     const overrides = await this.#overrides.apply()
     const loaded = await parseRules(rows, this.#rules)
-    const known = this.#snapshot
+    const known = this.snapshot
     if (loaded !== this.#rules || overrides !== known.overrides) {
       const rules = loaded === this.#rules ? known.rules : await RuleSet.compile(loaded.rules, router, known.rules)
       this.#rules = loaded
-      this.#snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
+      this.snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
     }
     return revision
   }

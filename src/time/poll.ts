@@ -65,14 +65,14 @@ export class Poll {
 
   /** Returns whether the state is fresh enough, or the source fails. Otherwise a poll is under way. */
   isFresh(nowMs: number): boolean {
-    if (this.#isKnown(nowMs)) return true
+    if (this.isKnown(nowMs)) return true
     void (this.#looking ?? this.#look())
     return this.isFailing
   }
 
-  /** Returns undefined, nearly always, when the request need not wait; otherwise a promise of the end of its wait. */
+  /** Returns undefined when the request need not wait; otherwise a promise of the end of its wait. */
   pending(nowMs: number): Promise<void> | undefined {
-    if (this.#isKnown(nowMs)) return undefined
+    if (this.isKnown(nowMs)) return undefined
     const isLate = this.#looking !== undefined && this.#expiriesUnderWay !== this.#expiries
     const look = isLate ? this.#lookAgain() : (this.#looking ?? this.#look())
     return this.isFailing || (this.#hasAnswered && !this.#isExpired) ? undefined : this.#untilTimeout(look)
@@ -101,10 +101,10 @@ export class Poll {
   }
 
   /** Returns whether no poll is needed. One is needed where the clock was set back, since the age is unknown then. */
-  #isKnown(nowMs: number): boolean {
+  isKnown(nowMs: number): boolean {
     this.#hasTraffic = true
     if (this.#isClosed) return true
-    if (this.#isExpired) return false
+    if (this.#expiriesSeen !== this.#expiries) return false
     if (this.#retryAtMs !== undefined) return nowMs < this.#retryAtMs && nowMs >= this.#retryAtMs - RETRY_MS
     return this.#seenAtMs !== undefined && nowMs >= this.#seenAtMs && nowMs < this.#seenAtMs + this.#freshMs
   }
