@@ -40,11 +40,15 @@ const DECODED_ESCAPE = /%(?!2[346BCF]|3[ABDF]|40)/i
 /** Matches a percent sign that is literal in a prefix, as in a route: requests spell it `%25`. */
 const BARE_PERCENT = /%(?![0-9a-f]{2})/gi
 
+/** Matches what every router reads as the path that it spells: no delimiter, escape, duplicate slash or capital. */
+const PLAIN_PATH = /^(?=\/)(?:\/[a-z0-9._~-]+)*\/?$/
+
 /** Creates the function that returns the path by which Fastify's router found a request's route. */
 export function createRequestPath(router: RouterOptions) {
   const routedPath = createRoutedPath(router)
   return function requestPath(request: FastifyRequest): string {
     const { url = '/' } = request.raw
+    if (PLAIN_PATH.test(url)) return url
     return routedPath(url, url.charCodeAt(0) !== SLASH && takesWholeTarget(request))
   }
 }
