@@ -1,9 +1,10 @@
 /** Creates the functions that find the clients of requests. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
-import { remember } from '../remember.js'
+import { memoize, remember } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import { spellPart, splitComposite } from '../rules/composite.js'
+import type { ClientAddress } from './client-address.js'
 import {
   type ClientKey,
   compositeKey,
@@ -23,8 +24,6 @@ import { cookieValue, headerValue, routePattern } from './request-values.js'
 export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
 
 export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
-
-type NamedPart = Extract<KeyPart, { readonly name: string }>
 
 /** The readers of values that have a name; an empty one is missing. */
 const VALUES = { header: headerValue, cookie: cookieValue } as const
@@ -54,24 +53,59 @@ function rememberClients<Value>(derive: (client: string) => Value): (client: str
   return remember(REMEMBERED_CLIENTS, derive, REMEMBERED_LENGTH)
 }
 
-/** Creates the key function of a kind. Without a user, header or cookie it uses the address. */
-export function createKindKey(client: ClientKind, options: KeyOptions): DeriveClientKey {
+/** Derives the key of a limit from that of a client. */
+type DeriveKey = (key: ClientKey) => ClientKey
+
+/**
+ * Creates the key function of a kind. Without a user, header or cookie it uses the address.
+ *
+ * @param derive called once for each client, whose own key is used unless given
+ */
+export function createKindKey(client: ClientKind, options: KeyOptions, derive?: DeriveKey): DeriveClientKey {
+  if (derive === undefined) return createDerivedKey(client, options, toAddressKey, (key) => key)
+  const addressKeyOnce = memoize((address: ClientAddress) => derive(address.clientKey))
+  return createDerivedKey(client, options, ({ address }) => addressKeyOnce(address), derive)
+}
+
+function createDerivedKey(
+  client: ClientKind,
+  options: KeyOptions,
+  addressKey: (checked: Countable) => ClientKey,
+  derive: DeriveKey,
+): DeriveClientKey {
   switch (client.kind) {
     case 'ip':
-      return toAddressKey
-    case 'user':
-      return createUserKey(options)
+      return addressKey
+    case 'user': {
+      const keyOnce = rememberClients((id) => derive(userKey(id)))
+      const read = createUserReader(options)
+      return (checked) => {
+        const id = read(checked)
+        return id === null ? addressKey(checked) : keyOnce(id)
+      }
+    }
     case 'header':
-    case 'cookie':
-      return createValueKey(client, options)
+    case 'cookie': {
+      const { kind, name } = client
+      const { hashHeader = (value) => value } = options
+      const toKey = kind === 'header' ? headerKey : cookieKey
+      const read = VALUES[kind]
+      const keyOnce = rememberClients((value) => derive(toKey(name, hashHeader(value))))
+      return (checked) => {
+        const value = read(checked.request, name)
+        return value === '' ? addressKey(checked) : keyOnce(value)
+      }
+    }
     case 'route': {
-      const keyOnce = rememberClients(routeKey)
+      const keyOnce = rememberClients((pattern) => derive(routeKey(pattern)))
       return ({ request }) => keyOnce(routePattern(request))
     }
-    case 'all':
-      return () => EVERYBODY
+    case 'all': {
+      const everybody = derive(EVERYBODY)
+      return () => everybody
+    }
     case 'composite':
-      return createCompositeKey(client.parts, options)
+      return createCompositeKey(client.parts, options, derive)
   }
 }
 
@@ -85,31 +119,11 @@ function createUserReader({ users }: KeyOptions): (checked: Countable) => string
   }
 }
 
-function createUserKey(options: KeyOptions): DeriveClientKey {
-  const keyOnce = rememberClients(userKey)
-  const read = createUserReader(options)
-  return (checked) => {
-    const id = read(checked)
-    return id === null ? checked.address.clientKey : keyOnce(id)
-  }
-}
-
-/** Creates the key function of a header or a cookie. */
-function createValueKey({ kind, name }: NamedPart, { hashHeader }: KeyOptions): DeriveClientKey {
-  const toKey = kind === 'header' ? headerKey : cookieKey
-  const read = VALUES[kind]
-  const keyOnce = rememberClients((value) => toKey(name, hashHeader === undefined ? value : hashHeader(value)))
-  return ({ request, address }) => {
-    const value = read(request, name)
-    return value === '' ? address.clientKey : keyOnce(value)
-  }
-}
-
 /** Creates the key function of several kinds. Where one is missing the address is a further part. */
-function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): DeriveClientKey {
+function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions, derive: DeriveKey): DeriveClientKey {
   const hasAddress = parts.some(({ kind }) => kind === 'ip')
   const readers = parts.map((part) => ({ read: createPartReader(part, options), missing: spellPart(part, null) }))
-  const keyOnce = rememberClients((client) => compositeKey(client, parts))
+  const keyOnce = rememberClients((client) => derive(compositeKey(client, parts)))
   function spell(checked: Countable): string {
     let client = ''
     let isWhole = true
@@ -122,7 +136,7 @@ function createCompositeKey(parts: readonly KeyPart[], options: KeyOptions): Der
     return isWhole || hasAddress ? client : `${client}|${checked.address.clientKey.banned}`
   }
   if (options.privacy?.addresses !== 'truncated') return (checked) => keyOnce(spell(checked))
-  const shortenedOnce = rememberClients((spelled) => shortenedKey(spelled, parts))
+  const shortenedOnce = rememberClients((spelled) => derive(shortenedKey(spelled, parts)))
   return (checked) => shortenedOnce(`${checked.address.clientKey.client} ${spell(checked)}`)
 }
 

@@ -112,15 +112,15 @@ const REMEMBERED_RATES = 1_000
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
   const { name, policy, block, client, counts, cost, refusal } = rule
-  const clientKey = mapClientKey(createKindKey(client, options), (key) => ruleKey(name, key))
+  const clientKey = createKindKey(client, options, (key) => ruleKey(name, key))
   return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
-  const deriveClientKey = createKindKey({ kind: client.kind === 'user' ? 'user' : 'ip' }, options)
   const scope = overrideScope(id)
-  const clientKey = countedApart(scope, deriveClientKey)
+  const kind = client.kind === 'user' ? 'user' : 'ip'
+  const clientKey = createKindKey({ kind }, options, (key) => inScope(scope, key))
   const policy = typeof effect === 'object' ? effect : NOTHING
   const limit = { policy, block: true, ruleName: '', clientKey }
   return createLimit('override', limit, { isDenial: effect === 'deny' })
@@ -162,10 +162,9 @@ export function createStaticLimits(options: StaticLimitOptions) {
     ),
     options.router,
   )
-  const findPrefixed = (checked: CheckedRequest) => (prefixes.isEmpty ? undefined : prefixes.find(checked.path))
   if (typeof defaultRate === 'string') {
     const fallback = toLimit(policyName, parseRate(defaultRate), deriveClientKey)
-    return (checked: CheckedRequest): Limit => findPrefixed(checked) ?? fallback
+    return prefixes.isEmpty ? () => fallback : (checked: CheckedRequest) => prefixes.find(checked.path) ?? fallback
   }
   const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember(REMEMBERED_RATES, (text) => {
@@ -175,7 +174,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
   })
   const limitForAnswer = tolerate(limitForRate, setting, options.log)
   return (checked: CheckedRequest): Limit | Promise<Limit> =>
-    findPrefixed(checked) ??
+    (prefixes.isEmpty ? undefined : prefixes.find(checked.path)) ??
     after(rateFor(checked.request), (rate) =>
       after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
     )
@@ -203,13 +202,11 @@ export function createRouteRate(
   }
 }
 
-/** Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. */
+/**
+ * Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. Keys are
+ * remembered: so are those in a scope.
+ */
 function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
-  return mapClientKey(deriveClientKey, (key) => inScope(scope, key))
-}
-
-/** Derives keys from those of another key function, which are remembered: so are the derived ones. */
-function mapClientKey(deriveClientKey: DeriveClientKey, derive: (key: ClientKey) => ClientKey): DeriveClientKey {
-  const deriveOnce = memoize(derive)
-  return (checked) => after(deriveClientKey(checked), deriveOnce)
+  const keyInScope = memoize((key: ClientKey) => inScope(scope, key))
+  return (checked) => after(deriveClientKey(checked), keyInScope)
 }
