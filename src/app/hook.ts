@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { RefusalBans } from '../bans/refusal-bans.js'
 import type { EventLog } from '../events/event-log.js'
 import { createAsk } from '../http/ask.js'
@@ -10,7 +10,6 @@ import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
 import type { CounterScopes } from '../http/counter-scopes.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
-import { after } from '../http/host-function.js'
 import {
   createFunctionKey,
   createKindKey,
@@ -18,18 +17,11 @@ import {
   type KeyFunction,
   type KeyOptions,
 } from '../http/kind-key.js'
-import {
-  createRouteRate,
-  createStaticLimits,
-  denialForRule,
-  limitForOverride,
-  limitForRule,
-  TOO_LONG_LIMIT,
-} from '../http/limits.js'
+import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
 import { createErrorHandlerCheck } from '../http/refusal.js'
-import type { CountedResponses, HeldPlaces } from '../http/request-end.js'
+import { type CountedResponses, type HeldPlaces, REPLY, type RequestWithReply } from '../http/request-end.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { createConfigLimits, createRouteCost, isConfigLimit } from '../http/route-config.js'
@@ -47,7 +39,8 @@ import type { Rule } from '../rules/rule.js'
 import { canSettle, requireSettle } from '../settings/middleware.js'
 import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
-import type { CurrentSnapshot, Snapshot } from '../snapshot/current-snapshot.js'
+import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
+import { systemClock } from '../time/clock.js'
 import { createAppExplain } from './explain.js'
 import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
 import { createRecords } from './record.js'
@@ -72,7 +65,7 @@ export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { app, settings, router, scopes, responses, places } = components
+  const { app, settings, router, scopes, responses, places, current } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -81,7 +74,7 @@ export function createHook(components: HookComponents) {
   )
   const hadRoutes = hasRoutes(app)
   const routeSettings = { costs: 0, haveLimits: false }
-  const routeCost = createRouteCost(log, hadRoutes, createRateForRoutes(components))
+  const routeCost = createRouteCost(log, createRateForRoutes(components))
   const configLimits = createConfigLimits(
     settings.hook,
     // A limit without a name is that of its route.
@@ -96,32 +89,38 @@ export function createHook(components: HookComponents) {
   const isSkipped = (checked: CheckedRequest): boolean =>
     !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
   const costFor = (checked: CheckedRequest) => (isSkipped(checked) ? 0 : routeCost.costFor(checked.request))
-  const check = createCheck(components)
-  const ask: Limiter['check'] = (asked, nowMs) => check(asked, nowMs, false)
-  places.isNeeded = settings.useDynamicRules || settings.middleware.algorithm === 'concurrency'
+  const { check, checkLeased } = createChecks(components)
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
-    now: () => Math.floor(settings.clock.now()),
+    now: settings.clock === systemClock ? systemClock.now : () => Math.floor(settings.clock.now()),
     address: components.addresses.client,
     check,
+    checkLeased,
     underWay: (counter: string) => places.underWay.get(counter) ?? responses.underWay.get(counter),
-    checkAhead: (asked: Check, nowMs: number) => responses.checkAhead(asked, nowMs, ask),
-    takePlaces: (checked: CheckedRequest) => places.take(checked, ask),
-    keepReply: (request: FastifyRequest, reply: FastifyReply) => places.keepReply(request, reply),
+    checkAhead: (asked: Check, nowMs: number) => responses.checkAhead(asked, nowMs, check),
+    takePlaces: (checked: CheckedRequest) => places.take(checked, check),
     awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, log),
     hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
-  const dependencies: HookDependencies = {
+  const requestUser = createRequestUser(settings.user, log)
+  const costUnlessLate = (checked: CheckedRequest) => (preflights.isLate(checked.request) ? 0 : costFor(checked))
+  const dependencies: HookDependencies & { cost: HookDependencies['cost'] } = {
     ...common,
     decide: createDecide(settings.skip, log),
-    path: createRequestPath(router),
-    cost: (checked) => (preflights.isLate(checked.request) ? 0 : costFor(checked)),
-    user: needsUser(settings) ? createRequestUser(settings.user, log) : () => undefined,
-    inForce: createSnapshotReader(components, warnings.warnOfUsers),
+    path: needsPath(settings) ? createRequestPath(router) : () => '/',
+    cost: hadRoutes || !skipped.isEmpty ? costUnlessLate : undefined,
+    needsUser: needsUser(settings),
+    user(checked) {
+      if (checked.inForce.overrides.hasUsers) warnings.warnOfUsers()
+      return requestUser(checked)
+    },
+    inForce: settings.useDynamicRules ? current.at.bind(current) : () => NOTHING_IN_FORCE,
     overrideLimit: createOverrideLimit(components, keys),
-    limit: createLimitFinder(components, keys, warnings),
+    chooseRule: createRuleChooser(components.conditions, warnings.warnOfConditions),
+    ruleLimit: createRuleLimit(components, keys, warnings),
+    staticLimit: createStaticLimit(components, keys, warnings),
     ceiling: createAppCeiling(components),
     headers: createHeaders(settings.headers),
     record: records.record,
@@ -140,9 +139,8 @@ export function createHook(components: HookComponents) {
     const { key, ...resolved } = resolveRouteLimit(options, setting)
     if (resolved.algorithm === 'concurrency') {
       requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
-      places.isNeeded = true
     }
-    const isByUser = typeof key === 'object' && countsBy(key, 'user')
+    const needsUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
       scopes.addKind(key)
       warnings.noteKind(key)
@@ -153,7 +151,8 @@ export function createHook(components: HookComponents) {
         ...common,
         enabled: settings.enabled,
         note: trials.noteLimit,
-        user: isByUser ? createRequestUser(settings.user, log) : () => undefined,
+        needsUser,
+        user: requestUser,
         variant: settings.headers,
         deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
         scopes,
@@ -172,10 +171,14 @@ export function createHook(components: HookComponents) {
     const { method, url, config } = route
     configLimits.noteRoute(route)
     records.limitedRoutes?.noteRoute(this, route)
-    if (settings.hook === 'onRequest') preflights.noteRoute(this, route)
+    const isLate = settings.hook === 'onRequest' && preflights.noteRoute(this, route)
     errorHandlers.noteRoute(route)
-    routeCost.validateConfig(config?.smartRateLimit, url)
-    if (typeof config?.smartRateLimit === 'object' && !isConfigLimit(config.smartRateLimit)) routeSettings.costs++
+    const own = config?.smartRateLimit
+    routeCost.validateConfig(own, url)
+    // A limit of the route's own leaves the cost of the plugin's check as it is.
+    const isCost = own !== undefined && !isConfigLimit(own)
+    if (isCost && own !== false) routeSettings.costs++
+    if (isCost || isLate) dependencies.cost = costUnlessLate
     scopes.addRoute({ method, url })
     trials.noteRoute(route)
   }
@@ -183,8 +186,8 @@ export function createHook(components: HookComponents) {
   return {
     onRequest: createOnRequest(dependencies),
     /** A hook for requests that code may check before the plugin does. */
-    keepReply(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-      places.keepReply(request, reply)
+    keepReply(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+      request[REPLY] = reply
       done()
     },
     ask: createAsk(dependencies, isSkipped, () => 1),
@@ -208,8 +211,13 @@ function hasRoutes(app: FastifyInstance): boolean {
   return !app.printRoutes().startsWith('(empty tree)')
 }
 
-function needsUser({ logEvents, useDynamicRules, middleware: { key } }: Settings): boolean {
-  return logEvents !== false || useDynamicRules || (typeof key === 'object' && countsBy(key, 'user'))
+/** Returns whether a request needs its user whatever rules and overrides are in force. */
+function needsUser({ logEvents, middleware: { key } }: Settings): boolean {
+  return logEvents !== false || (typeof key === 'object' && countsBy(key, 'user'))
+}
+
+function needsPath({ useDynamicRules, middleware: { skipPaths, rateLimits } }: Settings): boolean {
+  return useDynamicRules || skipPaths.length > 0 || Object.keys(rateLimits).length > 0
 }
 
 function keyOptions({ app: { log }, settings: { hashSecret, privacy, user } }: HookComponents): KeyOptions {
@@ -225,20 +233,19 @@ function createKeyFunction(key: ClientKind | KeyFunction, setting: string, optio
   return typeof key === 'function' ? createFunctionKey(key, setting, options) : createKindKey(key, options)
 }
 
-/** Creates the function that finds a request's limit: that of the matching rule, else the static one. */
-function createLimitFinder(
-  components: HookComponents,
+/** Creates the function that returns the limit of a request for which there is no rule. */
+function createStaticLimit(
+  { app, settings, router, scopes }: HookComponents,
   options: KeyOptions,
   warnings: KeyWarnings,
-): HookDependencies['limit'] {
-  const { app, settings, router, scopes } = components
+): HookDependencies['staticLimit'] {
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object') {
     scopes.addKind(key)
     if (settings.enabled) app.addHook('onReady', async () => warnings.noteKind(key))
   }
 
-  const staticLimit = createStaticLimits({
+  return createStaticLimits({
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
@@ -247,35 +254,20 @@ function createLimitFinder(
     router,
     log: app.log,
   })
-  if (!settings.useDynamicRules) return staticLimit
+}
 
-  const ruleLimit = memoize((rule: Rule) => {
+/** Creates the function that returns the limit of a rule. */
+function createRuleLimit(
+  components: HookComponents,
+  options: KeyOptions,
+  warnings: KeyWarnings,
+): HookDependencies['ruleLimit'] {
+  return memoize((rule: Rule) => {
     warnings.noteKind(rule.client)
     return canCount(components, rule.policy, `rule ${rule.name}`)
       ? limitForRule(rule, options, components.bans.forRule(rule, denialForRule(rule, options)))
       : null
   })
-  const chooseRule = createRuleChooser(components.conditions, warnings.warnOfConditions)
-  return (checked) => {
-    const { rules } = checked.inForce
-    let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs)
-    if (rule?.condition !== undefined) rule = chooseRule(checked)
-    if (rule === null) return TOO_LONG_LIMIT
-    return (rule && ruleLimit(rule)) ?? staticLimit(checked)
-  }
-}
-
-/** Creates the function that reads the rules and overrides in force. */
-function createSnapshotReader(
-  { settings, current }: HookComponents,
-  warnOfUsers: () => void,
-): HookDependencies['inForce'] {
-  if (!settings.useDynamicRules) return () => NOTHING_IN_FORCE
-  function checkUsers(inForce: Snapshot): Snapshot {
-    if (inForce.overrides.hasUsers) warnOfUsers()
-    return inForce
-  }
-  return (nowMs) => after(current.at(nowMs), checkUsers)
 }
 
 /** Creates the limit of what an address may request in all, where the settings have one. */
@@ -306,11 +298,9 @@ function canCount({ app, settings }: HookComponents, policy: Policy, what: strin
   return false
 }
 
-/** Creates the function that asks the limiter; with metrics it also measures the duration. */
-function createCheck({ limiter, metrics, settings }: HookComponents): HookDependencies['check'] {
-  const isLeasing = settings.middleware.leaseMs !== undefined
-  const check: HookDependencies['check'] = isLeasing
-    ? (asked, nowMs, refuses) => (refuses ? limiter.checkLeased(asked, nowMs) : limiter.check(asked, nowMs))
-    : (asked, nowMs) => limiter.check(asked, nowMs)
-  return metrics === undefined ? check : timedCheck(check, metrics.observe)
+/** Returns the functions that ask the limiter; with metrics they also measure the duration. */
+function createChecks({ limiter, metrics }: HookComponents): Pick<HookDependencies, 'check' | 'checkLeased'> {
+  const { check, checkLeased } = limiter
+  if (metrics === undefined) return { check, checkLeased }
+  return { check: timedCheck(check, metrics.observe), checkLeased: timedCheck(checkLeased, metrics.observe) }
 }

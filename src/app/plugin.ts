@@ -126,13 +126,12 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   if (hook.postponed) components.open(hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
-  if (places.isNeeded) app.decorateRequest(REPLY, null)
+  app.decorateRequest(REPLY, null)
   if (enabled) {
     validateRouter()
     warnOfTrustedHops(app)
     await components.prepare()
     readPeers(app.server)
-    // A limit that holds places may be created later.
     if (settings.hook !== 'onRequest') app.addHook('onRequest', hook.keepReply)
     app.addHook(settings.hook, hook.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))

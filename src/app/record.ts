@@ -16,6 +16,7 @@ type RecordStep = HookDependencies['record']
 
 /** The record steps of the plugin's own check, and of limits for single routes. */
 interface Records {
+  /** Undefined where nothing is recorded. */
   readonly record: RecordStep
   readonly recordRoute: RecordStep
   /** The events that wait until their requests have passed their hooks, and the routes of such requests. */
@@ -32,7 +33,7 @@ interface Records {
 export function createRecords(components: HookComponents, hadRoutes: boolean): Records {
   const count = createCount(components)
   const recordEvent = createEventRecord(components)
-  if (recordEvent === undefined) return { record: count ?? recordNothing, recordRoute: count ?? recordNothing }
+  if (recordEvent === undefined) return { record: count, recordRoute: count }
   const postponed = new PostponedRecords(recordEvent)
   const limitedRoutes = createLimitedRoutes(components.app, hadRoutes, (request) => postponed.settle(request))
   return {
@@ -49,8 +50,6 @@ export function createRecords(components: HookComponents, hadRoutes: boolean): R
     },
   }
 }
-
-function recordNothing(): void {}
 
 function createCount({ metrics }: HookComponents): ((checked: CheckedRequest) => void) | undefined {
   return metrics && (({ limit, decision }) => metrics.count(limit, decision.allowed))

@@ -52,8 +52,9 @@ export function onlyAsking(
   }
   return {
     ...hook,
-    check: (asked, nowMs, refuses) => noted(hook.check(asked, nowMs, refuses)),
-    checkAhead: (asked, nowMs) => noted(hook.check(asked, nowMs, false)),
+    check: (asked, nowMs) => noted(hook.check(asked, nowMs)),
+    checkLeased: (asked, nowMs) => noted(hook.checkLeased(asked, nowMs)),
+    checkAhead: (asked, nowMs) => noted(hook.check(asked, nowMs)),
     takePlaces: (checked) => noted(hook.takePlaces(checked)),
   }
 }

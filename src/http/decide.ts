@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
+import type { Rule } from '../rules/rule.js'
 import type { RuleSet } from '../rules/rule-set.js'
 import { type Ceiling, checkUnderCeiling } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
@@ -15,16 +16,24 @@ export interface DecideDependencies {
   address(request: FastifyRequest): ClientAddress
   /** Returns the path as the router sees it. */
   path(request: FastifyRequest): string
+  /** Whether every request needs its user, whatever is in force. */
+  readonly needsUser: boolean
   /** Sets `user` and `userFields`. */
   user(checked: CheckedRequest): Promise<undefined> | undefined
   /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
   inForce(nowMs: number): InForce | Promise<InForce>
   /** Returns the limit of an override; null where the store cannot count its rate. */
   overrideLimit(override: ActiveOverride): Limit | null
-  /** Returns the limit of a request without override: that of a rule, else the static one. */
-  limit(checked: CheckedRequest): Limit | Promise<Limit>
-  /** @param refuses whether the request is refused where it is not allowed; otherwise the store counts it in any case */
-  check(check: Check, nowMs: number, refuses: boolean): Decision | Promise<Decision>
+  /** Returns the first rule whose condition holds, where that of the first rule for the path has one. */
+  chooseRule(checked: CheckedRequest): Rule | null | undefined
+  /** Returns the limit of a rule; null where the store cannot count its rate. */
+  ruleLimit(rule: Rule): Limit | null
+  /** Returns the limit of a request for which there is neither an override nor a rule. */
+  staticLimit(checked: CheckedRequest): Limit | Promise<Limit>
+  /** Asks the limiter: the store counts the request in any case. */
+  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  /** Asks for a limit that refuses what is not allowed: it may be decided from a share. */
+  checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
   /**
    * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
    * before. Never rejects.
@@ -40,13 +49,13 @@ export interface DecideDependencies {
 
 /** The rules and overrides that decide about a request. */
 interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'rules' | 'match' | 'candidates'>
+  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates'>
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
 }
 
 /** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
-  rules: { size: 0, rules: [], match: () => undefined, candidates: () => [] },
+  rules: { size: 0, needUsers: false, rules: [], match: () => undefined, candidates: () => [] },
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
 }
 
@@ -61,43 +70,37 @@ const NO_CLIENT: ClientKey = {
   byAddress: false,
 }
 
+const NO_QUESTION: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
+
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
+  /** The path as the router sees it. */
+  readonly path: string
   nowMs = 0
   address: ClientAddress = GONE
   /** The request's own cost; 0 charges nothing. */
-  cost = 0
+  cost = 1
   inForce = NOTHING_IN_FORCE
   user: UserId = null
   /** The object that the host answered as the user, for conditions. */
   userFields: object | null = null
   /** Null where the path is too long to search for one. */
   override: ActiveOverride | null | undefined = undefined
-  /** The allow list or an override lets the request through: the later steps are skipped. */
+  /** The request is let through without a limit: the later steps are skipped. */
   isExempt = false
   limit = DENIED_LIMIT
   client = NO_CLIENT
   decision = DENIED
+  /** The question to the limiter. */
+  asked = NO_QUESTION
   /** The refusal of the deciding limit, where the ceiling refuses for longer. */
   overruled: Refusal | undefined = undefined
-
-  #path: string | undefined = undefined
 
   constructor(
     readonly dependencies: DecideDependencies,
     readonly request: FastifyRequest,
-  ) {}
-
-  /** The path as the router sees it; many apps decide without it. */
-  get path(): string {
-    this.#path ??= this.dependencies.path(this.request)
-    return this.#path
-  }
-
-  /** The question to the limiter. */
-  get asked(): Check {
-    const { client, limit, cost } = this
-    return { key: client.counter, policy: limit.policy, cost: chargedCost(cost, limit.cost) }
+  ) {
+    this.path = dependencies.path(request)
   }
 
   get isRefused(): boolean {
@@ -108,93 +111,104 @@ export class CheckedRequest {
 type Decided = CheckedRequest | Promise<CheckedRequest>
 
 /**
- * Decides about a request, in the order of the functions below. Stays synchronous unless one of them has to wait for an
- * answer.
+ * Decides about a request, in the order of the functions below. Each of them ends with an answer that may be late, and
+ * the next one goes on at once where it is not.
  */
 export function decide(checked: CheckedRequest): Decided {
   const { dependencies, request } = checked
   checked.nowMs = dependencies.now()
   checked.address = dependencies.address(request)
-  return next(checked, dependencies.inForce(checked.nowMs), readUserForOverrides)
+  const inForce = dependencies.inForce(checked.nowMs)
+  return inForce instanceof Promise ? later(checked, inForce, findUser) : findUser(checked, inForce)
 }
 
-function readUserForOverrides(checked: CheckedRequest, inForce: InForce): Decided {
+function findUser(checked: CheckedRequest, inForce: InForce): Decided {
+  const { dependencies, address } = checked
+  const { rules, overrides } = inForce
   checked.inForce = inForce
-  return next(checked, inForce.overrides.hasUsers ? askForUser(checked) : undefined, decideByOverrides)
+  const isExempt = address.listed === 'allow' && overrides.size === 0
+  const isNeeded = (dependencies.needsUser || rules.needUsers || overrides.hasUsers) && !isExempt
+  const late = isNeeded ? dependencies.user(checked) : undefined
+  return late === undefined ? findLimit(checked) : later(checked, late, findLimit)
 }
 
-/** Exempts a request, or goes on. Refusals take precedence: the deny list, then overrides, then the allow list. */
-function decideByOverrides(checked: CheckedRequest): Decided {
-  const { inForce, address, user, nowMs } = checked
-  const { overrides } = inForce
+/** Exempts a request, or finds its limit. Refusals go first: the deny list, then overrides, then the allow list. */
+function findLimit(checked: CheckedRequest): Decided {
+  const { dependencies, request, path, nowMs, address } = checked
+  const { rules, overrides } = checked.inForce
   if (overrides.size > 0) {
-    checked.override = overrides.find(address.plain, userText(user), checked.path, nowMs, address.pseudonym)
+    checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym)
   }
-  checked.isExempt = isExempt(checked)
-  if (checked.isExempt) return checked
-  return next(checked, overrides.hasUsers ? undefined : askForUser(checked), decideByLimit)
+  const { override } = checked
+  if (address.listed === 'deny') return findClient(checked, DENIED_LIMIT)
+  if (override === null) return findClient(checked, TOO_LONG_LIMIT)
+  if (override?.effect === 'allow' || (address.listed === 'allow' && override?.effect !== 'deny')) {
+    checked.isExempt = true
+    return checked
+  }
+  const ofOverride = override && dependencies.overrideLimit(override)
+  if (ofOverride) return findClient(checked, ofOverride)
+  let rule = rules.size === 0 ? undefined : rules.match(path, request.method, nowMs)
+  if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked)
+  if (rule === null) return findClient(checked, TOO_LONG_LIMIT)
+  const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
+  return limit instanceof Promise ? later(checked, limit, findClient) : findClient(checked, limit)
 }
 
-function isExempt({ address, override }: CheckedRequest): boolean {
-  if (address.listed === 'deny' || override === null || override?.effect === 'deny') return false
-  return address.listed === 'allow' || override?.effect === 'allow'
-}
-
-function askForUser(checked: CheckedRequest): Promise<undefined> | undefined {
-  return checked.dependencies.user(checked)
-}
-
-function decideByLimit(checked: CheckedRequest): Decided {
-  return next(checked, findLimit(checked), decideForClient)
-}
-
-function findLimit(checked: CheckedRequest): Limit | Promise<Limit> {
-  const { dependencies, address, override } = checked
-  if (address.listed === 'deny') return DENIED_LIMIT
-  if (override === null) return TOO_LONG_LIMIT
-  return (override && dependencies.overrideLimit(override)) ?? dependencies.limit(checked)
-}
-
-function decideForClient(checked: CheckedRequest, limit: Limit): Decided {
+function findClient(checked: CheckedRequest, limit: Limit): Decided {
   checked.limit = limit
-  return next(checked, limit.clientKey(checked), check)
+  const client = limit.clientKey(checked)
+  return client instanceof Promise ? later(checked, client, check) : check(checked, client)
 }
 
 function check(checked: CheckedRequest, client: ClientKey): Decided {
+  const { dependencies, limit, cost, nowMs } = checked
   checked.client = client
-  const { limit } = checked
-  // Denials count against nothing. A path that is too long is no denial of the client.
-  if (limit.isDenial && limit !== TOO_LONG_LIMIT) return checked
-  return limit.ban === null ? askLimits(checked) : next(checked, limit.ban.isBanned(client), askUnlessBanned)
+  // Denials count against nothing. A path that is too long is no denial of the client, and counts against its ceiling.
+  if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
+  checked.asked = {
+    key: client.counter,
+    policy: limit.policy,
+    cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
+  }
+  if (limit.ban !== null) {
+    const isBanned = limit.ban.isBanned(client)
+    return isBanned instanceof Promise ? later(checked, isBanned, askUnlessBanned) : askUnlessBanned(checked, isBanned)
+  }
+  if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(checked)
+  const { asked } = checked
+  const decision = limit.block ? dependencies.checkLeased(asked, nowMs) : dependencies.check(asked, nowMs)
+  if (decision instanceof Promise) return later(checked, decision, keepDecision)
+  checked.decision = decision
+  return checked
 }
 
 /** Denies a client that this process has just banned: what is in force may not have the ban yet. */
 function askUnlessBanned(checked: CheckedRequest, isBanned: boolean): Decided {
   const { ban } = checked.limit
-  return isBanned && ban !== null ? decideForClient(checked, ban.denial) : askLimits(checked)
+  return isBanned && ban !== null ? findClient(checked, ban.denial) : ask(checked)
 }
 
 /** Waits for what is under way before any limit is asked, so that a ceiling is asked in the same round trip. */
-function askLimits(checked: CheckedRequest): Decided {
+function ask(checked: CheckedRequest): Decided {
   const { dependencies, limit, client } = checked
-  return limit.awaitsEnd ? next(checked, dependencies.underWay(client.counter), askNow) : askNow(checked)
+  const late = limit.awaitsEnd ? dependencies.underWay(client.counter) : undefined
+  return late === undefined ? askNow(checked) : later(checked, late, askNow)
 }
 
 function askNow(checked: CheckedRequest): Decided {
-  const { dependencies } = checked
-  if (dependencies.ceiling !== undefined) return checkUnderCeiling(checked, dependencies.ceiling, askLimit)
-  return next(checked, askLimit(checked), keepDecision)
+  const { ceiling } = checked.dependencies
+  if (ceiling !== undefined) return checkUnderCeiling(checked, ceiling, askLimit)
+  const decision = askLimit(checked)
+  return decision instanceof Promise ? later(checked, decision, keepDecision) : keepDecision(checked, decision)
 }
 
 function askLimit(checked: CheckedRequest): Decision | Promise<Decision> {
-  const { dependencies, limit, nowMs } = checked
-  if (limit.isDenial) return DENIED
-  return limit.awaitsEnd ? checkUntilEnd(checked) : dependencies.check(checked.asked, nowMs, limit.block)
-}
-
-function checkUntilEnd(checked: CheckedRequest): Decision | Promise<Decision> {
   const { dependencies, limit, asked, nowMs } = checked
-  return limit.holdsPlaces ? dependencies.takePlaces(checked) : dependencies.checkAhead(asked, nowMs)
+  if (limit.isDenial) return DENIED
+  if (limit.holdsPlaces) return dependencies.takePlaces(checked)
+  if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs)
+  return limit.block ? dependencies.checkLeased(asked, nowMs) : dependencies.check(asked, nowMs)
 }
 
 function keepDecision(checked: CheckedRequest, decision: Decision): CheckedRequest {
@@ -202,20 +216,11 @@ function keepDecision(checked: CheckedRequest, decision: Decision): CheckedReque
   return checked
 }
 
-/** Goes on with an answer. The functions call each other by name, so that V8 compiles them as one. */
-function next<Answer>(
+/** A function of its own: its closure would cost an allocation also where nothing is late. */
+function later<Answer>(
   checked: CheckedRequest,
-  answer: Answer | Promise<Answer>,
-  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
-): Decided {
-  return answer instanceof Promise ? nextWhenKnown(checked, answer, proceed) : proceed(checked, answer)
-}
-
-/** A function of its own: a closure in `next` would cost every request an allocation. */
-function nextWhenKnown<Answer>(
-  checked: CheckedRequest,
-  answer: Promise<Answer>,
+  late: Promise<Answer>,
   proceed: (checked: CheckedRequest, answer: Answer) => Decided,
 ): Promise<CheckedRequest> {
-  return answer.then((known) => proceed(checked, known))
+  return late.then((answer) => proceed(checked, answer))
 }

@@ -118,6 +118,7 @@ async function askRoute(
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
   const checked = new CheckedRequest({ ...onlyAsking(hook), user: (its) => noteUser(its, user) }, request)
+  checked.cost = 0
   await hook.decide(checked)
   const { decision, limit, isExempt, isRefused } = checked
   if (isExempt || limit.isDenial) {
@@ -151,6 +152,7 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
     },
   }
   const checked = new CheckedRequest(peeking, request)
+  checked.cost = 0
   const skipped = whySkipped(checked)
   // A cost of 0 charges nothing: it asks what a request of the cost 1 would be answered.
   await peeking.decide(checked)

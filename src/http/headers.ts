@@ -15,7 +15,7 @@ export type HeaderVariant = (typeof HEADER_VARIANTS)[number]
 
 type SetHeaders = (reply: FastifyReply, checked: CheckedRequest) => void
 
-const SETTERS: Readonly<Record<HeaderVariant, SetHeaders>> = {
+const SETTERS: Readonly<Record<HeaderVariant, SetHeaders | undefined>> = {
   legacy: setLegacyHeaders,
   draft: setDraftFields,
   both(reply, checked) {
@@ -23,11 +23,11 @@ const SETTERS: Readonly<Record<HeaderVariant, SetHeaders>> = {
     setPolicyField(reply, checked)
     reply.header('ratelimit', `${limitField(checked)}${commentsFor(checked)}`)
   },
-  none: () => undefined,
+  none: undefined,
 }
 
-/** Returns the function that sets the rate limit headers. */
-export function createHeaders(variant: HeaderVariant): SetHeaders {
+/** Returns the function that sets the rate limit headers; undefined where there are none. */
+export function createHeaders(variant: HeaderVariant): SetHeaders | undefined {
   return SETTERS[variant]
 }
 

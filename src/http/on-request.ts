@@ -3,18 +3,17 @@ import type { Decision } from '../limiter/algorithm.js'
 import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import { refuse } from './refusal.js'
+import { REPLY, type RequestWithReply } from './request-end.js'
 
 /** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
-  /** Returns the cost of the request; 0 where it is exempt. */
-  cost(checked: CheckedRequest): number
+  /** Returns the cost of the request; 0 where it is exempt. Undefined where every request costs 1. */
+  readonly cost: ((checked: CheckedRequest) => number) | undefined
   readonly decide: Decide
-  /** Sets the rate limit headers. */
-  headers(reply: FastifyReply, checked: CheckedRequest): void
-  /** Records the event and the metrics. */
-  record(checked: CheckedRequest, reply: FastifyReply): void
-  /** Keeps the reply where a check from code may need it. */
-  keepReply(request: FastifyRequest, reply: FastifyReply): void
+  /** Sets the rate limit headers, where there are any. */
+  readonly headers: ((reply: FastifyReply, checked: CheckedRequest) => void) | undefined
+  /** Records the event and the metrics, where there are any. */
+  readonly record: ((checked: CheckedRequest, reply: FastifyReply) => void) | undefined
   /** Counts the request when its response has a status that its limit counts. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
   /** Returns whether the host handles the errors of a request itself. */
@@ -31,82 +30,91 @@ export interface HookDependencies extends DecideDependencies {
 export const DECISION = Symbol('fastify-smart-ratelimit.decision')
 
 /** A request in a hook of this package. Scopes created before the plugin do not initialize the property. */
-type DecidedRequest = FastifyRequest & { [DECISION]?: Decision | null }
+type DecidedRequest = RequestWithReply & { [DECISION]?: Decision | null }
 
 /** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
 export function keptDecision(request: DecidedRequest): Decision | null {
   return request[DECISION] ?? null
 }
 
-/** Keeps a decision and returns true, or returns false where that of a stricter limit stays. */
-function keepDecision(request: DecidedRequest, { decision, isRefused }: CheckedRequest): boolean {
-  const kept = request[DECISION]
-  if (kept && kept.remaining < decision.remaining && !isRefused) return false
-  request[DECISION] = decision
-  return true
-}
-
 /** Creates the hook, which decides about a request, sets the headers, records the event, and refuses. */
 export function createOnRequest(dependencies: HookDependencies) {
-  return function onRequest(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    let decided: ReturnType<Decide> | undefined
+  return function onRequest(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    request[REPLY] = reply
+    const checked = new CheckedRequest(dependencies, request)
+    let decided: ReturnType<Decide> = checked
     try {
-      dependencies.keepReply(request, reply)
-      const checked = new CheckedRequest(dependencies, request)
-      checked.cost = dependencies.cost(checked)
+      if (dependencies.cost !== undefined) checked.cost = dependencies.cost(checked)
       if (checked.cost > 0) decided = dependencies.decide(checked)
+      else checked.isExempt = true
     } catch (error) {
       dependencies.failed(error)
+      checked.isExempt = true
     }
-    if (decided instanceof Promise) {
-      decided.then(
-        (checked) => finish(dependencies, checked, reply, done),
-        (error: unknown) => {
-          dependencies.failed(error)
-          proceed(dependencies, request, reply, done)
-        },
-      )
-    } else if (decided === undefined) proceed(dependencies, request, reply, done)
-    else finish(dependencies, decided, reply, done)
+    if (decided instanceof Promise) finishLater(dependencies, checked, decided, reply, done)
+    else finish(dependencies, checked, reply, done)
   }
 }
 
+/** A function of its own: its closures would cost an allocation also where the decision is not late. */
+function finishLater(
+  dependencies: HookDependencies,
+  checked: CheckedRequest,
+  decided: Promise<CheckedRequest>,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+): void {
+  decided.then(
+    () => finish(dependencies, checked, reply, done),
+    (error: unknown) => {
+      dependencies.failed(error)
+      checked.isExempt = true
+      finish(dependencies, checked, reply, done)
+    },
+  )
+}
+
+/** Sets the headers, records the event, and refuses, unless the request is exempt. */
 function finish(
   dependencies: HookDependencies,
   checked: CheckedRequest,
   reply: FastifyReply,
   done: HookHandlerDoneFunction,
 ): void {
-  if (checked.isExempt) {
-    proceed(dependencies, checked.request, reply, done)
-    return
-  }
-  try {
-    if (keepDecision(checked.request, checked)) dependencies.headers(reply, checked)
-    dependencies.record(checked, reply)
-    if (checked.limit.counts !== null && !checked.isRefused) dependencies.awaitResponse(checked, reply)
-  } catch (error) {
-    dependencies.failed(error)
+  const { decision, limit } = checked
+  const request: DecidedRequest = checked.request
+  let isRefused = false
+  if (!checked.isExempt) {
+    isRefused = limit.block && !decision.allowed
+    try {
+      // Where a stricter limit has checked the request too, its decision stays, and its headers.
+      const kept = request[DECISION]
+      if (!kept || kept.remaining >= decision.remaining || isRefused) {
+        request[DECISION] = decision
+        dependencies.headers?.(reply, checked)
+      }
+      dependencies.record?.(checked, reply)
+      if (limit.counts !== null && !isRefused) dependencies.awaitResponse(checked, reply)
+    } catch (error) {
+      dependencies.failed(error)
+    }
   }
   // Outside of `try`: a refusal holds if recording fails, and errors of the rest of the request are not this hook's.
-  if (!checked.isRefused) {
-    proceed(dependencies, checked.request, reply, done)
-    return
-  }
+  if (isRefused) refuseRequest(dependencies, checked, reply, done)
+  else if (dependencies.proceed === undefined) done()
+  else dependencies.proceed(request, reply, done)
+}
+
+function refuseRequest(
+  dependencies: HookDependencies,
+  checked: CheckedRequest,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+): void {
   const refusal = checked.overruled ?? checked
   refusal.limit.ban?.noteRefusal(refusal)
   dependencies.noteRefusal(checked)
   refuse(checked, reply, dependencies.hasErrorHandler, done)
-}
-
-function proceed(
-  dependencies: HookDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  done: HookHandlerDoneFunction,
-): void {
-  if (dependencies.proceed === undefined) done()
-  else dependencies.proceed(request, reply, done)
 }
 
 /** Returns whether the plugin's own check leaves a request alone; may be async. */

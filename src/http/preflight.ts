@@ -24,17 +24,19 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
  * @param checkLate checks a request for which `isLate` is true
  */
 export function createPreflights(checkLate: onRequestHookHandler) {
-  let someAreLate = false
   return {
-    /** @param scope where the route is declared */
-    noteRoute(scope: FastifyInstance, route: RouteOptions): void {
-      if (![route.method].flat().includes('OPTIONS') || !scope.hasRequestDecorator(CORS_DECORATOR)) return
-      someAreLate = true
+    /**
+     * @param scope where the route is declared
+     * @returns whether its preflights are checked late
+     */
+    noteRoute(scope: FastifyInstance, route: RouteOptions): boolean {
+      if (![route.method].flat().includes('OPTIONS') || !scope.hasRequestDecorator(CORS_DECORATOR)) return false
       route.config = Object.assign({}, route.config, { [CHECKED_LATE]: true })
       route.onRequest = [checkLate, ...[route.onRequest ?? []].flat()]
+      return true
     },
     isLate(request: FastifyRequest): boolean {
-      return someAreLate && isPreflight(request) && CHECKED_LATE in request.routeOptions.config
+      return isPreflight(request) && CHECKED_LATE in request.routeOptions.config
     },
   }
 }

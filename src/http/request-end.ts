@@ -162,7 +162,7 @@ export class CountedResponses {
 /** The property of a request that holds its reply, which code that has only the request needs. */
 export const REPLY = Symbol('fastify-smart-ratelimit.reply')
 
-type RequestWithReply = FastifyRequest & { [REPLY]?: FastifyReply | null }
+export type RequestWithReply = FastifyRequest & { [REPLY]?: FastifyReply | null }
 
 /** Processes count their places from random numbers below this on, so that they have no identities in common. */
 const FIRST_PLACES = 2 ** 48 - 1
@@ -189,8 +189,6 @@ class Held {
  * back, as when this process is killed, is free after the period.
  */
 export class HeldPlaces {
-  /** Whether some limit counts requests in progress, or a rule may, so that replies have to be kept. */
-  isNeeded = false
   readonly #limiter: Pick<Limiter, 'settle'>
   readonly #now: () => number
   readonly #held = new Map<FastifyRequest, Held>()
@@ -203,11 +201,6 @@ export class HeldPlaces {
     this.#limiter = limiter
     this.#now = now
     this.underWay = new UnderWay(failed)
-  }
-
-  /** Keeps the reply of a request, for checks that come from code. */
-  keepReply(request: RequestWithReply, reply: FastifyReply): void {
-    if (this.isNeeded) request[REPLY] = reply
   }
 
   /**

@@ -140,13 +140,10 @@ type RouteRate = (url: string) => { readonly setting: string; readonly rate: str
 /**
  * Creates the functions for a route's `config.smartRateLimit`; `costFor` returns a request's cost, 0 on exempt routes.
  *
- * @param hadRoutes whether the app already has routes that `check` has not seen
  * @param rateFor returns the rate that limits the requests of a route, with its setting; undefined where that depends
  */
-export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean, rateFor: RouteRate) {
+export function createRouteCost(log: FastifyBaseLogger, rateFor: RouteRate) {
   const costs = new WeakMap<object, (request: FastifyRequest) => number>()
-  // A flag, since Fastify creates the options of a route anew each time they are read.
-  let someSay = hadRoutes
 
   function resolve(config: RouteCost | RouteLimitOptions) {
     const cost = isConfigLimit(config) ? costOne : createRouteOwnCost(config, log)
@@ -168,17 +165,13 @@ export function createRouteCost(log: FastifyBaseLogger, hadRoutes: boolean, rate
   return {
     /** @throws InvalidSettingError for an invalid config of a route */
     validateConfig(config: RouteConfig | undefined, url: string): void {
-      if (config === undefined) return
-      // A limit of the route's own leaves the cost of the plugin's check as it is.
-      if (!isConfigLimit(config)) someSay = true
-      if (config === false) return
+      if (config === undefined || config === false) return
       resolve(config)
       if (isConfigLimit(config) || typeof config.cost !== 'number') return
       const limited = rateFor(url)
       if (limited) validateCostUnder('config.smartRateLimit.cost', config.cost, limited.setting, limited.rate)
     },
     costFor(request: FastifyRequest): number {
-      if (!someSay) return 1
       const config = request.routeOptions.config.smartRateLimit
       if (config === undefined) return 1
       return config === false ? 0 : (costs.get(config) ?? resolveLate(config))(request)

@@ -11,7 +11,7 @@ import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
 import { after } from './host-function.js'
 import type { Countable, DeriveClientKey, KeyFunction } from './kind-key.js'
-import { createStaticLimits, DENIED_LIMIT, type RateFunction } from './limits.js'
+import { createStaticLimits, type RateFunction } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 import { type Cost, createCost } from './route-config.js'
@@ -61,10 +61,11 @@ export interface RouteLimitDependencies
     | 'address'
     | 'user'
     | 'check'
+    | 'checkLeased'
     | 'underWay'
     | 'checkAhead'
     | 'takePlaces'
-    | 'keepReply'
+    | 'needsUser'
     | 'awaitResponse'
     | 'record'
     | 'noteRefusal'
@@ -101,7 +102,7 @@ export function createRouteLimit(
   }
   if (!isShared) scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriods(parseRate(rate))
-  const limit = createStaticLimits({
+  const staticLimit = createStaticLimits({
     rateLimits: {},
     // A function even for a fixed rate, so that the scope includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
@@ -124,9 +125,11 @@ export function createRouteLimit(
     path: () => '/',
     cost: ({ request }) => costFor(request),
     inForce: () => NOTHING_IN_FORCE,
-    overrideLimit: () => DENIED_LIMIT,
+    overrideLimit: () => null,
+    chooseRule: () => undefined,
+    ruleLimit: () => null,
     ceiling: undefined,
-    limit,
+    staticLimit,
     headers: createHeaders(variant),
   })
   const dependencies = dependenciesFor(common.address)

@@ -2,6 +2,7 @@ import type { PathOptions } from '../patterns/path-patterns.js'
 import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
 import { remember } from '../remember.js'
+import { countsBy } from './client-kind.js'
 import type { Rule } from './rule.js'
 import { isInForce, isInRange, steadyRangeAround } from './validity.js'
 
@@ -18,6 +19,9 @@ type Search<Found> = (path: string, nowMs: number) => Found
 export class RuleSet {
   /** The rules in the order in which they are tried: by priority, highest first, then by name. */
   readonly rules: readonly Rule[]
+  readonly size: number
+  /** Whether any rule needs to know users. */
+  readonly needUsers: boolean
   readonly #patterns: PatternIndex
   readonly #bothSlashForms: boolean
   /** The rules that begin or end: mostly none. */
@@ -30,6 +34,8 @@ export class RuleSet {
     this.rules = patterns === undefined ? inOrder(rules) : rules
     this.#patterns = patterns ?? PatternIndex.create(patternsFor(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
+    this.size = this.rules.length
+    this.needUsers = this.rules.some(({ client, condition }) => condition?.readsUser || countsBy(client, 'user'))
     this.#timed = this.rules.filter(({ startsAtMs, endsAtMs }) => startsAtMs !== null || endsAtMs !== null)
   }
 
@@ -44,10 +50,6 @@ export class RuleSet {
     const { caseSensitive } = options
     const patterns = await PatternIndex.compile(patternsFor(ordered, caseSensitive), caseSensitive, compiled)
     return new RuleSet(ordered, options, patterns)
-  }
-
-  get size(): number {
-    return this.rules.length
   }
 
   /** Returns the rules that are in force at a moment, in order. */
