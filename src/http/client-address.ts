@@ -52,14 +52,12 @@ export function plainIp(text: string): string | null {
 }
 
 /**
- * Creates the function that resolves addresses of clients.
+ * Creates the function that resolves the address of a client from a text; undefined where that is no address.
  *
  * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
  * @param privacy how addresses are stored; undefined where they are stored in full
  */
 export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists, privacy?: AddressPrivacy) {
-  const parseOnce = remember(REMEMBERED, parse, REMEMBERED_LENGTH)
-
   function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
     if (ip === null) return undefined
@@ -69,10 +67,7 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     return privacy === undefined ? createAddress(key, ip, listed) : createPrivateAddress(key, ip, listed, privacy)
   }
 
-  /** Resolves the client's address, or that of the socket's peer where `ip` is no address. */
-  return function clientAddress(ip: string | undefined, peer: string | undefined): ClientAddress {
-    return parseOnce(ip ?? '') ?? parseOnce(peer ?? '') ?? UNKNOWN
-  }
+  return remember(REMEMBERED, parse, REMEMBERED_LENGTH)
 }
 
 /** Creates the function that adds an allow list of a limit's own: an address that the plugin's lists have stays as it is. */
@@ -210,7 +205,7 @@ export function createRequestAddresses(
         // A host's function that fails trusts nothing.
         warnOfTrustProxy(error)
       }
-      const address = resolve(ip, peer)
+      const address = resolve(ip ?? '') ?? resolve(peer ?? '') ?? UNKNOWN
       if (address.plain === null) warnOfUnknown()
       else if (ip === peer && warnsOfForwarding) {
         const { headers } = request
@@ -219,8 +214,8 @@ export function createRequestAddresses(
       return address
     },
 
-    parse: (text) => (privacy && text && parsePseudonym(text)) || resolve(text, undefined),
+    parse: (text) => (privacy && text && parsePseudonym(text)) || (resolve(text ?? '') ?? UNKNOWN),
 
-    peer: (request) => resolve(request.socket.remoteAddress, undefined).loggedPeer,
+    peer: (request) => resolve(request.socket.remoteAddress ?? '')?.loggedPeer ?? null,
   }
 }
