@@ -94,11 +94,10 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
-    const { count, startMs, endMs } = advanceFixedWindow(this, policy.periodMs, cost, nowMs)
-    this.count = count
-    this.startMs = startMs
-    this.endMs = endMs
-    return decideFixedWindow(policy, count, endMs, cost, nowMs)
+    // While its window goes on, it is advanced in place.
+    if (nowMs < this.endMs && this.endMs - this.startMs === policy.periodMs) this.count += cost
+    else Object.assign(this, advanceFixedWindow(this, policy.periodMs, cost, nowMs))
+    return decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
   }
 
   settle(settlement: Settlement): void {
