@@ -16,7 +16,7 @@ import {
   userKey,
 } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
-import { after, type RequestFunction, tolerate } from './host-function.js'
+import { type RequestFunction, tolerate } from './host-function.js'
 import { type LateUserWarning, userText } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
 
@@ -177,9 +177,19 @@ function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countab
 export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
   const guarded = tolerate(keyFunction, setting, log)
   const keyOnce = rememberClients(customKey)
-  return ({ request, address }) =>
-    after(guarded(request), (key) => {
-      const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
-      return text.trim() === '' ? address.clientKey : keyOnce(text)
-    })
+
+  function toKey(key: unknown, { clientKey }: ClientAddress): ClientKey {
+    const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
+    return text.trim() === '' ? clientKey : keyOnce(text)
+  }
+
+  /** A function of its own: its closure would cost an allocation also where the key is not late. */
+  function toKeyLater(late: Promise<unknown>, address: ClientAddress): Promise<ClientKey> {
+    return late.then((key) => toKey(key, address))
+  }
+
+  return ({ request, address }) => {
+    const key = guarded(request)
+    return key instanceof Promise ? toKeyLater(key, address) : toKey(key, address)
+  }
 }

@@ -173,11 +173,10 @@ export function createStaticLimits(options: StaticLimitOptions) {
     return toLimit(policyName, rate, countedApart(scopes.addPeriods(rate), deriveClientKey))
   })
   const limitForAnswer = tolerate(limitForRate, setting, options.log)
+  const limitOrDefault = (limit: Limit | undefined) => limit ?? limitForRate(DEFAULT_RATE)
+  const limitFor = (rate: string | null | undefined) => after(rate ? limitForAnswer(rate) : undefined, limitOrDefault)
   return (checked: CheckedRequest): Limit | Promise<Limit> =>
-    (prefixes.isEmpty ? undefined : prefixes.find(checked.path)) ??
-    after(rateFor(checked.request), (rate) =>
-      after(rate ? limitForAnswer(rate) : undefined, (limit) => limit ?? limitForRate(DEFAULT_RATE)),
-    )
+    (prefixes.isEmpty ? undefined : prefixes.find(checked.path)) ?? after(rateFor(checked.request), limitFor)
 }
 
 /**

@@ -2,10 +2,11 @@ import type { BlockList } from 'node:net'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
+import { memoize } from '../remember.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { type AnyHook, type Ask, createAsk } from './ask.js'
 import { createAllowList } from './client-address.js'
-import { inScope } from './client-key.js'
+import { type ClientKey, inScope } from './client-key.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
@@ -96,9 +97,9 @@ export function createRouteLimit(
   { rate, algorithm, counts, block, cost, name, allowList, isShared, setting }: RouteLimit,
   { enabled, note, deriveClientKey, scopes, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
-  const routeScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
+  const keyInScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
   function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {
-    return after(deriveClientKey(checked), (client) => inScope(routeScopeFor(checked.request), client))
+    return after(deriveClientKey(checked), keyInScopeFor(checked.request))
   }
   if (!isShared) scopes.addLimit(name)
   if (typeof rate === 'string') scopes.addPeriods(parseRate(rate))
@@ -148,19 +149,27 @@ function createPassOn() {
   }
 }
 
-function createSharedScope(scope: string) {
-  return () => scope
+/** Gives a client a counter in the scope of a route. */
+type KeyInScope = (client: ClientKey) => ClientKey
+
+function createKeyInScope(scope: string): KeyInScope {
+  return memoize((client: ClientKey) => inScope(scope, client))
 }
 
-/** Creates the function that returns the scope of a request's route, computed once per route. */
+function createSharedScope(scope: string): () => KeyInScope {
+  const keyInScope = createKeyInScope(scope)
+  return () => keyInScope
+}
+
+/** Creates the function that returns what gives clients a counter per route, created once for each route. */
 function createRouteScope(name: string) {
-  const scopes = new WeakMap<object, string>()
-  return function routeScopeFor({ routeOptions: { config, method, url } }: FastifyRequest): string {
-    let scope = scopes.get(config)
-    if (scope === undefined) {
-      scope = routeScope(name, { method, url })
-      scopes.set(config, scope)
+  const scopes = new WeakMap<object, KeyInScope>()
+  return function keyInScopeFor({ routeOptions: { config, method, url } }: FastifyRequest): KeyInScope {
+    let keyInScope = scopes.get(config)
+    if (keyInScope === undefined) {
+      keyInScope = createKeyInScope(routeScope(name, { method, url }))
+      scopes.set(config, keyInScope)
     }
-    return scope
+    return keyInScope
   }
 }
