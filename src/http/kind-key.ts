@@ -176,11 +176,11 @@ function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countab
 /** Creates the key function of a host's own function. Its failure is logged, and the address is used. */
 export function createFunctionKey(keyFunction: KeyFunction, setting: string, { log }: KeyOptions): DeriveClientKey {
   const guarded = tolerate(keyFunction, setting, log)
-  const keyOnce = rememberClients(customKey)
+  const keyOnce = rememberClients((text) => (text.trim() === '' ? undefined : customKey(text)))
 
   function toKey(key: unknown, { clientKey }: ClientAddress): ClientKey {
-    const text = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key) : ''
-    return text.trim() === '' ? clientKey : keyOnce(text)
+    const isText = typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint'
+    return (isText ? keyOnce(String(key)) : undefined) ?? clientKey
   }
 
   /** A function of its own: its closure would cost an allocation also where the key is not late. */
