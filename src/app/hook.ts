@@ -88,7 +88,12 @@ export function createHook(components: HookComponents) {
   const keys = keyOptions(components)
   const isSkipped = (checked: CheckedRequest): boolean =>
     !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
-  const costFor = (checked: CheckedRequest) => (isSkipped(checked) ? 0 : routeCost.costFor(checked.request))
+  // A flag, since Fastify creates the options of a route anew each time they are read.
+  let routesDiffer = hadRoutes
+  const costFor = (checked: CheckedRequest) => {
+    if (isSkipped(checked)) return 0
+    return routesDiffer ? routeCost.costFor(checked.request) : 1
+  }
   const { check, checkLeased } = createChecks(components)
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
@@ -105,7 +110,9 @@ export function createHook(components: HookComponents) {
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
   const requestUser = createRequestUser(settings.user, log)
-  const costUnlessLate = (checked: CheckedRequest) => (preflights.isLate(checked.request) ? 0 : costFor(checked))
+  const costUnlessLate = (checked: CheckedRequest) => {
+    return routesDiffer && preflights.isLate(checked.request) ? 0 : costFor(checked)
+  }
   const dependencies: HookDependencies & { cost: HookDependencies['cost'] } = {
     ...common,
     decide: createDecide(settings.skip, log),
@@ -178,7 +185,10 @@ export function createHook(components: HookComponents) {
     // A limit of the route's own leaves the cost of the plugin's check as it is.
     const isCost = own !== undefined && !isConfigLimit(own)
     if (isCost && own !== false) routeSettings.costs++
-    if (isCost || isLate) dependencies.cost = costUnlessLate
+    if (isCost || isLate) {
+      routesDiffer = true
+      dependencies.cost = costUnlessLate
+    }
     scopes.addRoute({ method, url })
     trials.noteRoute(route)
   }
