@@ -147,7 +147,7 @@ export function createHook(components: HookComponents) {
     if (resolved.algorithm === 'concurrency') {
       requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
     }
-    const needsUser = typeof key === 'object' && countsBy(key, 'user')
+    const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
       scopes.addKind(key)
       warnings.noteKind(key)
@@ -158,7 +158,7 @@ export function createHook(components: HookComponents) {
         ...common,
         enabled: settings.enabled,
         note: trials.noteLimit,
-        needsUser,
+        needsUser: isByUser,
         user: requestUser,
         variant: settings.headers,
         deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
