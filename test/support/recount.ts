@@ -36,16 +36,19 @@ export async function readEvents(database: Database): Promise<PlainEvent[]> {
        CASE WHEN allowed <> false AND (outcome = 'over_limit' OR (outcome = '' AND count > "limit")) THEN 1 ELSE 0 END AS would_block
      FROM ${database.dialect.table('rate_limit_event')}`,
   )
-  return rows.map(({ at, blocked, would_block, denied, outcome, client, policy, ...row }) => ({
-    ...row,
+  return rows.map((row) => ({
     // What is no time sorts after all times.
-    atMs: typeof at === 'number' ? Math.min(at, Number.MAX_VALUE) : Number.MAX_VALUE,
-    blocked: blocked === 1,
-    would_block: would_block === 1,
-    denied: denied === 1,
-    unavailable: blocked === 1 && outcome === 'unavailable',
-    client: client || clientOf(row.key),
-    policy: policy || row.rule_name || 'default',
+    atMs: typeof row.at === 'number' ? Math.min(row.at, Number.MAX_VALUE) : Number.MAX_VALUE,
+    key: row.key,
+    rule_name: row.rule_name,
+    path: row.path,
+    method: row.method,
+    blocked: row.blocked === 1,
+    would_block: row.would_block === 1,
+    denied: row.denied === 1,
+    unavailable: row.blocked === 1 && row.outcome === 'unavailable',
+    client: row.client || clientOf(row.key),
+    policy: row.policy || row.rule_name || 'default',
   }))
 }
 
@@ -86,10 +89,8 @@ export class Recount {
 
   /** What limits and denials refused. */
   refusals() {
-    return {
-      over_limit: this.events.filter(({ blocked, denied, unavailable }) => blocked && !denied && !unavailable).length,
-      denied: this.counts().denied,
-    }
+    const { over_limit, denied } = clientCountsOf(this.events)
+    return { over_limit, denied }
   }
 
   summary(days: number) {
@@ -128,16 +129,17 @@ export class Recount {
     const measure = (counts: ClientCounts) => (by === 'requests' ? counts.requests : counts.over_limit + counts.denied)
     return [...groupBy(this.events, ({ client }) => client)]
       .filter(([client]) => client !== '')
-      .map(([client, events]) => ({
+      .map(([client, events]) => ({ client, events, counts: clientCountsOf(events) }))
+      .filter(({ counts }) => measure(counts) > 0)
+      .toSorted((one, other) => measure(other.counts) - measure(one.counts) || compareBytes(one.client, other.client))
+      .slice(0, limit)
+      .map(({ client, events, counts }) => ({
         client,
-        ...clientCountsOf(events),
+        ...counts,
         policies: [...groupBy(events, ({ policy }) => policy)]
           .map(([policy, its]) => ({ policy, ...clientCountsOf(its) }))
           .toSorted((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy)),
       }))
-      .filter((counts) => measure(counts) > 0)
-      .toSorted((one, other) => measure(other) - measure(one) || compareBytes(one.client, other.client))
-      .slice(0, limit)
   }
 
   offenders(limit: number, atLeast = 1) {
@@ -152,30 +154,34 @@ export class Recount {
 function groupBy(events: readonly PlainEvent[], nameOf: (event: PlainEvent) => string): Map<string, PlainEvent[]> {
   const groups = new Map<string, PlainEvent[]>()
   for (const event of events) {
-    const group = groups.get(nameOf(event))
-    if (group === undefined) groups.set(nameOf(event), [event])
+    const name = nameOf(event)
+    const group = groups.get(name)
+    if (group === undefined) groups.set(name, [event])
     else group.push(event)
   }
   return groups
 }
 
 export function clientCountsOf(events: readonly PlainEvent[]): ClientCounts {
-  return {
-    requests: events.length,
-    over_limit: events.filter(({ blocked, unavailable }) => blocked && !unavailable).length,
-    would_be: events.filter(({ would_block }) => would_block).length,
-    denied: events.filter(({ denied }) => denied).length,
+  const counts = { requests: events.length, over_limit: 0, would_be: 0, denied: 0 }
+  for (const { blocked, unavailable, would_block, denied } of events) {
+    if (blocked && !unavailable) counts.over_limit++
+    if (would_block) counts.would_be++
+    if (denied) counts.denied++
   }
+  return counts
 }
 
 function countsOf(events: readonly PlainEvent[]) {
-  return {
+  const counts = { total: 0, blocked: 0, would_block: 0, denied: 0 }
+  for (const { blocked, would_block, denied } of events) {
     // A denial is part of no total.
-    total: events.filter(({ denied }) => !denied).length,
-    blocked: events.filter(({ blocked }) => blocked).length,
-    would_block: events.filter(({ would_block }) => would_block).length,
-    denied: events.filter(({ denied }) => denied).length,
+    if (denied) counts.denied++
+    else counts.total++
+    if (blocked) counts.blocked++
+    if (would_block) counts.would_block++
   }
+  return counts
 }
 
 function compareBytes(one: string, other: string): number {
