@@ -3,10 +3,10 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe } from 'node:test'
-import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
+import { createRateLimitClient, migrate, type RateLimitClient } from '../../src/client.js'
 import { type Database, databaseFor } from '../../src/db/database.js'
 import type { Clock } from '../../src/time/clock.js'
-import { noteMigrated, POSTGRES_URL, probePostgresql, releaseSchema, takeSchema } from './postgresql-schemas.js'
+import { POSTGRES_URL, probePostgresql, releaseSchema, takeSchema } from './postgresql-schemas.js'
 
 export type Provider = 'sqlite' | 'postgresql'
 
@@ -52,34 +52,24 @@ async function createTemplate(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-test-template-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'template.db')
-  // Closing copies the write-ahead log into the file.
-  const { client } = await open(`file:${path}`, 'unused', undefined, async () => undefined)
-  await client.$disconnect()
+  // It closes the file, which copies the write-ahead log into it.
+  await migrate({ database: `file:${path}` })
   return path
 }
 
 async function openPostgresqlSchema(clock: Clock | undefined): Promise<TestDatabase> {
-  const schema = takeSchema()
-  const opened = await open(POSTGRES_URL, schema.name, clock, () => releaseSchema(schema))
-  await noteMigrated(schema)
-  return opened
+  const schema = await takeSchema()
+  return open(POSTGRES_URL, schema.name, clock, () => releaseSchema(schema))
 }
 
-async function open(
-  url: string,
-  schema: string,
-  clock: Clock | undefined,
-  remove: () => Promise<void>,
-): Promise<TestDatabase> {
+function open(url: string, schema: string, clock: Clock | undefined, remove: () => Promise<void>): TestDatabase {
   // Starting a thread takes ten times as long as most tests.
   const client = createRateLimitClient({ database: url, schema, clock, threads: false })
-  const database = databaseFor(client)
-  await database.migrate()
   return {
     url,
     schema,
     client,
-    database,
+    database: databaseFor(client),
     async close() {
       await client.$disconnect()
       await remove()
