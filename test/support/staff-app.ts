@@ -1,3 +1,4 @@
+import './compiled-templates.js'
 import type { TestContext } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { type DashboardOptions, dashboardPlugin, type RateLimitOptions, staffAccounts } from '../../src/index.js'
