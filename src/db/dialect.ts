@@ -13,9 +13,6 @@ export interface SqlStatement {
   readonly mustChange?: boolean
 }
 
-/** Undoes a transaction. */
-export const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
-
 /**
  * Work that yields one statement after the other, and receives the rows of each. SQLite's driver is synchronous, and
  * Prisma's connection blocks the process while it waits for a lock: the holder of that lock must not wait then, not

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { errorCode, InvalidSettingError } from '../errors.js'
 import { loadModule } from '../package-root.js'
-import { type Dialect, NOTHING_CHANGED, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
+import { type Dialect, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { PLACES_PATTERN } from './places-text.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 
@@ -137,22 +137,21 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return result.rowCount ?? 0
     },
 
-    async transaction(statements) {
-      try {
-        return await inTransaction(pool, BEGIN_CURRENT, async (client) => {
-          let changed = 0
-          for (const { sql, parameters, mustChange } of statements) {
-            const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
-            const { rowCount } = await client.query(asked)
-            if (rowCount === 0 && mustChange) throw NOTHING_CHANGED
-            changed += rowCount ?? 0
+    transaction(statements) {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        let changed = 0
+        for (const { sql, parameters, mustChange } of statements) {
+          const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
+          const { rowCount } = await client.query(asked)
+          if (rowCount === 0 && mustChange) {
+            // No failure, which would cost the connection: what is committed then is a transaction without statements.
+            await createQuery(client, STATEMENT_TIMEOUT_MS)('ROLLBACK AND CHAIN')
+            return null
           }
-          return changed
-        })
-      } catch (error) {
-        if (error === NOTHING_CHANGED) return null
-        throw error
-      }
+          changed += rowCount ?? 0
+        }
+        return changed
+      })
     },
 
     snapshot(read) {

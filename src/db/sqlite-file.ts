@@ -1,5 +1,5 @@
 import { closeSync, openSync, statSync } from 'node:fs'
-import { NOTHING_CHANGED, type SqlConnection, type SqlValue } from './dialect.js'
+import type { SqlConnection, SqlValue } from './dialect.js'
 import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from './listed-counter.js'
 import { CHECK_PLACES, checkPlaces } from './places-text.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
@@ -10,6 +10,8 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
 export const CHECKPOINT_PAGES = 8_000
+/** Undoes a transaction. */
+const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
 
 /** One connection to a file. */
 export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
