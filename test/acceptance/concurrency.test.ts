@@ -640,7 +640,7 @@ async function open(t: TestContext, { database, ...options }: Opening) {
     ...options,
     before: async (app) => {
       app.server.on('connection', (socket) => connections.push(socket))
-      await app.register(websocket)
+      await app.register(websocket, { options: { closeTimeout: 100 } })
     },
     routes: (app) => declareRoutes(app, held),
   })
