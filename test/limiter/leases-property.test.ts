@@ -16,7 +16,7 @@ const STEPS = 60
 const CLOCK_STEP_MS = 8_000
 /** `TEST_TRACES` asks for more traces. */
 const SHARED_TRACES = Math.ceil(Number(process.env.TEST_TRACES ?? 30) / 10)
-const MEMORY_TRACES = 20 * SHARED_TRACES
+const MEMORY_TRACES = 8 * SHARED_TRACES
 
 /** The rate of a trace, the lower one to which it is edited meanwhile, and when it starts. */
 interface Course {
