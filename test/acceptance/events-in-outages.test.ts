@@ -22,8 +22,8 @@ import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgre
 import { type StreamClient, startRequestStream } from '../support/request-stream.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
 
-const CLIENTS = 40
-const ANSWERS = 400
+const CLIENTS = 10
+const ANSWERS = 150
 const RECOVERY_MS = 15_000
 
 /** Runs a server under load through an outage, and proves that each request is one event, in the order of the requests. */
@@ -168,7 +168,7 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
   test('loses no more than the group that it was writing, and what came meanwhile', async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const load = startLoad(t, { database: database.url, schema: database.schema })
-    await eventually('it has written some', () => (load.last()?.written ?? 0) > 2_000, RECOVERY_MS)
+    await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
     const { answered, written } = await load.kill()
 
     let counts: number[] = []
@@ -190,7 +190,7 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     const load = startLoad(t, plugin)
     await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
     await proxy.switchOff()
-    await eventually('it has spooled some', () => (load.last()?.spooled ?? 0) > 5_000, RECOVERY_MS)
+    await eventually('it has spooled some', () => (load.last()?.spooled ?? 0) > 1_000, RECOVERY_MS)
     const { written, spooled } = await load.kill()
     await proxy.switchOn()
 
