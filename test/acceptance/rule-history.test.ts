@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { createRateLimitClient } from '../../src/client.js'
 import { asActor, RevertError } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
@@ -87,9 +88,10 @@ forEachDatabase((provider) => {
   })
 
   test('a client closes at once, also when a transaction with a deletion has just failed', async (t) => {
+    const { url, schema } = await openDatabase(t, provider)
     for (let times = 0; times < 40; times += 2) {
-      const { client } = await openDatabase(t, provider)
-      await client.rateLimitRule.create({ data: RULE })
+      const client = createRateLimitClient({ database: url, schema, threads: false })
+      await client.rateLimitRule.upsert({ where: { name: 'api' }, create: RULE, update: RULE })
       await assert.rejects(
         client.$transaction([
           client.rateLimitRule.delete({ where: { name: 'api' } }),
