@@ -1,7 +1,7 @@
 /** Staff leave the dashboard open: it follows what happens, and takes nothing out of their hands. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { focused, inChromium, openPage } from '../support/browser.js'
+import { focused, inChromium, openClockedPage, openPage } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
@@ -21,7 +21,7 @@ async function start(t: TestContext) {
 inChromium(() => {
   test('an open page follows by itself: what is open, focused and typed in stays', async (t) => {
     const { url, client, clock } = await start(t)
-    const { page, complaints } = await openPage(t)
+    const { page, complaints } = await openClockedPage(t)
     await page.clock.install()
     await page.goto(`${url}?minutes=15`)
     await page.getByText('Live', { exact: true }).waitFor()
@@ -47,7 +47,7 @@ inChromium(() => {
       const address = `ip:192.0.2.${last}`
       await logEvents(client, { key: address, client: address, blocked: 4, atMs: NOW_MS - 1_000 })
     }
-    const { page } = await openPage(t)
+    const { page } = await openClockedPage(t)
     await page.clock.install()
     await page.goto(`${url}?minutes=15`)
     await page.getByText('3 of its clients, counted together').click()
@@ -66,10 +66,10 @@ inChromium(() => {
 
   test('a page that follows says when its session is over, and when the server does not answer', async (t) => {
     const { url, app, state } = await start(t)
-    const { page } = await openPage(t)
+    const { page } = await openClockedPage(t)
     await page.clock.install()
     await page.goto(url)
-    const { page: other } = await openPage(t)
+    const { page: other } = await openClockedPage(t)
     await other.clock.install()
     await other.goto(url)
     state.isStaff = false
@@ -95,7 +95,7 @@ inChromium(() => {
     const { app, clock, origin } = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true })
     const { client } = app.smartRateLimit
     await logEvents(client, { ...OFFENDER, allowed: 5, blocked: 2 })
-    const { page, complaints } = await openPage(t)
+    const { page, complaints } = await openClockedPage(t)
     await page.clock.install()
     await page.goto(`${origin}${DASHBOARD}client.html?client=${OFFENDER.client}`)
     await page.getByRole('button', { name: '15 minutes' }).first().waitFor()

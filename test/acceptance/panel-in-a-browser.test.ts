@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { findFaults, focused, inChromium, openPage, widthOf } from '../support/browser.js'
+import { findFaults, focused, inChromium, openClockedPage, openPage, widthOf } from '../support/browser.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { COUNTER_ID, fillPanel } from '../support/panel-contents.js'
 import { PASSWORD } from '../support/staff-app.js'
@@ -10,10 +10,10 @@ import { PASSWORD } from '../support/staff-app.js'
 const DASHBOARD = '/ops/dashboard/'
 
 /** A page that is not signed in, in an app with something on every page of the panel. */
-async function start(t: TestContext) {
+async function start(t: TestContext, open = openPage) {
   const started = await startWithPanel(t, 'sqlite')
   await fillPanel(started.database)
-  const { page, complaints } = await openPage(t, { viewport: { width: 1280, height: 900 }, timezoneId: 'UTC' })
+  const { page, complaints } = await open(t, { viewport: { width: 1280, height: 900 }, timezoneId: 'UTC' })
   page.setDefaultTimeout(20_000)
   return { ...started, page, complaints, at: (path: string) => `${started.origin}${path}` }
 }
@@ -267,7 +267,7 @@ inChromium(() => {
   })
 
   test('an override gets its expiry by a click, in the time of the reader, and Save is in sight all the while', async (t) => {
-    const { page, at, database } = await start(t)
+    const { page, at, database } = await start(t, openClockedPage)
     await page.clock.setFixedTime(Date.UTC(2026, 0, 15, 12))
     await page.setViewportSize({ width: 1280, height: 500 })
     await page.goto(at(`${PANEL}/resources/overrides/actions/new`))
