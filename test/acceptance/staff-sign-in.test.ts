@@ -190,7 +190,7 @@ forEachDatabase((provider) => {
 
 test('however many attempts arrive at once, few passwords are verified, and a known browser waits for none of them', async (t) => {
   // Slow enough to verify for the others to arrive meanwhile.
-  const slow = ACCOUNTS.alice.replace('ln=12,r=8,p=1', 'ln=14,r=8,p=3')
+  const slow = ACCOUNTS.alice.replace('ln=12,r=1,p=1', 'ln=14,r=8,p=3')
   const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
   const { signIn } = await startWithStaff(t, 'sqlite', { staff })
   const cookie = cookieOf((await signIn(PASSWORD)).headers)

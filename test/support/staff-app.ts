@@ -12,7 +12,7 @@ export const DASHBOARD = '/ops/dashboard/'
 
 /** The weakest hash of the password that is accepted: what `hashPassword` makes takes a fifth of a second to verify. */
 export const ACCOUNTS = {
-  alice: '$scrypt$ln=12,r=8,p=1$c2FsdCBvZiB0aGUgdGVzdA$x0GZT4WmAGnbxpceW4AIvnbQooC8UDqbrQprm+tkbYc',
+  alice: '$scrypt$ln=12,r=1,p=1$c2FsdCBvZiB0aGUgdGVzdA$eGa4wQC0AHu9L03el1jrDZpyAt3gz4BGFCKi9ziOucs',
 }
 export const SECRET = 'a secret for tests, at least 32 characters long'
 
