@@ -15,8 +15,8 @@ import { pathToFileURL } from 'node:url'
 const ENDING = extname(import.meta.url)
 /** More than cores, since most files wait for a server or a database now and then. */
 const PROCESSES = availableParallelism() + 2
-/** The most files that share a process: loading the package takes longer than most files. */
-const FILES_PER_PROCESS = 16
+/** The most files that share a process: loading the package takes longer than most files. More would end less evenly. */
+const FILES_PER_PROCESS = 40
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
 
