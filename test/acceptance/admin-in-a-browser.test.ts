@@ -217,7 +217,7 @@ inChromium(() => {
   })
 
   test('a rule is counted by several kinds, which are added, named and taken away, or by all together', async (t) => {
-    const { page, url, app, complaints } = await signInToPanel(t)
+    const { page, url, app, complaints } = await openPanel(t)
     const { rateLimitRule } = app.smartRateLimit.client
     const key = async () => (await rateLimitRule.findFirst())?.key
     await page.goto(url('/resources/rules/actions/new'))

@@ -39,6 +39,8 @@ export interface AppOptions {
   /** Where the events, rules and counters are; with `null` the counters are in memory. */
   readonly database: TestDatabase | null
   readonly fastify?: FastifyServerOptions
+  /** Where to listen unless the port is taken; by default anywhere. */
+  readonly port?: number
   /** Declares routes, after the plugin. */
   readonly routes?: (app: FastifyInstance) => void | Promise<void>
   /** Declares routes, hooks and decorators before the plugin. */
@@ -57,6 +59,7 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
     clock = fakeClock(),
     plugin = {},
     fastify = {},
+    port: wanted = 0,
     before,
     routes = okRoutes,
     inChildScope = false,
@@ -88,7 +91,8 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
   }
   if (inChildScope) await app.register(setUp)
   else await setUp(app)
-  await app.listen({ port: 0, host: '127.0.0.1' })
+  const listen = (at: number) => app.listen({ port: at, host: '127.0.0.1' })
+  await listen(wanted).catch(() => listen(0))
   const port = portOf(app)
   const request = (path: string, asked: RequestOptions = {}) => http.request(port, path, asked)
   return {

@@ -25,6 +25,9 @@ export interface PanelRoute {
   readonly url: string
 }
 
+/** The port of the panel before: a browser has compiled the scripts of that address, which takes a second. */
+let lastPort = 0
+
 /** An app with rules and events on, the dashboard below `/ops`, and the panel, by default with one sign-in for both. */
 export async function startWithPanel(t: TestContext, provider: Provider, options: PanelAppOptions = {}) {
   const staff = staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET, cookiePath: '/ops' })
@@ -35,6 +38,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
   const started = await startApp(t, {
     database,
     clock,
+    port: lastPort,
     plugin: { logEvents: true, useDynamicRules: true, ruleCacheTimeout: 1, ...plugin },
     // AdminJS takes seconds to load where other tests run beside.
     fastify: { pluginTimeout: 60_000 },
@@ -53,6 +57,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
     },
   })
   const { request, origin } = started
+  lastPort = started.port
 
   function signIn(password = PASSWORD, headers: RequestOptions['headers'] = {}): Promise<Answer> {
     return request(`${PANEL}/sign-in`, {
