@@ -32,100 +32,129 @@ const STAFF: DashboardOptions = { isStaff: () => true }
 const VIEWER: DashboardOptions = { isStaff: () => 'viewer' }
 const ALICE: DashboardOptions = { isStaff: () => ({ actor: 'alice', role: 'operator' }) }
 
-interface Scene {
-  readonly name: string
-  readonly path: string
+interface AppOptions {
   readonly plugin?: RateLimitOptions
   readonly staff?: DashboardOptions
   readonly isEmpty?: boolean
+}
+
+interface Scene {
+  readonly name: string
+  readonly path: string
   readonly act?: (page: Page) => Promise<unknown>
 }
 
-const SCENES: readonly Scene[] = [
-  { name: 'the dashboard', path: '' },
-  { name: 'the dashboard of an operator', path: '', staff: ALICE },
-  { name: 'the dashboard of an hour, by requests', path: '?minutes=60&by=requests' },
-  { name: 'a dashboard of networks', path: '?group=network&live=off' },
-  { name: 'a filtered dashboard', path: `?rule=login&method=POST&path=/auth&key=${BAD}` },
-  { name: 'a dashboard filtered by a hostile path', path: `?path=/${'W'.repeat(255)}` },
-  { name: 'a dashboard whose filter nothing passes', path: `?rule=${'W'.repeat(100)}` },
-  { name: 'a dashboard of refusals alone', path: '', plugin: { logEvents: 'blocked' } },
-  { name: 'the dashboard of a server that logs nothing', path: '', plugin: { logEvents: false } },
-  { name: 'an empty dashboard', path: '', isEmpty: true },
-  { name: 'an empty dashboard without a log', path: '', plugin: { logEvents: false }, isEmpty: true },
-  { name: "a client's page", path: `offender.html?key=${BAD}` },
-  { name: "a hostile client's page", path: `offender.html?key=${'W'.repeat(255)}` },
-  { name: "an unknown client's page", path: `offender.html?key=${'W'.repeat(255)}x`, isEmpty: true },
-  { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}`, staff: ALICE },
-  { name: 'all about a hostile client', path: `client.html?client=user:${'W'.repeat(250)}`, staff: ALICE },
-  { name: 'all about a client that no override can name', path: `client.html?client=header:x:${'W'.repeat(240)}` },
-  { name: 'a search that finds several', path: 'search.html?q=9' },
-  { name: 'all about a network', path: 'client.html?client=ip:203.0.113.0/24', staff: ALICE },
-  { name: 'a search that finds nothing', path: `search.html?q=${'W'.repeat(255)}x` },
-  { name: 'the sign-in', path: '', staff: { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) } },
-  { name: 'a refusal', path: '', staff: { isStaff: () => false } },
-  { name: 'an error', path: 'offender.html' },
-  { name: 'an address without a page', path: 'nowhere.html' },
-  { name: 'the list of clients', path: 'search.html' },
-  { name: 'the list of rules', path: 'rules.html' },
-  { name: 'the list of rules of a viewer, where there are none', path: 'rules.html', isEmpty: true, staff: VIEWER },
-  { name: 'the form that explains', path: 'explain.html' },
-  { name: 'an explanation', path: 'explain.html?method=POST&path=/auth/login&ip=203.0.113.7', staff: ALICE },
-  { name: 'an explanation without an address', path: 'explain.html?path=/auth/login&user=9' },
-  { name: 'a request that cannot be explained', path: 'explain.html?path=/&ip=nowhere' },
-  { name: 'all about a client, for a viewer', path: `client.html?client=${BAD_CLIENT}`, staff: VIEWER },
+/** What is opened in turn, in apps of their own. */
+const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = [
   {
-    name: 'a client after a raise, and a block of it',
-    path: 'client.html?client=ip:192.0.2.2',
-    staff: ALICE,
-    act: async (page) => {
-      await page.getByLabel('Rate for all its requests together, such as 300/m').press('Enter')
-      await page.getByText('Change it').click()
-      await page.getByRole('button', { name: 'For ever' }).click()
-      await page.getByText('The block decides first').waitFor()
-      await page.getByText('Change it').click()
-    },
+    scenes: [
+      { name: 'the dashboard', path: '' },
+      { name: 'the dashboard of an hour, by requests', path: '?minutes=60&by=requests' },
+      { name: 'a dashboard of networks', path: '?group=network&live=off' },
+      { name: 'a filtered dashboard', path: `?rule=login&method=POST&path=/auth&key=${BAD}` },
+      { name: 'a dashboard filtered by a hostile path', path: `?path=/${'W'.repeat(255)}` },
+      { name: 'a dashboard whose filter nothing passes', path: `?rule=${'W'.repeat(100)}` },
+      { name: "a client's page", path: `offender.html?key=${BAD}` },
+      { name: "a hostile client's page", path: `offender.html?key=${'W'.repeat(255)}` },
+      { name: 'all about a client that no override can name', path: `client.html?client=header:x:${'W'.repeat(240)}` },
+      { name: 'a search that finds several', path: 'search.html?q=9' },
+      { name: 'a search that finds nothing', path: `search.html?q=${'W'.repeat(255)}x` },
+      { name: 'an error', path: 'offender.html' },
+      { name: 'an address without a page', path: 'nowhere.html' },
+      { name: 'the list of clients', path: 'search.html' },
+      { name: 'the list of rules', path: 'rules.html' },
+      { name: 'the form that explains', path: 'explain.html' },
+      { name: 'an explanation without an address', path: 'explain.html?path=/auth/login&user=9' },
+      { name: 'a request that cannot be explained', path: 'explain.html?path=/&ip=nowhere' },
+    ],
   },
   {
-    name: 'an action that failed',
-    path: 'client.html?client=ip:192.0.2.2',
     staff: ALICE,
-    act: async (page) => {
-      await page.getByLabel('Rate for all its requests together, such as 300/m').fill('fast')
-      await page.getByRole('button', { name: 'Set this rate' }).click()
-      await page.getByRole('alert').waitFor()
-    },
+    scenes: [
+      { name: 'the dashboard of an operator', path: '' },
+      { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}` },
+      { name: 'all about a hostile client', path: `client.html?client=user:${'W'.repeat(250)}` },
+      { name: 'all about a network', path: 'client.html?client=ip:203.0.113.0/24' },
+      { name: 'an explanation', path: 'explain.html?method=POST&path=/auth/login&ip=203.0.113.7' },
+      {
+        name: 'a dashboard with all that folds open',
+        path: '?days=1',
+        act: (page) => page.evaluate("for (const its of document.querySelectorAll('details')) its.open = true"),
+      },
+      {
+        name: 'an action that failed',
+        path: 'client.html?client=ip:192.0.2.2',
+        act: async (page) => {
+          await page.getByLabel('Rate for all its requests together, such as 300/m').fill('fast')
+          await page.getByRole('button', { name: 'Set this rate' }).click()
+          await page.getByRole('alert').waitFor()
+        },
+      },
+      {
+        name: 'a form that is out of date',
+        path: 'client.html?client=ip:192.0.2.2',
+        act: async (page) => {
+          await page.context().clearCookies()
+          await page.getByRole('button', { name: '1 hour' }).first().click()
+          await page.getByText('out of date').waitFor()
+        },
+      },
+      {
+        name: 'a client after a raise, and a block of it',
+        path: 'client.html?client=ip:192.0.2.2',
+        act: async (page) => {
+          await page.getByLabel('Rate for all its requests together, such as 300/m').press('Enter')
+          await page.getByText('Change it').click()
+          await page.getByRole('button', { name: 'For ever' }).click()
+          await page.getByText('The block decides first').waitFor()
+          await page.getByText('Change it').click()
+        },
+      },
+    ],
   },
   {
-    name: 'a form that is out of date',
-    path: 'client.html?client=ip:192.0.2.2',
-    staff: ALICE,
-    act: async (page) => {
-      await page.context().clearCookies()
-      await page.getByRole('button', { name: '1 hour' }).first().click()
-      await page.getByText('out of date').waitFor()
-    },
+    staff: VIEWER,
+    scenes: [{ name: 'all about a client, for a viewer', path: `client.html?client=${BAD_CLIENT}` }],
   },
   {
-    name: 'the sign-in after a wrong password',
-    path: '',
+    staff: VIEWER,
+    isEmpty: true,
+    scenes: [{ name: 'the list of rules of a viewer, where there are none', path: 'rules.html' }],
+  },
+  { plugin: { logEvents: 'blocked' }, scenes: [{ name: 'a dashboard of refusals alone', path: '' }] },
+  { plugin: { logEvents: false }, scenes: [{ name: 'the dashboard of a server that logs nothing', path: '' }] },
+  {
+    isEmpty: true,
+    scenes: [
+      { name: 'an empty dashboard', path: '' },
+      { name: "an unknown client's page", path: `offender.html?key=${'W'.repeat(255)}x` },
+    ],
+  },
+  {
+    plugin: { logEvents: false },
+    isEmpty: true,
+    scenes: [{ name: 'an empty dashboard without a log', path: '' }],
+  },
+  {
     staff: { staff: staffAccounts({ accounts: ACCOUNTS, sessionSecret: SECRET }) },
-    act: async (page) => {
-      await page.getByLabel('Name').fill('alice')
-      await page.getByLabel('Password').fill('wrong')
-      await page.getByRole('button', { name: 'Sign in' }).click()
-      await page.getByRole('alert').waitFor()
-    },
+    scenes: [
+      { name: 'the sign-in', path: '' },
+      {
+        name: 'the sign-in after a wrong password',
+        path: '',
+        act: async (page) => {
+          await page.getByLabel('Name').fill('alice')
+          await page.getByLabel('Password').fill('wrong')
+          await page.getByRole('button', { name: 'Sign in' }).click()
+          await page.getByRole('alert').waitFor()
+        },
+      },
+    ],
   },
-  {
-    name: 'a dashboard with all that folds open',
-    path: '?days=1',
-    staff: ALICE,
-    act: (page) => page.evaluate("for (const its of document.querySelectorAll('details')) its.open = true"),
-  },
+  { staff: { isStaff: () => false }, scenes: [{ name: 'a refusal', path: '' }] },
 ]
 
-async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }: Omit<Scene, 'name' | 'path'> = {}) {
+async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }: AppOptions = {}) {
   const started = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true, ...plugin })
   if (!isEmpty) {
     const { client } = started.app.smartRateLimit
@@ -161,30 +190,35 @@ async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }:
 }
 
 inChromium(() => {
-  for (const { name, path, act, ...scene } of SCENES) {
-    test(`${name} is clean under axe-core in light and dark, fits a phone, and keeps to its policy`, async (t) => {
-      const { url } = await start(t, scene)
-      const { page, complaints } = await openPage(t)
-      await page.goto(url(path))
-      await act?.(page)
-      for (const { viewport, colorScheme } of [
-        { ...PHONE, colorScheme: 'dark' },
-        { ...DESK, colorScheme: 'light' },
-      ] as const) {
-        await page.setViewportSize(viewport)
-        await page.emulateMedia({ colorScheme })
-        const width = await widthOf(page)
-        assert.ok(width <= viewport.width, `${width} pixels wide`)
-        assert.deepEqual(await findFaults(page), [])
+  test('every page is clean under axe-core in light and dark, fits a phone, and keeps to its policy', async (t) => {
+    const { page, complaints } = await openPage(t)
+    for (const { scenes, ...options } of SCENES) {
+      const { url } = await start(t, options)
+      await page.context().clearCookies()
+      for (const { name, path, act } of scenes) {
+        await t.test(name, async () => {
+          await page.goto(url(path))
+          await act?.(page)
+          for (const { viewport, colorScheme } of [
+            { ...PHONE, colorScheme: 'dark' },
+            { ...DESK, colorScheme: 'light' },
+          ] as const) {
+            await page.setViewportSize(viewport)
+            await page.emulateMedia({ colorScheme })
+            const width = await widthOf(page)
+            assert.ok(width <= viewport.width, `${width} pixels wide`)
+            assert.deepEqual(await findFaults(page), [])
+          }
+          // What the server refuses, a browser notes too.
+          assert.deepEqual(
+            complaints.splice(0).filter((text) => !text.startsWith('Failed to load resource')),
+            [],
+          )
+          assert.doesNotMatch(await page.title(), /owned/)
+        })
       }
-      // What the server refuses, a browser notes too.
-      assert.deepEqual(
-        complaints.filter((text) => !text.startsWith('Failed to load resource')),
-        [],
-      )
-      assert.doesNotMatch(await page.title(), /owned/)
-    })
-  }
+    }
+  })
 
   test('the chart opens as a table, by keyboard', async (t) => {
     const { url } = await start(t)
