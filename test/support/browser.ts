@@ -48,7 +48,7 @@ export function inChromium(declareTests: () => void): void {
 const idle = new Map<string, Page[]>()
 
 /**
- * A page without cookies, and what its console complained about. The end of the test blanks it, for the next test that
+ * A page that has stored nothing, and what its console complained about. The end of the test blanks it, for the next test that
  * opens one with these options: a process that has shown pages takes a third of the time that a new one takes.
  */
 export async function openPage(t: TestContext, { viewport = VIEWPORT, ...options }: BrowserContextOptions = {}) {
@@ -58,6 +58,7 @@ export async function openPage(t: TestContext, { viewport = VIEWPORT, ...options
   atEnd(t, async () => {
     page.removeAllListeners()
     for (const other of context.pages()) if (other !== page) await other.close()
+    await page.evaluate("if (location.protocol === 'http:') { localStorage.clear(); sessionStorage.clear() }")
     await page.goto('about:blank')
     await context.clearCookies()
     await page.emulateMedia({ colorScheme: null })
@@ -93,7 +94,7 @@ function complaintsOf(page: Page): string[] {
 export async function findFaults(page: Page): Promise<string[]> {
   if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE)
   return page.evaluate<string[]>(`
-    axe.run({ runOnly: ${JSON.stringify(RULES)} }).then(({ violations }) =>
+    axe.run({ runOnly: ${JSON.stringify(RULES)}, resultTypes: ['violations'] }).then(({ violations }) =>
       violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')),
     )`)
 }
