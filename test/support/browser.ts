@@ -58,9 +58,12 @@ export async function openPage(t: TestContext, { viewport = VIEWPORT, ...options
   atEnd(t, async () => {
     page.removeAllListeners()
     for (const other of context.pages()) if (other !== page) await other.close()
-    await page.evaluate("if (location.protocol === 'http:') { localStorage.clear(); sessionStorage.clear() }")
+    const { origin } = new URL(page.url())
     await page.goto('about:blank')
     await context.clearCookies()
+    const session = await context.newCDPSession(page)
+    if (origin !== 'null') await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'local_storage' })
+    await session.detach()
     await page.emulateMedia({ colorScheme: null })
     idle.set(kind, [...(idle.get(kind) ?? []), page])
   })
