@@ -15,7 +15,7 @@ import type { createTrialRequests } from './trial-requests.js'
 export interface ExplainOptions {
   /** `GET` unless given. */
   readonly method?: string | undefined
-  /** The path as a client sends it, with or without a query. */
+  /** The path as a client sends it, with or without a query; of `http://host/path` its path. */
   readonly path: string
   /** The client's address; without it limits by address count the request as `ip:unknown`. */
   readonly ip?: string | undefined

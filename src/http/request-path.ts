@@ -61,6 +61,12 @@ export function hasPath({ raw: { url = '/' } }: FastifyRequest): boolean {
   return url.charCodeAt(0) === SLASH || ABSOLUTE_FORM.test(url)
 }
 
+/** Returns the path of an absolute-form, `/` for `http://host` and `http://host?query`; another target as it is. */
+export function withoutOrigin(target: string): string {
+  const rest = target.replace(ABSOLUTE_FORM, '')
+  return rest === target || rest.charCodeAt(0) === SLASH ? rest : `/${rest}`
+}
+
 /** Returns whether a request met the route `*`, or none: these see all of a target that does not begin with a slash. */
 function takesWholeTarget({ routeOptions: { url = '*' } }: FastifyRequest): boolean {
   return url === '*'
@@ -90,10 +96,8 @@ export function createRoutedPath(router: RouterOptions) {
 
   return function routedPath(target: string, isWhole = false): string {
     if (target.charCodeAt(0) === SLASH) return sanitized(target)
-    const rest = target.replace(ABSOLUTE_FORM, '')
-    if (rest.charCodeAt(0) === SLASH) return sanitized(rest)
-    // `http://host` and `http://host?query` ask for the root.
-    if (rest !== target) return sanitized(`/${rest}`)
+    const rest = withoutOrigin(target)
+    if (rest !== target) return sanitized(rest)
     const path = sanitized(target)
     return `/${isWhole ? path : path.slice(1)}`
   }

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { METHODS } from 'node:http'
 import type { FastifyInstance, FastifyRequest, HTTPMethods, RouteOptions } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import type { RouterOptions } from './request-path.js'
+import { type RouterOptions, withoutOrigin } from './request-path.js'
 import type { ExplainableLimit } from './route-limit.js'
 
 export interface Trial {
@@ -94,8 +94,8 @@ export function createTrialRequests(router: RouterOptions) {
      * @throws InvalidSettingError where no such request can reach the app
      */
     async run<Result>(trial: Trial, work: (request: FastifyRequest) => Promise<Result>): Promise<Result> {
-      const { method, path: url, ip, headers } = trial
-      validatePath(url)
+      const { method, path, ip, headers } = trial
+      const url = toUrl(path)
       validateMethod(method)
       app ??= createApp()
       const opened = await app
@@ -132,8 +132,10 @@ function toHeaders(headers: Trial['headers']): Record<string, string | string[]>
   )
 }
 
-function validatePath(path: unknown): void {
-  if (typeof path === 'string' && path.startsWith('/')) return
+/** Events have the target as a client sent it, which may be an absolute-form. */
+function toUrl(path: unknown): string {
+  const url = typeof path === 'string' ? withoutOrigin(path) : ''
+  if (url.startsWith('/')) return url
   throw new InvalidSettingError(`Option "path" is ${JSON.stringify(path)}: give a path such as /login`)
 }
 

@@ -184,6 +184,14 @@ forEachDatabase((_provider, open) => {
     assert.equal((await applying(export7))[0], 'override')
   })
 
+  test('an absolute-form is explained by its path, as the hook decides it', async (t) => {
+    const { app, rules } = await start(t, { middleware: { defaultRate: '100/m' } })
+    await rules([{ name: 'absolute', pathPattern: '^/abs$', rate: '7/m' }])
+    const decidedBy = async (path: string) => (await app.smartRateLimit.explain({ path, ip: IP })).decided_by
+    assert.equal(await decidedBy('http://other.example/abs?x=1'), 'absolute')
+    assert.equal(await decidedBy('HTTPS://other.example?x=/abs'), 'default')
+  })
+
   test('a request that cannot be is refused with the reason', async (t) => {
     const { app } = await start(t, {})
     const { explain } = app.smartRateLimit
