@@ -1,5 +1,6 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
+import { OUTCOME, POLICY } from '../events/readings.js'
 import { blockRate } from './traffic.js'
 import {
   type Coverage,
@@ -47,6 +48,17 @@ export interface RecentEvent {
   readonly rule_name: string
 }
 
+/** An event with what decided it, which the seed's report does not have. */
+interface KeyEvent extends RecentEvent {
+  readonly policy: string
+  /** As of `ClientEvent`. */
+  readonly outcome: string
+}
+
+export interface KeyDetail extends OffenderDetail {
+  readonly recent_events: readonly KeyEvent[]
+}
+
 export interface OffenderDetailOptions {
   readonly key: string
   /** The length of the window: a number of days above 0; 7 unless given. */
@@ -58,7 +70,16 @@ export interface OffenderDetailOptions {
 const MAX_PATHS = 20
 
 /** Reports on one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
-export function offenderDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<OffenderDetail> {
+export function offenderDetail(options: OffenderDetailOptions): Report<OffenderDetail> {
+  const report = keyDetail(options)
+  return async (snapshot) => {
+    const detail = await report(snapshot)
+    return { ...detail, recent_events: detail.recent_events.map(({ policy, outcome, ...event }) => event) }
+  }
+}
+
+/** The same, for the page of a key. */
+export function keyDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<KeyDetail> {
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
   }
@@ -114,7 +135,7 @@ function readBlockedPaths({ query, dialect }: LogSnapshot, startMs: number, key:
   )
 }
 
-interface EventRow extends Omit<RecentEvent, 'timestamp' | 'allowed'> {
+interface EventRow extends Omit<KeyEvent, 'timestamp' | 'allowed'> {
   readonly timestamp: number
   readonly allowed: boolean | number
 }
@@ -124,9 +145,9 @@ async function readRecentEvents(
   startMs: number,
   key: string,
   recent: number,
-): Promise<RecentEvent[]> {
+): Promise<KeyEvent[]> {
   const rows = await query<EventRow>(
-    `SELECT "timestamp", path, method, allowed, count, "limit", rule_name
+    `SELECT "timestamp", path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
      FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'
      ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
     [startMs, key, recent],

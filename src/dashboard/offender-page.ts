@@ -1,7 +1,7 @@
 import type { ReportFilter } from '../analytics/filter.js'
-import type { OffenderDetail, RecentEvent } from '../analytics/offender-detail.js'
+import type { KeyDetail, RecentEvent } from '../analytics/offender-detail.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { dashboardHref, explainHref, offenderFields, offenderJsonHref, searchHref } from './links.js'
+import { clientHref, dashboardHref, explainHref, offenderFields, offenderJsonHref, searchHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
@@ -13,7 +13,7 @@ import { summary } from './summary.js'
  * @param back the filter of the dashboard that the page leads back to
  */
 export function offenderContext(
-  detail: OffenderDetail,
+  detail: KeyDetail,
   client: string | undefined,
   back: ReportFilter,
   log: LogState,
@@ -25,7 +25,7 @@ export function offenderContext(
   return {
     ...detail,
     page: {
-      title: visible(key),
+      title: `Counter ${visible(key)}`,
       subtitle: 'Rate limits',
       name: visible(key),
       window: windowName(days),
@@ -50,12 +50,12 @@ export function offenderContext(
         path: visible(event.path),
         why_href: explainHref({ method: event.method, path: event.path, client: client ?? key }, { days, back }),
         usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
-        rule: visible(event.rule_name),
+        policy: visible(event.policy),
       })),
       recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
       dashboard_href: dashboardHref(days, back),
       traffic_href: dashboardHref(days, { key }),
-      client_href: searchHref(key, days, back),
+      client_href: client === undefined ? searchHref(key, days, back) : clientHref(client, days, back),
       json_href: offenderJsonHref(key, days),
       panel,
       now: toMoment(nowMs),

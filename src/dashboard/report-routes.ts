@@ -3,7 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../analytics/csv.js'
 import { type DashboardReport, dashboardReport } from '../analytics/dashboard-report.js'
-import { countedClients, offenderDetail } from '../analytics/offender-detail.js'
+import { countedClients, keyDetail, offenderDetail } from '../analytics/offender-detail.js'
 import { topOffenders } from '../analytics/ranking.js'
 import { topClients } from '../analytics/top-clients.js'
 import { closedHoursFor, createReportRunner, type Report } from '../analytics/window.js'
@@ -104,14 +104,18 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     return sendCsv(reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
   }
 
-  async function readDetail(request: FastifyRequest) {
+  function asked(request: FastifyRequest) {
     const key = requestedKey(request)
     if (key === '') throw new MissingKeyError()
-    return read(offenderDetail({ key, days: requestedDays(request) }))
+    return { key, days: requestedDays(request) }
+  }
+
+  async function readDetail(request: FastifyRequest) {
+    return read(offenderDetail(asked(request)))
   }
 
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
-    const detail = await readDetail(request)
+    const detail = await read(keyDetail(asked(request)))
     const back = requestedFilterBack(request)
     const [counted = []] = await read(countedClients([detail.key], detail.days))
     const client = commonClient(counted, internals.countsByUser)

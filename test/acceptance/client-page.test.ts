@@ -77,6 +77,7 @@ forEachDatabase((provider) => {
     assert.match(text, /<bdi>\/search<\/bdi>/)
     assert.match(text, /decision denied"[^>]*>Denied </)
     assert.match(text, /decision over-limit"[^>]*>Would have been </)
+    assert.match(text, /In the last 24 hours first seen 2026-01-15 09:00:00 UTC, last seen/)
     assert.match(text, /<h2>Blocked until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
     assert.match(text, /<b>bob<\/b> <span class="faint">client<\/span><br>Blocked, until 2026-01-15 13:00:00 UTC/)
     assert.match(text, /“<bdi>scrapes<\/bdi>”/)

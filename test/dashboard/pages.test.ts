@@ -78,7 +78,10 @@ test('the page of a client shows the outcomes of its requests', async (t) => {
   const { status, text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)
 
   assert.equal(status, 200)
-  assert.match(text, /<title>ip:203\.0\.113\.7 · Rate limits<\/title>/)
+  assert.match(text, /<title>Counter ip:203\.0\.113\.7 · Rate limits<\/title>/)
+  assert.match(text, /<h1 class="key">Counter <span class="code"><bdi>ip:203\.0\.113\.7</)
+  assert.match(text, /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.7&amp;days&#x3D;7">All about this client</)
+  assert.match(text, /<dt>First seen in the last 7 days</)
   assert.match(text, /Latest 3 requests/)
   assert.match(
     text,
@@ -89,6 +92,14 @@ test('the page of a client shows the outcomes of its requests', async (t) => {
     /decision allowed"[^>]*>Allowed <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>2 of 2</,
   )
   assert.match(text, /<time datetime="2026-01-15T12:00:00\.000Z">2026-01-15 12:00:00 UTC<\/time>/)
+})
+
+test('the page of a key names the policy of each request, also where an override decided', async (t) => {
+  const { app, request, statuses } = await start(t, { useDynamicRules: true })
+  await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `ip:${KEY}`, effect: '1/m' } })
+  await statuses(2, '/login', { from: KEY })
+  const { text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)
+  assert.match(text, /1 of 1<\/td>\s*<td[^>]*><span class="code" title="override"><bdi>override</)
 })
 
 test('a request over a limit that does not block is shown as such', async (t) => {
