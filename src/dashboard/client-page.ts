@@ -139,8 +139,9 @@ function policies(
       policy: visible(its.policy),
       href: editors.get(its.policy),
       rate: rate === undefined ? '' : visible(rate),
-      // Each client of a network has its own.
-      standing: members.length > 0 ? '' : now === undefined ? standingThen(its) : usedNow(now),
+      // Each client of a network has its own, and where all was denied none.
+      standing:
+        members.length > 0 && its.denied < its.requests ? '' : now === undefined ? standingThen(its) : usedNow(now),
       last_seen: now === undefined ? seenAt(its.last_seen) : undefined,
       requests: formatCount(its.requests),
       over_limit: formatCount(its.over_limit),

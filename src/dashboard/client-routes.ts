@@ -18,7 +18,7 @@ import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
 import { clientContext } from './client-page.js'
 import type { ClientReport } from './client-state.js'
 import { presentStandings } from './client-state.js'
-import { clientHref } from './links.js'
+import { clientHref, searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import { createRuleEditors } from './panel-links.js'
 import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
@@ -34,6 +34,11 @@ const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing
 
 /** A client with its kind. */
 const SPELLED = /^(?:(?:ip|user|header|cookie|route|key):|all$)/
+
+/** Returns whether nothing is known of a client: no request of the window, no override and no history of one. */
+function isUnknown({ requests, history, overrides }: ClientDetail): boolean {
+  return requests === 0 && history.length === 0 && overrides.length === 0
+}
 
 export function registerClientRoutes(
   app: FastifyInstance,
@@ -75,6 +80,10 @@ export function registerClientRoutes(
     const takesShared = notice === undefined && isFollowing(request)
     const name = JSON.stringify([client, view.days])
     const { result, freshForMs } = await shared.read(name, takesShared, () => readClient(client, view.days))
+    // The search knows what a bare address or id may mean, and never leads to a client of which nothing is known.
+    if (!SPELLED.test(client) && isUnknown(result.detail)) {
+      return reply.redirect(searchHref(client, view.days, view.back), 303)
+    }
     const actor =
       overrideClientFor(result.detail.client) === undefined ? undefined : actorWith(request, 'writeOverrides')
     const context = clientContext(result, {
@@ -135,8 +144,8 @@ export function registerClientRoutes(
     if (SPELLED.test(text) || found.some(({ client }) => client.startsWith('ip:'))) return found
     const details = await Promise.all(found.map(({ client }) => read(clientDetail({ client, days, recent: 1 }))))
     return found.filter((_, place) => {
-      const { requests = 0, history = [], overrides = [] } = details[place] ?? {}
-      return requests > 0 || history.length > 0 || overrides.length > 0
+      const detail = details[place]
+      return detail !== undefined && !isUnknown(detail)
     })
   }
 

@@ -151,7 +151,7 @@ forEachDatabase((provider) => {
       assert.equal(status, 400, query)
       assert.match(unescapeHtml(text), /missing \?client= parameter/)
     }
-    assert.equal((await request(`${DASHBOARD}client.html?client=%FF%`)).status, 200)
+    assert.equal((await request(`${DASHBOARD}client.html?client=%FF%`)).status, 303)
     assert.equal((await request(`${DASHBOARD}search.html?q=%FF%00`)).status, 200)
   })
 
@@ -202,6 +202,21 @@ forEachDatabase((provider) => {
     assert.match(busiest, /aria-current="page">Clients</)
   })
 
+  test('a client without its kind is searched for, unless the log has it so', async (t) => {
+    const { log, open, request } = await start(t, provider)
+    await log([by('foreign')])
+    for (const [typed, client] of [
+      ['203.0.113.66', BAD],
+      ['203.0.113.0/24', 'ip:203.0.113.0/24'],
+      ['IP:2001:DB8::1', 'ip:2001:db8::1'],
+      ['foreign', 200],
+    ] as const) {
+      const { status, headers } = await open(typed)
+      const { location } = headers
+      assert.equal(location === undefined ? status : ledTo(await request(DASHBOARD + location)), client, typed)
+    }
+  })
+
   test('every page of the dashboard has the search, and the page of a key leads to its client', async (t) => {
     const { log, request } = await start(t, provider)
     await log([by(BAD, { key: 'rule:login:203.0.113.66', ruleName: 'login' })])
@@ -232,7 +247,8 @@ forEachDatabase((provider) => {
     assert.match(text, /In the 10 minutes since: 0 allowed, 0 over the limit, 4 denied/)
     assert.match(text, /In the 10 minutes before: 3 allowed, 2 over the limit, 0 denied/)
     assert.match(text, /<bdi>\/search<\/bdi>/)
-    assert.match(text, /Each client has its own/)
+    assert.match(text, /title="default">.*?Each client has its own/s)
+    assert.match(text, /title="override">.*?class="standing">Nothing allowed /s)
     assert.match(text, /href="client\.html\?client=ip%3A203\.0\.113\.67&days=1"><bdi>ip:203\.0\.113\.67<\/bdi>/)
     assert.match(text, /href="explain\.html\?method=GET&path=%2Fsearch&ip=203\.0\.113\.66&days=1"/)
   })
@@ -244,7 +260,7 @@ forEachDatabase((provider) => {
     assert.match(text, /Clients in this network/)
     for (const end of ['1', '2']) assert.match(text, new RegExp(`<bdi>ip:198\\.51\\.100\\.${end}</bdi>`))
     assert.match(text, /name="token"/)
-    assert.match((await open('IP:2001:DB8::1')).text, /No requests/)
+    assert.match((await open('ip:2001:DB8::1')).text, /No requests/)
   })
 
   test('the page says when overrides have no effect on the server', async (t) => {
