@@ -3,6 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { asActor, fromSource } from '../history/actor.js'
 import type { Internals } from '../internals.js'
+import { clientAddress } from '../overrides/client-networks.js'
 import { leaveNotice } from '../sign-in/notice-cookie.js'
 import type { StaffForm } from '../sign-in/staff-actions.js'
 import { actingStaff, guardActions } from '../sign-in/staff-actions.js'
@@ -42,12 +43,23 @@ const CHANGED: Result = {
   text: 'Nothing was changed: another change was made since you loaded the page, or it ended. The page now shows what is in force.',
 }
 
+/** Wider networks than those of any provider: a block of one is not a matter of one click. */
+const TOO_WIDE =
+  'Nothing was changed: so wide a network, of more than a /8 or a /19 of IPv6, is blocked in the panel, or by ratelimit override add.'
+const LEAST_BITS = { ipv4: 8, ipv6: 19 }
+
+function isWide(client: string): boolean {
+  const network = clientAddress(client)
+  return network !== undefined && network.bits < LEAST_BITS[network.family]
+}
+
 /** @param app a scope behind the guard of the dashboard, of these routes only */
 export function registerActionRoutes(app: FastifyInstance, internals: Internals): void {
   const { rateLimitOverride } = app.smartRateLimit.client
   const { clock, privacy, overrideFor } = internals
 
   async function block({ field, ...form }: ActionForm): Promise<Result> {
+    if (isWide(form.client)) return { succeeded: false, text: TOO_WIDE }
     const length = field('for') === TYPED ? field('length') : field('for')
     return write({ field, ...form }, 'deny', length)
   }

@@ -224,6 +224,19 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [200])
   })
 
+  test('a network that is wider than any provider has is not blocked by a click', async (t) => {
+    const { overrides, open, ...its } = await start(t, provider)
+    for (const client of ['ip:0.0.0.0/0', 'ip:10.0.0.0/7', 'ip:2000::/18']) {
+      const [kind, text] = noticeOf(await its.do(await open(client), 'block', { for: '15m' })) ?? []
+      assert.equal(kind, 'failure', client)
+      assert.match(text ?? '', /so wide a network.*is blocked in the panel, or by ratelimit override add/)
+    }
+    assert.deepEqual(await overrides(), [])
+    for (const client of ['ip:10.0.0.0/8', 'ip:2000::/19']) {
+      assert.equal(noticeOf(await its.do(await open(client), 'block', { for: '15m' }))?.[0], 'success', client)
+    }
+  })
+
   test('of two operators who saw the same page one is told that nothing was changed', async (t) => {
     const { request, overrides, history } = await start(t, provider, ALICE_OR_BOB)
     const asBob = (path: string, asked: Parameters<typeof request>[1] = {}) =>
