@@ -6,7 +6,7 @@ import { parseRate, timesRate, toRateText } from '../limiter/rate.js'
 import { clientAddress, clientEnds } from '../overrides/client-networks.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
 import { readComposite, splitComposite } from '../rules/composite.js'
-import { windowField } from './format.js'
+import { backTo, keptFields, type View } from './links.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
 import { inForceWords } from './override-words.js'
 
@@ -112,7 +112,8 @@ export interface QuickActions {
   readonly block?: {
     readonly token: string
     readonly client: string
-    readonly window: { readonly name: string; readonly value: string }
+    /** The window and the list that its page leads back to. */
+    readonly fields: readonly { readonly name: string; readonly value: string }[]
     readonly for: typeof QUICK_BLOCK
   }
 }
@@ -130,13 +131,13 @@ export function findInForce(overrideFor: OverrideFor, client: string): InForce |
  *
  * @param token of the forms; undefined for staff who may not write
  */
-export function createQuickActions(overrideFor: OverrideFor, days: number, token: string | undefined) {
-  const [name, value] = windowField(days)
+export function createQuickActions(overrideFor: OverrideFor, view: View, token: string | undefined) {
+  const fields = keptFields({ days: view.days, back: backTo(view) })
 
   return function quickActions(client: string): QuickActions {
     const inForce = findInForce(overrideFor, client)
     if (inForce !== undefined) return { state: inForceWords(inForce) }
     if (token === undefined || overrideClientFor(client) === undefined) return {}
-    return { block: { token, client, window: { name, value }, for: QUICK_BLOCK } }
+    return { block: { token, client, fields, for: QUICK_BLOCK } }
   }
 }

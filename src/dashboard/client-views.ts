@@ -5,7 +5,7 @@ import type { DashboardReport } from '../analytics/dashboard-report.js'
 import { drawSparkline } from './chart.js'
 import type { QuickActions } from './client-offer.js'
 import { formatCount, visible } from './format.js'
-import { clientHref, dashboardHref, explainHref, type View } from './links.js'
+import { backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
 
 /** The most policies that a row names. */
@@ -47,7 +47,7 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
     networks: top_networks.map(({ network, clients, ...counts }, place) => ({
       rank: place + 1,
       network: visible(network),
-      href: clientHref(network, view.days, view.filter),
+      href: clientHref(network, view.days, backTo(view)),
       quick: quickActions(network),
       clients: formatCount(clients),
       ...countCells(counts),
@@ -60,17 +60,17 @@ function listRow({ name, members, policies, paths, why, ...its }: ListRow, view:
   const more = policies.length - named.length
   return {
     name: visible(name),
-    href: clientHref(name, view.days, view.filter),
+    href: clientHref(name, view.days, backTo(view)),
     members: members.map(({ client, ...counts }) => ({
       name: visible(client),
-      href: clientHref(client, view.days, view.filter),
+      href: clientHref(client, view.days, backTo(view)),
       ...countCells(counts),
     })),
     member_count: formatCount(members.length),
     policies: named,
     more_policies: more > 0 ? `and ${formatCount(more)} more` : '',
     paths: paths.map(visible),
-    why_href: why && explainHref(why, { days: view.days, back: view.filter }),
+    why_href: why && explainHref(why, { days: view.days, back: backTo(view) }),
     why_request: why && `${visible(why.method)} ${visible(why.path)}`,
     sparkline: drawSparkline(its),
     ...countCells(its),

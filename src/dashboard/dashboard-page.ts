@@ -17,6 +17,8 @@ import {
   windowName,
 } from './format.js'
 import {
+  type Back,
+  backTo,
   clientHref,
   clientsCsvHref,
   dashboardHref,
@@ -64,6 +66,7 @@ export function dashboardContext(
   const onlyBlocked = logsOnlyBlocked(log)
   const hasTraffic = allRequests(window) > 0
   const changes = changeViews(report.changes, panel)
+  const back = backTo(view)
   return {
     ...report,
     page: {
@@ -87,7 +90,7 @@ export function dashboardContext(
       effects: effectViews(report.override_effects).map(({ name, ...effect }) => ({
         ...effect,
         name: visible(name),
-        href: clientHref(name, days, filter),
+        href: clientHref(name, days, back),
       })),
       outcomes: outcomes(report, onlyBlocked),
       list: clientList(report, view, quickActions, hasNetworks),
@@ -95,7 +98,7 @@ export function dashboardContext(
       would_block: report.outcomes.would_block > 0,
       denied: report.outcomes.denied > 0,
       rules_note: rulesNote(report, log),
-      near: onlyBlocked ? undefined : nearLimitView(report),
+      near: onlyBlocked ? undefined : nearLimitView(report, back),
       log: logHealth(log),
       clients_csv_href: clientsCsvHref(days, view.listing),
       offenders_csv_href: offendersCsvHref(days),
@@ -153,7 +156,7 @@ function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents }
 }
 
 /** Returns the clients near a limit, and which requests were looked at, for `near-limit.hbs`. */
-function nearLimitView({ near_limit, days, filter }: DashboardReport) {
+function nearLimitView({ near_limit, days, filter }: DashboardReport, back: Back) {
   const { clients, since_ms, requests } = near_limit
   return {
     // A part of a minute, where there were very many requests.
@@ -163,7 +166,7 @@ function nearLimitView({ near_limit, days, filter }: DashboardReport) {
     is_filtered: isFiltering(filter),
     clients: clients.map(({ client, key, policy, count, limit, at_ms }) => ({
       name: visible(client === '' ? key : client),
-      href: client === '' ? offenderHref(key, days, filter) : clientHref(client, days, filter),
+      href: client === '' ? offenderHref(key, days, back) : clientHref(client, days, back),
       policy: visible(policy),
       usage: `${Math.floor((100 * count) / limit)}%`,
       of: `${formatCount(count)} of ${formatCount(limit)}`,

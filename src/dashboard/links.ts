@@ -42,26 +42,37 @@ export function viewEntries({ listing: { by, group }, live }: Pick<View, 'listin
   ]
 }
 
-export function dashboardHref(days: number, filter: ReportFilter, view?: Pick<View, 'listing' | 'live'>): string {
+/** The dashboard that a page leads back to: its filter, and its list. */
+export interface Back extends ReportFilter {
+  readonly listing?: Listing | undefined
+}
+
+/** Returns what leads back to a view. */
+export function backTo({ filter, listing }: Pick<View, 'filter' | 'listing'>): Back {
+  return { ...filter, listing }
+}
+
+export function dashboardHref(days: number, back: Back, view?: Pick<View, 'listing' | 'live'>): string {
   const [name, value] = windowField(days)
-  return `./?${new URLSearchParams([[name, value], ...filterEntries(filter), ...(view === undefined ? [] : viewEntries(view))])}`
+  const shown = view ?? { listing: back.listing ?? DEFAULT_LISTING, live: undefined }
+  return `./?${new URLSearchParams([[name, value], ...filterEntries(back), ...viewEntries(shown)])}`
 }
 
 /** Returns the address of a client's page: of all that it did, under whatever rule. */
-export function clientHref(client: string, days: number, back: ReportFilter = {}, live?: Following): string {
+export function clientHref(client: string, days: number, back: Back = {}, live?: Following): string {
   return `client.html?${new URLSearchParams([['client', client], ...clientFields(days, back, live)])}`
 }
 
 /** Returns the parameters of a client's page, except the client. */
-export function clientFields(days: number, back: ReportFilter, live?: Following): [name: string, value: string][] {
+export function clientFields(days: number, back: Back, live?: Following): [name: string, value: string][] {
   return [...backEntries(back), [...windowField(days)], ...liveEntries(live)]
 }
 
-/** The window and the filter that the links of a page keep. */
+/** The window and the dashboard that the links of a page keep. */
 export interface KeptView {
   readonly days: number
   /** The filter of the dashboard. */
-  readonly back: ReportFilter
+  readonly back: Back
 }
 
 /** Returns the address of a page of the dashboard, such as `./rules.html`, with what it keeps. */
@@ -74,8 +85,8 @@ export function keptFields({ days, back }: KeptView): { readonly name: string; r
   return clientFields(days, back).map(([name, value]) => ({ name, value }))
 }
 
-/** Returns the filter that a page leads back to, as the hidden field of a form. */
-export function backFields(back: ReportFilter): { readonly name: string; readonly value: string }[] {
+/** Returns what a page leads back to, as the hidden field of a form. */
+export function backFields(back: Back): { readonly name: string; readonly value: string }[] {
   return backEntries(back).map(([name, value]) => ({ name, value }))
 }
 
@@ -83,19 +94,19 @@ function liveEntries(live: Following): [name: string, value: string][] {
   return live === undefined ? [] : [['live', live]]
 }
 
-export function offenderHref(key: string, days: number, filter: ReportFilter): string {
-  return `offender.html?${new URLSearchParams(offenderFields(key, filter))}&days=${days}`
+export function offenderHref(key: string, days: number, back: Back): string {
+  return `offender.html?${new URLSearchParams(offenderFields(key, back))}&days=${days}`
 }
 
 /** Returns the parameters of a key's page, except its window. */
-export function offenderFields(key: string, filter: ReportFilter): [name: string, value: string][] {
-  return [['key', key], ...backEntries(filter)]
+export function offenderFields(key: string, back: Back): [name: string, value: string][] {
+  return [['key', key], ...backEntries(back)]
 }
 
-/** @param filter of the dashboard that a page leads back to */
-function backEntries(filter: ReportFilter): [name: string, value: string][] {
-  const back = new URLSearchParams(filterEntries(filter)).toString()
-  return back === '' ? [] : [['back', back]]
+function backEntries(back: Back): [name: string, value: string][] {
+  const view = viewEntries({ listing: back.listing ?? DEFAULT_LISTING, live: undefined })
+  const spelled = new URLSearchParams([...filterEntries(back), ...view]).toString()
+  return spelled === '' ? [] : [['back', spelled]]
 }
 
 export function offenderJsonHref(key: string, days: number): string {
@@ -103,7 +114,7 @@ export function offenderJsonHref(key: string, days: number): string {
 }
 
 /** Returns the page that finds the clients that a text may mean, or the client's own page where there is one. */
-export function searchHref(text: string, days: number, back: ReportFilter): string {
+export function searchHref(text: string, days: number, back: Back): string {
   return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
 }
 

@@ -1,7 +1,14 @@
-import type { ReportFilter } from '../analytics/filter.js'
 import type { KeyDetail, RecentEvent } from '../analytics/offender-detail.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { clientHref, dashboardHref, explainHref, offenderFields, offenderJsonHref, searchHref } from './links.js'
+import {
+  type Back,
+  clientHref,
+  dashboardHref,
+  explainHref,
+  offenderFields,
+  offenderJsonHref,
+  searchHref,
+} from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
@@ -10,12 +17,11 @@ import { summary } from './summary.js'
  * Returns the context of `offender.hbs`: the unformatted detail, and everything the page shows, formatted, in `page`.
  *
  * @param client as overrides spell it, where one can name it
- * @param back the filter of the dashboard that the page leads back to
  */
 export function offenderContext(
   detail: KeyDetail,
   client: string | undefined,
-  back: ReportFilter,
+  back: Back,
   log: LogState,
   nowMs: number,
   panel: PanelLinks | undefined,

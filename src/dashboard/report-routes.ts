@@ -11,8 +11,8 @@ import { type Internals, nearestMount } from '../internals.js'
 import type { Pages, SharedHtml } from '../sign-in/pages.js'
 import {
   DEFAULT_DAYS,
+  lastParameter,
   requestedDays,
-  requestedFilterBack,
   requestedKey,
   requestedPath,
   requestedSearch,
@@ -31,7 +31,7 @@ import { filterEntries, type View } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { commonClient, panelLinks } from './panel-links.js'
-import { isFollowing, isScript, requestedView, withoutStyle } from './requested-view.js'
+import { isFollowing, isScript, readClientView, requestedView, withoutStyle } from './requested-view.js'
 import { registerRuleRoutes } from './rule-routes.js'
 import { SharedReports } from './shared-reports.js'
 
@@ -77,7 +77,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     // Without rules an override has no effect.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
-    const quickActions = createQuickActions(internals.overrideFor, days, token)
+    const quickActions = createQuickActions(internals.overrideFor, view, token)
     const shown = { view, panel, mayEdit: may(request, 'writeRules'), freshForMs, quickActions, hasNetworks }
     const { report, readAtMs, html } = result
     const context = () => ({
@@ -116,7 +116,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const detail = await read(keyDetail(asked(request)))
-    const back = requestedFilterBack(request)
+    const { back } = readClientView((name) => lastParameter(request, name))
     const [counted = []] = await read(countedClients([detail.key], detail.days))
     const client = commonClient(counted, internals.countsByUser)
     const blockable = may(request, 'writeOverrides') ? client : undefined

@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify'
-import { DEFAULT_LISTING } from '../analytics/dashboard-clients.js'
-import { isFiltering, type ReportFilter } from '../analytics/filter.js'
+import { DEFAULT_LISTING, type Listing } from '../analytics/dashboard-clients.js'
 import { lastParameter, requestedFilter, toDays, toFilter } from '../sign-in/request-query.js'
 import { staffRouteName } from '../sign-in/staff-routes.js'
 import { DAY_MS, MINUTE_MS } from '../time/clock.js'
 import { OFFERED_MINUTES } from './format.js'
-import type { Following, KeptView, View } from './links.js'
+import { type Back, backFields, backTo, type Following, type KeptView, type View } from './links.js'
 
 /**
  * Returns what the dashboard is asked to show; a parameter that means nothing is as if it were not there.
@@ -16,11 +15,15 @@ export function requestedView(request: FastifyRequest, hasNetworks: boolean): Vi
   return {
     days: requestedWindow(request),
     filter: requestedFilter(request),
-    listing: {
-      by: lastParameter(request, 'by') === 'requests' ? 'requests' : DEFAULT_LISTING.by,
-      group: hasNetworks && lastParameter(request, 'group') === 'network' ? 'network' : DEFAULT_LISTING.group,
-    },
+    listing: toListing((name) => lastParameter(request, name), hasNetworks),
     live: toFollowing(lastParameter(request, 'live')),
+  }
+}
+
+function toListing(field: (name: string) => string, hasNetworks: boolean): Listing {
+  return {
+    by: field('by') === 'requests' ? 'requests' : DEFAULT_LISTING.by,
+    group: hasNetworks && field('group') === 'network' ? 'network' : DEFAULT_LISTING.group,
   }
 }
 
@@ -46,23 +49,28 @@ function requestedWindow(request: FastifyRequest): number {
 /** What the page of a client is asked to show. */
 export interface ClientView {
   readonly days: number
-  /** The filter of the dashboard that the page leads back to. */
-  readonly back: ReportFilter
+  readonly back: Back
   readonly live: Following
 }
 
 /** Returns what the page of a client is asked to show, by the parameters of its address or the fields of its forms. */
 export function readClientView(field: (name: string) => string): ClientView {
-  return { days: readWindow(field), back: toFilter(field('back')), live: toFollowing(field('live')) }
+  return { days: readWindow(field), back: toBack(field('back')), live: toFollowing(field('live')) }
 }
 
-/** Returns what the links of a page keep; undefined where its address names no window and no filter. */
+/** Reads the dashboard that a page leads back to, as `backFields` spells it; a list that there is not is never shown. */
+function toBack(query: string): Back {
+  const parameters = new URLSearchParams(query)
+  return { ...toFilter(query), listing: toListing((name) => parameters.getAll(name).at(-1) ?? '', true) }
+}
+
+/** Returns what the links of a page keep; undefined where its address names no window, no filter and no list. */
 export function keptView(request: FastifyRequest): KeptView | undefined {
   const field = (name: string) => lastParameter(request, name)
   const isDashboard = staffRouteName(request) === 'dashboard'
-  const back = isDashboard ? requestedFilter(request) : toFilter(field('back'))
+  const back = isDashboard ? backTo(requestedView(request, true)) : toBack(field('back'))
   const hasWindow = field('days') !== '' || field('minutes') !== ''
-  return hasWindow || isFiltering(back) ? { days: readWindow(field), back } : undefined
+  return hasWindow || backFields(back).length > 0 ? { days: readWindow(field), back } : undefined
 }
 
 /**

@@ -1,7 +1,6 @@
 import type { ClientCounts } from '../analytics/client-counts.js'
-import type { ReportFilter } from '../analytics/filter.js'
 import { formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { backFields, clientHref, type KeptView } from './links.js'
+import { type Back, backFields, clientHref, type KeptView } from './links.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
 
 /**
@@ -38,11 +37,7 @@ export function searchContext(
 }
 
 /** Returns the rows of `found-clients.hbs`. */
-export function foundClients(
-  found: readonly (ClientCounts & { readonly client: string })[],
-  days: number,
-  back: ReportFilter,
-) {
+export function foundClients(found: readonly (ClientCounts & { readonly client: string })[], days: number, back: Back) {
   const most = Math.max(0, ...found.map(({ requests }) => requests))
   return found.map(({ client, ...counts }) => ({
     client: visible(client),

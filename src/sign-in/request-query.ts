@@ -65,11 +65,6 @@ export function requestedFilter(request: FastifyRequest): ReportFilter {
   return toFilter(requestedSearch(request))
 }
 
-/** Returns the filter of the dashboard that linked to the page, as `offenderHref` wrote it. */
-export function requestedFilterBack(request: FastifyRequest): ReportFilter {
-  return toFilter(lastParameter(request, 'back'))
-}
-
 /** Reads a filter from the query of an address. */
 export function toFilter(query: string): ReportFilter {
   const parameters = new URLSearchParams(query)

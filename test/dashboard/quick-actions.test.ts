@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DashboardOptions } from '../../src/index.js'
+import { keepCookies, SAME_ORIGIN, unescapeHtml } from '../support/client-forms.js'
 import { logEvents } from '../support/events.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
@@ -48,6 +49,30 @@ test('a network leads to its page, and is blocked from its row, unless something
   const after = await page('?group=network')
   assert.equal(blocks(after), 1)
   assert.match(after, /203\.0\.113\.0\/24<.*<span class="faint">Blocked for ever<\/span>/s)
+})
+
+test('the page that a block of a row leads to leads back to the list and the filter of the row', async (t) => {
+  const { request } = await start(t)
+  const send = (path: string, asked: Parameters<typeof request>[1] = {}) => request(DASHBOARD + path, asked)
+  const listed = await send('?days=1&group=network&by=requests&path=%2Flogin')
+  const [, form = ''] = /<form method="post" action="block">(.*?)<\/form>/s.exec(listed.text) ?? []
+  const fields = form.matchAll(/ name="([^"]*)" value="([^"]*)"/g)
+  const body = new URLSearchParams(
+    Object.fromEntries(Array.from(fields, ([, name = '', value = '']) => [name, unescapeHtml(value)])),
+  )
+  const { status, headers } = await send('block', {
+    method: 'POST',
+    body: body.toString(),
+    headers: {
+      'content-type': 'application/x-www-form-urlencoded',
+      cookie: keepCookies('', listed),
+      ...SAME_ORIGIN,
+    },
+  })
+  assert.equal(status, 303)
+  const { text } = await send(headers.location ?? '')
+  const [, back = ''] = /<a class="back" href="([^"]*)"/.exec(text) ?? []
+  assert.equal(unescapeHtml(back), './?days=1&path=%2Flogin&by=requests&group=network')
 })
 
 test('staff who may not write, and a server without overrides, have no such button', async (t) => {
