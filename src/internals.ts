@@ -54,6 +54,8 @@ export interface NamedLimit {
 
 /** An override that is in force. */
 export interface InForce {
+  /** The client of the override: the one that was asked for, or a network that contains it. */
+  readonly client: string
   /** `deny`, `allow`, or a rate. */
   readonly effect: string
   /** Milliseconds since the epoch; null for none. */

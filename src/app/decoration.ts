@@ -14,6 +14,7 @@ import type { Limiter } from '../limiter/limiter.js'
 import { toRateText } from '../limiter/rate.js'
 import type { OutageLog } from '../outage-log.js'
 import { clientAddress, storedSpellings } from '../overrides/client-networks.js'
+import { clientText } from '../overrides/override.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Store } from '../stores/store.js'
@@ -128,7 +129,11 @@ function findOverride(current: CurrentSnapshot, client: string, nowMs: number): 
   const found = overrides.find(network?.address ?? null, user, '/', nowMs)
   if (found === undefined || found === null) return undefined
   const { effect, expiresAtMs } = found
-  return { effect: typeof effect === 'string' ? effect : toRateText(effect), expiresAtMs }
+  return {
+    client: clientText(found.client),
+    effect: typeof effect === 'string' ? effect : toRateText(effect),
+    expiresAtMs,
+  }
 }
 
 function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {

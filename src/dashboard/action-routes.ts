@@ -10,9 +10,10 @@ import { actingStaff, guardActions } from '../sign-in/staff-actions.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { type StaffRouteName, staffRoute } from '../sign-in/staff-routes.js'
 import { findInForce, overrideClientFor } from './client-offer.js'
+import { isLess } from './generous-rate.js'
 import { clientHref } from './links.js'
 import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, writeOverride } from './override-actions.js'
-import { inForceWords } from './override-words.js'
+import { firstWords, inForceWords } from './override-words.js'
 import { readClientView } from './requested-view.js'
 
 /** What every form says. */
@@ -68,7 +69,11 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     const rate = (field('to') === TYPED ? field('rate') : field('to')).trim()
     // Other effects are other actions.
     if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is no rate: give one such as 300/m.` }
-    return write({ field, ...form }, rate, field('keep'), field('algorithm'))
+    const result = await write({ field, ...form }, rate, field('keep'), field('algorithm'))
+    const [from, of] = [field('from'), field('of')]
+    return result.succeeded && isLess(rate, from)
+      ? { ...result, text: `${result.text} That can be less than ${from}, ${of}.` }
+      : result
   }
 
   async function allow(form: ActionForm): Promise<Result> {
@@ -88,12 +93,12 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     }
     const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
     const isWritten = await writeOverride(rateLimitOverride, wish, nowMs)
-    return isWritten
-      ? {
-          succeeded: true,
-          text: `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.`,
-        }
-      : CHANGED
+    if (!isWritten) return CHANGED
+    const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.`
+    const first = findInForce(overrideFor, client)
+    return first === undefined || first.client === client
+      ? { succeeded: true, text: words }
+      : { succeeded: false, text: `${inForceWords(first)}, as before. ${firstWords(first)}; after it: ${words}` }
   }
 
   function whom(client: string): string {

@@ -6,6 +6,8 @@ import { parseRate, timesRate, toRateText } from '../limiter/rate.js'
 import { clientAddress, clientEnds } from '../overrides/client-networks.js'
 import { clientText, parseOverrideClient } from '../overrides/override.js'
 import { readComposite, splitComposite } from '../rules/composite.js'
+import { visible } from './format.js'
+import { generousRate } from './generous-rate.js'
 import { backTo, keptFields, type View } from './links.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
 import { inForceWords } from './override-words.js'
@@ -16,10 +18,18 @@ export interface Offer {
   readonly own: ClientOverride | undefined
   /** The block beside it. */
   readonly beside: ClientOverride | undefined
-  /** What it has now; undefined where that is not known. */
-  readonly present: { readonly rate: string; readonly algorithm: string } | undefined
+  /** A block of a network around it, or an exemption, which goes before a rate. */
+  readonly first: ClientOverride | undefined
+  /** What is raised: its override, or a rate below which no limit is that it meets; undefined where that is not known. */
+  readonly from: RaisedFrom | undefined
   /** The rates of `Raise`. */
   readonly raises: readonly { readonly name: string; readonly rate: string }[]
+}
+
+interface RaisedFrom {
+  readonly rate: string
+  readonly algorithm: string
+  readonly words: string
 }
 
 const FACTORS = [
@@ -82,14 +92,52 @@ export function offerFor(
   const its = overrides.filter((override) => override.client === client)
   const own = its.find(({ path_pattern }) => path_pattern === '')
   const beside = its.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
-  const hasRate = own !== undefined && own.effect !== 'deny' && own.effect !== 'allow'
-  const present = hasRate
-    ? { rate: own.effect, algorithm: own.algorithm }
-    : [...by_policy.map(({ policy }) => policy), 'default']
-        .filter((policy) => !NOT_REPLACED.includes(policy))
-        .map(limitNamed)
-        .find((limit) => limit !== undefined)
-  return { own, beside, present, raises: present === undefined ? [] : raisesOf(present.rate) }
+  const around = overrides.filter((override) => override.client !== client)
+  const everywhere = around.filter(({ path_pattern }) => path_pattern === '' || path_pattern === EVERY_PATH)
+  const first = ['deny', 'allow'].flatMap((effect) => everywhere.filter((its) => its.effect === effect))[0]
+  const from =
+    own !== undefined && hasRate(own)
+      ? { rate: own.effect, algorithm: own.algorithm, words: 'its override' }
+      : mostGenerous(by_policy, around.filter(hasRate), limitNamed)
+  return { own, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
+}
+
+function hasRate({ effect }: ClientOverride): boolean {
+  return effect !== 'deny' && effect !== 'allow'
+}
+
+/**
+ * Returns the most generous limit that a client met, that is the default or that an override of a network sets: a rate is
+ * for all paths, so that twice another one could be less than it has now.
+ */
+function mostGenerous(
+  met: ClientDetail['by_policy'],
+  ofNetworks: readonly ClientOverride[],
+  limitNamed: (policy: string) => NamedLimit | undefined,
+): RaisedFrom | undefined {
+  const byDefault = limitNamed('default')
+  // A function of the host's decides.
+  if (byDefault === undefined) return undefined
+  const limits = [
+    ...met.flatMap(({ policy }) => {
+      const limit = NOT_REPLACED.includes(policy) ? undefined : limitNamed(policy)
+      return limit === undefined ? [] : { name: policy, ...limit }
+    }),
+    { name: 'default', ...byDefault },
+    ...ofNetworks.map((its) => ({ name: `override of ${its.client}`, rate: its.effect, algorithm: its.algorithm })),
+  ]
+  // No rate is as much as requests in progress, which are counted over no time.
+  if (limits.some(({ algorithm }) => algorithm === 'concurrency')) return undefined
+  try {
+    const rate = generousRate(limits.map((limit) => limit.rate))
+    const its = limits.find((limit) => limit.rate === rate)
+    return its === undefined
+      ? { rate, algorithm: 'fixed_window', words: 'what its limits allow together' }
+      : { rate, algorithm: its.algorithm, words: `its most generous limit (${visible(its.name)})` }
+  } catch {
+    // Raw SQL wrote an override with another text.
+    return undefined
+  }
 }
 
 function raisesOf(text: string): Offer['raises'] {

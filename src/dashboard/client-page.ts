@@ -1,4 +1,5 @@
 import type { ClientDetail, ClientEvent, ClientPolicy } from '../analytics/client-detail.js'
+import { isNetwork } from '../overrides/client-networks.js'
 import type { Notice } from '../sign-in/notice-cookie.js'
 import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
@@ -7,7 +8,7 @@ import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible,
 import { clientFields, clientHref, dashboardHref, explainHref, following, type KeptView } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
-import { changeWords } from './override-words.js'
+import { changeWords, firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { foundClients } from './search-page.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
@@ -37,6 +38,8 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
   const { client, days, recent_events } = detail
   const { log, acting, notice, freshForMs } = parts
   const { back, live } = parts.view
+  const { first } = parts.offer
+  const isNamed = first !== undefined && notice?.text.includes(firstWords(first)) === true
   const has_traffic = detail.requests > 0
   const fields = clientFields(days, back, live).map(([name, value]) => ({ name, value }))
   return {
@@ -50,7 +53,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       kept: [{ name: 'client', value: client }, ...fields.filter(({ name }) => name === 'back' || name === 'live')],
       live: following(live, freshForMs, (its) => clientHref(client, days, back, its)),
       notices: logNotices(log, has_traffic),
-      notice: notice && { ...notice, text: visible(notice.text) },
+      notice: notice && { ...notice, text: visible(notice.text), first: isNamed && firstOf(first, parts.view) },
       dashboard_href: dashboardHref(days, back),
       in_force: overridesInForce(report, fields, acting?.token),
       actions: acting && actions(detail, parts, fields, acting.token),
@@ -98,11 +101,11 @@ function figures(detail: ClientDetail, onlyBlocked: boolean) {
 
 function actions(
   { client }: ClientDetail,
-  { offer, notice }: ClientPageParts,
+  { offer, notice, view: kept }: ClientPageParts,
   fields: readonly { readonly name: string; readonly value: string }[],
   token: string,
 ) {
-  const { own, beside, present, raises } = offer
+  const { own, beside, first, from, raises } = offer
   const inForce = beside ?? own
   const typed = notice?.typed ?? {}
   return {
@@ -111,19 +114,26 @@ function actions(
     fields,
     seen: spellSeen(own),
     beside: spellSeen(beside),
-    algorithm: present?.algorithm ?? 'fixed_window',
+    algorithm: from?.algorithm ?? 'fixed_window',
     changes: inForce !== undefined,
     open: notice?.succeeded === false,
     is_blocked: inForce?.effect === 'deny',
     is_allowed: inForce?.effect === 'allow',
-    present: present && visible(present.rate),
+    from: from && { ...from, rate: visible(from.rate) },
+    first: first && { ...firstOf(first, kept), is_block: first.effect === 'deny' },
+    is_network: isNetwork(client),
     raises,
-    rate: typed.rate ?? present?.rate ?? '',
+    rate: typed.rate ?? from?.rate ?? '',
     length: typed.length ?? '2h',
     note: typed.note ?? '',
     blocks: BLOCKS,
     keeps: KEEPS.map((keep) => ({ ...keep, selected: keep.value === typed.keep })),
   }
+}
+
+/** Returns the client whose override goes first, with the page on which that is ended. */
+function firstOf({ client }: { readonly client: string }, { days, back }: KeptView) {
+  return { name: visible(client), href: clientHref(client, days, back) }
 }
 
 function policies(

@@ -42,7 +42,7 @@ export function overridesInForce(
       // One of a network concerns others too.
       of: its.client === client ? '' : visible(its.client),
       path: its.path_pattern === EVERY_PATH ? '' : visible(its.path_pattern),
-      waits: its.effect !== 'deny' && overrides.some((other) => isBlock(other) && other.client === its.client),
+      waits: its.effect !== 'deny' && overrides.some(isBlock),
       until: endWords(its.expires_at === null ? null : Date.parse(its.expires_at)),
       who: actorWords(its.actor),
       since: toMoment(Date.parse(its.updated_at)),

@@ -10,13 +10,18 @@ export function effectWords(effect: string): string {
   return effect === 'allow' ? 'Exempt from all limits' : `Limited to ${visible(effect)}`
 }
 
+/** Names an override of another client that decides first: `The block of ip:203.0.113.0/24 goes first`. */
+export function firstWords({ effect, client }: { readonly effect: string; readonly client: string }): string {
+  return `The ${effect === 'deny' ? 'block' : 'exemption'} of ${visible(client)} goes first`
+}
+
 /** Says until when: `until 2026-01-15 14:00:00 UTC`, `for ever`. */
 export function endWords(expiresAtMs: number | null): string {
   return expiresAtMs === null ? 'for ever' : `until ${formatTime(expiresAtMs)} UTC`
 }
 
 /** Says what is in force, and until when. */
-export function inForceWords({ effect, expiresAtMs }: InForce): string {
+export function inForceWords({ effect, expiresAtMs }: Omit<InForce, 'client'>): string {
   return `${effectWords(effect)} ${endWords(expiresAtMs)}`
 }
 

@@ -23,7 +23,7 @@ const UNIT = /^(?:(s|sec|second)|(m|min|minute)|(h|hr|hour)|(d|day))$/
 const LENGTH = /^(\d{1,9})([smhd])$/
 const MONTH = /^mo(?:nth)?$/
 
-const MAX_WINDOWS = 4
+export const MAX_WINDOWS = 4
 export const MAX_RATE_LENGTH = 255
 export const MAX_COUNT = 2_147_483_647
 const MAX_PERIOD_MS = 366 * DAY_MS

@@ -169,24 +169,84 @@ forEachDatabase((provider) => {
     assert.deepEqual(await stored(), before)
   })
 
-  test('a rate is raised from what the client has now, with the algorithm of its limit', async (t) => {
+  test('a rate is raised from the most generous limit, with the algorithm of that, and then from the override', async (t) => {
     const { app, statuses, overrides, open, ...its } = await start(t, provider, ALICE, { useDynamicRules: true })
     await app.smartRateLimit.client.rateLimitRule.create({
-      data: { name: 'search', pathPattern: '^/search', rate: '3/m, 40/h', algorithm: 'sliding_window' },
+      data: { name: 'search', pathPattern: '^/search', rate: '3/m, 200/h', algorithm: 'sliding_window' },
     })
     assert.deepEqual(await statuses(4, '/search', { from: BAD }), [200, 200, 200, 429])
     const page = await open()
-    assert.match(page.text, /now 3\/m, 40\/h/)
-    assert.match(page.text, /value="6\/m, 80\/h">Twice/)
-    assert.match(page.text, /value="15\/m, 200\/h">Five times/)
+    assert.match(page.text, /from 3\/m, 200\/h, its most generous limit \(search\)/)
+    assert.match(page.text, /value="6\/m, 400\/h">Twice/)
+    assert.match(page.text, /value="15\/m, 1000\/h">Five times/)
 
-    const raised = await its.do(page, 'raise', { to: '15/m, 200/h', keep: '24h' })
-    assert.deepEqual(noticeOf(raised), ['success', 'Limited to 15/m, 200/h until 2026-01-16 12:00:00 UTC.'])
+    const raised = await its.do(page, 'raise', { to: '15/m, 1000/h', keep: '24h' })
+    assert.deepEqual(noticeOf(raised), ['success', 'Limited to 15/m, 1000/h until 2026-01-16 12:00:00 UTC.'])
     const [stored] = await overrides()
-    assert.deepEqual([stored?.effect, stored?.algorithm], ['15/m, 200/h', 'sliding_window'])
+    assert.deepEqual([stored?.effect, stored?.algorithm], ['15/m, 1000/h', 'sliding_window'])
     assert.deepEqual(await statuses(1, '/search', { from: BAD }), [200])
     // The next raise starts from the override.
-    assert.match(raised.text, /value="75\/m, 1000\/h">Five times/)
+    assert.match(raised.text, /from 15\/m, 1000\/h, its override/)
+    assert.match(raised.text, /value="75\/m, 5000\/h">Five times/)
+  })
+
+  test('no factor of a raise lowers any limit that the client met, nor the default', async (t) => {
+    const { app, statuses, open, ...its } = await start(t, provider, ALICE, { middleware: { defaultRate: '9/m' } })
+    const rules = app.smartRateLimit.client.rateLimitRule
+    await rules.create({ data: { name: 'login', pathPattern: '^/login', rate: '2/m' } })
+    await statuses(3, '/login', { from: BAD })
+    const page = await open()
+    assert.match(page.text, /from 9\/m, its most generous limit \(default\)/)
+    assert.match(page.text, /A rate is for all its paths together\./)
+    assert.match(
+      (await open('ip:203.0.113.0/24')).text,
+      /Each of its addresses gets the rate, for all its paths together\./,
+    )
+    const raised = await its.do(page, 'raise', { to: '18/m' })
+    assert.deepEqual(noticeOf(raised), ['success', 'Limited to 18/m for ever.'])
+    assert.deepEqual(await statuses(10, '/', { from: BAD }), Array(10).fill(200))
+
+    // Of two limits each allows what the other one refuses.
+    await its.do(raised, 'end')
+    await rules.updateMany({ data: { rate: '60/h' } })
+    const both = await open()
+    assert.match(both.text, /from 60\/m, 540\/h, what its limits allow together/)
+    assert.match(both.text, /value="120\/m, 1080\/h">Twice/)
+  })
+
+  test('a typed rate that is less than a limit of the client says so', async (t) => {
+    const { open, ...its } = await start(t, provider)
+    const lower = await its.do(await open(), 'raise', { to: 'typed', rate: '1/m' })
+    assert.deepEqual(noticeOf(lower), [
+      'success',
+      'Limited to 1/m for ever. That can be less than 2/m, its most generous limit (default).',
+    ])
+  })
+
+  test('what is set inside a network that is blocked says that the block goes first, and where it is ended', async (t) => {
+    const { app, statuses, open, ...its } = await start(t, provider)
+    await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.0/24', effect: 'deny' } })
+    const page = await open()
+    const first =
+      /The block of <a class="code" href="client\.html\?client&#x3D;ip%3A203\.0\.113\.0%2F24&amp;days&#x3D;1">ip:203\.0\.113\.0\/24<\/a> goes first:<\/b> a rate or an exemption that is set here waits/
+    assert.match(page.text, first)
+    for (const [action, words] of [
+      ['allow', 'Exempt from all limits for ever'],
+      ['raise', 'Limited to 4/m for ever'],
+    ] as const) {
+      const [kind, text = ''] = noticeOf(await its.do(await open(), action, { to: '4/m' })) ?? []
+      assert.equal(kind, 'failure')
+      assert.match(
+        text,
+        new RegExp(
+          `^Blocked for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 goes first; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
+        ),
+      )
+      assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
+    }
+    assert.match((await open()).text, /<h2>Limited to 4\/m for ever<\/h2>.*?The block decides first/s)
+    // A block of its own is as narrow as it says.
+    assert.equal(noticeOf(await its.do(await open(), 'block', { for: '1h' }))?.[0], 'success')
   })
 
   test('a rate that is none is refused with what was typed, and an effect is no rate', async (t) => {
