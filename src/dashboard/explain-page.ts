@@ -1,7 +1,7 @@
 import type { ExplainedLimit, Explanation } from '../http/explain.js'
 import type { RequestedTrial } from '../sign-in/request-query.js'
-import { formatCount, toMoment, visible } from './format.js'
-import { clientHref, type KeptView } from './links.js'
+import { formatCount, formatTime, toMoment, visible } from './format.js'
+import { clientHref, type Decided, type KeptView } from './links.js'
 import type { RuleEditors } from './panel-links.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
@@ -12,9 +12,14 @@ const MAX_IDLE = 200
 /** What the page shows beside the form: an explanation, or why there is none. */
 export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
 
-/** Returns the context of `explain.hbs`. */
+/**
+ * Returns the context of `explain.hbs`.
+ *
+ * @param decided what became of the request, where it is one of the log
+ */
 export function explainContext(
   trial: RequestedTrial,
+  decided: Decided | undefined,
   explained: Explained,
   { days, back }: KeptView,
   nowMs: number,
@@ -32,10 +37,22 @@ export function explainContext(
       })),
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,
+      decided: decided && decidedSentence(decided),
       ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', editors))),
       now: toMoment(nowMs),
     },
   }
+}
+
+/** Says what became of a request, as its event says. */
+function decidedSentence({ timestamp, allowed, outcome, policy, count, limit }: Decided): string {
+  const request = `At ${formatTime(Date.parse(timestamp))} UTC this request`
+  const by = `by ${visible(policy)}`
+  if (outcome === 'denied') return `${request} was denied ${by}.`
+  if (outcome === 'unavailable') return `${request} was refused ${by}, since no store answered.`
+  const would = outcome === 'over_limit' && allowed
+  const became = would ? 'would have been refused' : outcome === 'allowed' ? 'was allowed' : 'was refused'
+  return `${request} ${became}: ${formatCount(count)} of ${formatCount(limit)} ${by}.`
 }
 
 function limitsView(explanation: Explanation, hasAddress: boolean, editors: RuleEditors) {

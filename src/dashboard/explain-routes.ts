@@ -9,7 +9,7 @@ import { staffRoute } from '../sign-in/staff-routes.js'
 import { type Explained, explainContext } from './explain-page.js'
 import { visible } from './format.js'
 import { createRuleEditors } from './panel-links.js'
-import { readClientView } from './requested-view.js'
+import { readClientView, readDecided } from './requested-view.js'
 import { parseHeaders } from './trials.js'
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
@@ -20,7 +20,8 @@ export function registerExplainRoutes(app: FastifyInstance, internals: Internals
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const trial = requestedTrial(request)
-    const view = readClientView((name) => lastParameter(request, name))
+    const field = (name: string) => lastParameter(request, name)
+    const view = readClientView(field)
     const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     if (explained !== undefined && 'problem' in explained) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
@@ -28,7 +29,7 @@ export function registerExplainRoutes(app: FastifyInstance, internals: Internals
     return pages.send(
       reply,
       'explain',
-      explainContext(trial, explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
+      explainContext(trial, readDecided(field), explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
     )
   }
 

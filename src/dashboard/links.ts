@@ -1,3 +1,4 @@
+import type { ClientEvent } from '../analytics/client-detail.js'
 import { DEFAULT_LISTING, type Listing } from '../analytics/dashboard-clients.js'
 import type { ReportFilter } from '../analytics/filter.js'
 import { SECOND_MS } from '../time/clock.js'
@@ -118,10 +119,18 @@ export function searchHref(text: string, days: number, back: Back): string {
   return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
 }
 
-/** Returns the page that explains a request; `client` is spelled as in the log. */
+/** What became of a request of the log. */
+export type Decided = Pick<ClientEvent, 'timestamp' | 'allowed' | 'outcome' | 'policy' | 'count' | 'limit'>
+
+/**
+ * Returns the page that explains a request; `client` is spelled as in the log.
+ *
+ * @param decided what the page begins with
+ */
 export function explainHref(
   { method, path, client }: { method: string; path: string; client: string },
   { days, back }: KeptView,
+  decided?: Decided,
 ): string {
   const { ip, user = null, headers = {} } = trialFor(client) ?? {}
   const spelled = spellHeaders(headers)
@@ -131,6 +140,14 @@ export function explainHref(
     ...(ip !== undefined && { ip }),
     ...(user !== null && { user }),
     ...(spelled !== '' && { headers: spelled }),
+    ...(decided && {
+      at: decided.timestamp,
+      outcome: decided.outcome,
+      policy: decided.policy,
+      count: String(decided.count),
+      limit: String(decided.limit),
+      ...(decided.allowed && { allowed: '1' }),
+    }),
     ...Object.fromEntries(clientFields(days, back)),
   })}`
 }

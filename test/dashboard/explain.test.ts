@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { explainHref } from '../../src/dashboard/links.js'
+import { unescapeHtml, withoutTimes } from '../support/client-forms.js'
 import { forEachDatabase } from '../support/databases.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
@@ -189,8 +190,56 @@ test('each event of a client leads to the explanation of its request', async (t)
     const fields = Object.fromEntries(
       new URL(href.replaceAll('&amp;', '&').replaceAll('&#x3D;', '='), 'http://x/').searchParams,
     )
-    assert.deepEqual(fields, { method: 'POST', path: '/a%20b', ip: IP, days: '7' }, path)
+    const { at, ...others } = fields
+    const event = { outcome: 'over_limit', policy: 'default', count: '3', limit: '2' }
+    const of = { method: 'POST', path: '/a%20b', ip: IP, days: '7' }
+    assert.deepEqual(others, path === '' ? of : { ...of, ...event }, path)
+    assert.equal(at, path === '' ? undefined : '2026-01-15T12:00:00.000Z')
     assert.match((await request(pageOf(fields))).text, /the request is over the limit/)
+  }
+})
+
+test('the explanation of a logged request begins with what became of it, and goes on with what would now', async (t) => {
+  const { request, statuses, app } = await startWithStaff(
+    t,
+    'sqlite',
+    { isStaff: () => true },
+    { useDynamicRules: true },
+  )
+  await statuses(3, '/login', { from: IP })
+  await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `ip:${IP}`, effect: '20/m' } })
+  await app.smartRateLimit.events.flush()
+  const { text } = await request(`${DASHBOARD}client.html?client=ip:${IP}`)
+  const [, href = ''] = /href="(explain\.html\?[^"]+)"/.exec(text) ?? []
+  const page = withoutTimes(mainOf((await request(DASHBOARD + unescapeHtml(href))).text))
+  assert.match(
+    page,
+    /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p [^>]*>If it came now: Decided by override\./,
+  )
+
+  const at = { path: '/', at: '2026-01-15T11:59:00.000Z', policy: 'login', count: '12', limit: '10' }
+  for (const [fields, words] of [
+    [{ outcome: 'allowed', allowed: '1' }, 'was allowed: 12 of 10 by login.'],
+    [{ outcome: 'over_limit', allowed: '1' }, 'would have been refused: 12 of 10 by login.'],
+    [{ outcome: 'denied' }, 'was denied by login.'],
+    [{ outcome: 'unavailable' }, 'was refused by login, since no store answered.'],
+    [{ outcome: 'denied', policy: '"><script>\u202e' }, 'was denied by &quot;&gt;&lt;script&gt;'],
+  ] as const) {
+    const { text: shown } = await request(pageOf({ ...at, ...fields }))
+    assert.ok(withoutTimes(mainOf(shown)).includes(`At 2026-01-15 11:59:00 UTC this request ${words}`), words)
+    assert.doesNotMatch(mainOf(shown), /<script|\u202e/)
+  }
+  for (const wrong of [
+    { at: 'yesterday' },
+    { at: '2026-99-15T11:59:00.000Z' },
+    { outcome: 'won' },
+    { policy: '' },
+    { count: '-1' },
+    { limit: '1e9' },
+  ]) {
+    const { status, text: shown } = await request(pageOf({ ...at, outcome: 'denied', ...wrong }))
+    assert.equal(status, 200)
+    assert.doesNotMatch(mainOf(shown), /this request|If it came now/, JSON.stringify(wrong))
   }
 })
 
