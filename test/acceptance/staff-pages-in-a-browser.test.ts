@@ -85,7 +85,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         name: 'an action that failed',
         path: 'client.html?client=ip:192.0.2.2',
         act: async (page) => {
-          await page.getByLabel('Rate for all its requests together, such as 300/m').fill('fast')
+          await page.getByLabel('Rate for all paths together, such as 300/m').fill('fast')
           await page.getByRole('button', { name: 'Set this rate' }).click()
           await page.getByRole('alert').waitFor()
         },
@@ -103,7 +103,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         name: 'a client after a raise, and a block of it',
         path: 'client.html?client=ip:192.0.2.2',
         act: async (page) => {
-          await page.getByLabel('Rate for all its requests together, such as 300/m').press('Enter')
+          await page.getByLabel('Rate for all paths together, such as 300/m').press('Enter')
           await page.getByText('Change it').click()
           await page.getByRole('button', { name: 'For ever' }).click()
           await page.getByText('The block decides first').waitFor()
@@ -301,7 +301,7 @@ inChromium(() => {
     for (const [label, text, effect, note] of [
       ['Length of the block, such as 2h', '3h', 'deny', ''],
       ['Why is it blocked?', 'scrapes', 'deny', 'scrapes'],
-      ['Rate for all its requests together, such as 300/m', '7/m', '7/m', ''],
+      ['Rate for all paths together, such as 300/m', '7/m', '7/m', ''],
       ['Why is it raised?', 'a customer', '2/m', 'a customer'],
       ['Why is it exempt?', 'ours', 'allow', 'ours'],
     ] as const) {
