@@ -49,7 +49,7 @@ export interface RecentEvent {
 }
 
 /** An event with what decided it, which the seed's report does not have. */
-interface KeyEvent extends RecentEvent {
+export interface KeyEvent extends RecentEvent {
   readonly policy: string
   /** As of `ClientEvent`. */
   readonly outcome: string
