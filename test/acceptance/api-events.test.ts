@@ -154,7 +154,8 @@ forEachDatabase((provider) => {
       client: `user:${number % 500}`,
     }))
     await insert(database, others)
-    await database.database.execute('ANALYZE')
+    // Not all that the server has, such as the schemas of other tests.
+    await database.database.execute(`ANALYZE ${database.database.dialect.table('rate_limit_event')}`)
     for (const [filter, index] of [
       [{}, 'timestamp'],
       [{ key: BAD }, 'key'],
