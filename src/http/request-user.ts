@@ -10,7 +10,7 @@ export interface RateLimitUser {
 export type UserId = RateLimitUser['id'] | null
 
 /** Returns the user of a request, or the user's id alone; null or undefined without a user. */
-export type UserFunction = RequestFunction<RateLimitUser | UserId | undefined>
+export type UserFunction = RequestFunction<RateLimitUser | RateLimitUser['id'] | null | undefined>
 
 /** The user of a request: the id, and the object with all its fields. */
 interface WithUser {
