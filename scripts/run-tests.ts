@@ -15,8 +15,8 @@ import { pathToFileURL } from 'node:url'
 const ENDING = extname(import.meta.url)
 /** More than cores, since most files wait for a server or a database now and then. */
 const PROCESSES = availableParallelism() + 2
-/** The most files that share a process: loading the package takes longer than most files. More would end less evenly. */
-const FILES_PER_PROCESS = 40
+/** About as many files share a process: loading the package takes longer than most files. More would end less evenly. */
+const FILES_PER_PROCESS = 20
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
 
@@ -58,8 +58,9 @@ start()
  * in a browser, have similar names.
  */
 function writeGroups(folder: string, files: readonly string[]): string[] {
-  const size = Math.min(FILES_PER_PROCESS, Math.ceil(files.length / PROCESSES))
-  const count = Math.ceil(files.length / size)
+  // In rounds of as many as run at once, so that none of them runs alone at the end.
+  const rounds = Math.ceil(files.length / PROCESSES / FILES_PER_PROCESS)
+  const count = Math.min(files.length, rounds * PROCESSES)
   return Array.from({ length: count }, (_, group) => {
     const path = join(folder, `group-${group + 1}.mjs`)
     writeFileSync(path, sourceOfGroup(files.filter((_file, index) => index % count === group)))

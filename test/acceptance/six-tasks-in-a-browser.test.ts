@@ -132,8 +132,8 @@ inChromium(() => {
           assert.deepEqual(await statuses(1, '/items', CUSTOMER), [429])
           const clicks = await task(async () => {
             await click(row('user:1007').getByRole('link', { name: 'user:1007', exact: true }))
-            await click(page.getByRole('button', { name: 'Five times 20/h' }))
-            await page.getByText('Limited to 20/h until 2026-01-16 12:00:00 UTC.').waitFor()
+            await click(page.getByRole('button', { name: 'Five times 30/h' }))
+            await page.getByText('Limited to 30/h until 2026-01-16 12:00:00 UTC.').waitFor()
           })
           assert.ok(clicks <= 2, `${clicks}`)
           assert.deepEqual(await statuses(1, '/items', CUSTOMER), [200])
