@@ -40,7 +40,11 @@ export async function readListedClients(
 ): Promise<readonly ListedClient[]> {
   const clients = isFiltering(filter)
     ? await topFilteredClients(snapshot, days, filter, by, limit)
-    : await countClients(snapshot, days, listed(await rankClients(snapshot, days, by, CANDIDATES), limit))
+    : await countClients(
+        snapshot,
+        days,
+        (await rankClients(snapshot, days, by, CANDIDATES)).filter(createRoom()).slice(0, limit),
+      )
   const names = clients.map(({ client }) => client)
   const [latest, overTime] = await Promise.all([
     latestRequests(clients, days)(snapshot),
@@ -52,16 +56,15 @@ export async function readListedClients(
   })
 }
 
-/** Chooses the first clients; not all of one network, which would leave no room. */
-function listed(ranked: readonly string[], limit: number): readonly string[] {
+/** Creates the function that returns whether a list has room for the next client of its network. */
+function createRoom(): (client: string) => boolean {
   const neighbours = new Map<string, number>()
-  return ranked
-    .filter((client) => {
-      const before = neighbours.get(networkOf(client)) ?? 0
-      neighbours.set(networkOf(client), before + 1)
-      return before < MAX_NEIGHBOURS
-    })
-    .slice(0, limit)
+  return function hasRoom(client) {
+    const network = networkOf(client)
+    const before = neighbours.get(network) ?? 0
+    neighbours.set(network, before + 1)
+    return before < MAX_NEIGHBOURS
+  }
 }
 
 /**
@@ -125,13 +128,8 @@ async function topFilteredClients(
 ): Promise<readonly TopClient[]> {
   const candidates = await rankFilteredClients(snapshot, days, filter, by, CANDIDATES)
   if (candidates.length === 0) return []
-  const chosen = new Set(
-    listed(
-      candidates.map(({ client }) => client),
-      limit,
-    ),
-  )
-  const ranked = candidates.filter(({ client }) => chosen.has(client))
+  const hasRoom = createRoom()
+  const ranked = candidates.filter(({ client }) => hasRoom(client)).slice(0, limit)
   const { query, dialect, nowMs } = snapshot
   const names = ranked.map(({ client }) => client)
   const rules = await readRuleNames(snapshot, days)
