@@ -3,10 +3,10 @@
  * servers use (Prisma, the pages, alerts, commands) stays in files of its own, which are loaded on their first use.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress } from 'node:zlib'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 import { PACKAGE_ROOT } from '../src/package-root.js'
 
 const DIST = join(PACKAGE_ROOT, 'dist')
@@ -23,6 +23,18 @@ const ENTRIES = [
 /** The types of the entry points. */
 const TYPES = ['src/index.d.ts', 'src/stores/conformance.d.ts', 'admin/index.d.ts']
 const GENERATED = join(DIST, 'src', 'db', 'generated')
+/** Other packages, bundled and minified already. They stay as they are, and are imported by their name in package.json. */
+const BUNDLED = [join(DIST, 'src', 'generated'), join(GENERATED, 'prisma')]
+const isBundled = (path: string) => BUNDLED.includes(dirname(path)) && /\.m?js$/.test(path)
+const keepBundled: Plugin = {
+  name: 'keep-bundled',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
+      const file = join(resolveDir, path)
+      return isBundled(file) ? { path: `#dist/${relative(DIST, file)}`, external: true } : undefined
+    })
+  },
+}
 const PUBLISHED = ['src', 'admin', 'scripts/commands']
 
 const { metafile } = await build({
@@ -34,6 +46,7 @@ const { metafile } = await build({
   bundle: true,
   splitting: true,
   packages: 'external',
+  plugins: [keepBundled],
   platform: 'node',
   target: 'node20.19',
   format: 'esm',
@@ -62,7 +75,9 @@ const written = new Set(Object.keys(metafile.outputs).map((path) => join(PACKAGE
 for (const folder of PUBLISHED) {
   for (const name of await readdir(join(DIST, folder), { recursive: true })) {
     const path = join(DIST, folder, name)
-    const isUnused = /\.m?js$/.test(name) ? !written.has(path) : name.endsWith('.d.ts') && !declared.has(path)
+    const isUnused = /\.m?js$/.test(name)
+      ? !written.has(path) && !isBundled(path)
+      : name.endsWith('.d.ts') && !declared.has(path)
     if (isUnused) await rm(path)
   }
 }
