@@ -75,7 +75,16 @@ export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
   return { total, blocked, would_block, denied }
 }
 
-/** Compares in the order of UTF-8, as the databases do; JavaScript's UTF-16 differs above U+FFFF. */
+/** Compares in the order of UTF-8, as the databases do: that of UTF-16, but for the surrogates of what is above U+FFFF. */
 export function compareBytes(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other))
+  const length = Math.min(one.length, other.length)
+  for (let place = 0; place < length; place++) {
+    const [unit, otherUnit] = [one.charCodeAt(place), other.charCodeAt(place)]
+    if (unit !== otherUnit) return Number(isSurrogate(unit)) - Number(isSurrogate(otherUnit)) || unit - otherUnit
+  }
+  return one.length - other.length
+}
+
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff
 }

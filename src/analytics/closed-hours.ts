@@ -18,6 +18,8 @@ const MAX_WINDOWS = 16
 const MAX_QUERIES = 500
 /** Some tens of megabytes. */
 const MAX_ROWS = 200_000
+/** The number of names whose counts are kept of each window: a list looks up some hundreds. */
+const MAX_NAMES = 10_000
 /** After a change the rankings are read again at most this often: late events can come for hours. */
 const REREAD_MS = 10 * SECOND_MS
 
@@ -43,6 +45,8 @@ export class ClosedHours {
   /** By the statement and its parameters; the one that was not used for the longest time is the first. */
   readonly #kept = new Map<string, { readonly version: string; readonly rows: unknown[] }>()
   #rows = 0
+  /** By the table and its buckets, then by name; the one that was not used for the longest time is the first. */
+  readonly #counts = new Map<string, { readonly version: string; readonly counts: Map<string, number> }>()
   /** By ranking and length; the one that was not used for the longest time is the first. */
   readonly #windows = new Map<string, Window>()
 
@@ -62,6 +66,30 @@ export class ClosedHours {
     const rows = kept?.version === sums.closedVersion ? (kept.rows as Row[]) : await query<Row>(sql, parameters)
     this.#keep(key, { version: sums.closedVersion, rows })
     return rows
+  }
+
+  /**
+   * Returns the counts of names in some buckets of other hours than the present one, and keeps them.
+   *
+   * @param key tells these buckets from others
+   * @param read reads the counts of names that are not known
+   */
+  async count(
+    { sums }: LogSnapshot,
+    key: string,
+    names: readonly string[],
+    read: (names: readonly string[]) => Promise<ReadonlyMap<string, number>>,
+  ): Promise<Map<string, number>> {
+    const before = this.#counts.get(key)
+    const isUsable = before?.version === sums.closedVersion && before.counts.size <= MAX_NAMES
+    const kept = isUsable ? before : { version: sums.closedVersion, counts: new Map<string, number>() }
+    const unknown = names.filter((name) => !kept.counts.has(name))
+    const found = await read(unknown)
+    for (const name of unknown) kept.counts.set(name, found.get(name) ?? 0)
+    this.#counts.delete(key)
+    this.#counts.set(key, kept)
+    for (const each of this.#counts.keys()) if (this.#counts.size > MAX_WINDOWS) this.#counts.delete(each)
+    return new Map(names.map((name) => [name, kept.counts.get(name) ?? 0]))
   }
 
   #keep(key: string, kept: { readonly version: string; readonly rows: unknown[] }): void {

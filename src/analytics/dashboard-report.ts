@@ -97,24 +97,25 @@ export function dashboardReport({
     const { path, ...others } = filter
     // A window of one day is the present day's.
     const unlessToday = async (period?: Period) => (days === TODAY ? undefined : summary(TODAY, period))
+    // The list of clients begins, which asks for one thing after another; the others are asked for meanwhile.
     const [
+      top_clients,
+      top_networks,
       anyPath,
       today,
       windowWasBefore,
       todayWasBefore,
-      top_clients,
-      top_networks,
       top_offenders,
       over_time,
       near_limit,
       changes,
     ] = await Promise.all([
+      isByNetwork ? [] : readListedClients(snapshot, days, filter, listing, MAX_ROWS),
+      isByNetwork ? readListedNetworks(snapshot, days, filter, listing, MAX_ROWS) : [],
       readTraffic(snapshot, windowFor(days, nowMs), others),
       unlessToday(),
       summary(days, windowBefore(days, nowMs)),
       unlessToday(windowBefore(TODAY, nowMs)),
-      isByNetwork ? [] : readListedClients(snapshot, days, filter, listing, MAX_ROWS),
-      isByNetwork ? readListedNetworks(snapshot, days, filter, listing, MAX_ROWS) : [],
       hasOffenders ? readOffenders(snapshot, days, filter) : [],
       readOverTime(snapshot, days, filter),
       nearLimit(filter)(snapshot),

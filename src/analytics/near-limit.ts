@@ -41,25 +41,22 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
     const startMs = Math.max(0, nowMs - NOW_MS)
     const parameters = new Parameters()
-    const table = dialect.table('rate_limit_event')
     const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit"
-       FROM ${table} WHERE "timestamp" >= ${dialect.fromMs(parameters.add(startMs))}
+       FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs(parameters.add(startMs))}
        ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
-    // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers. Later
-    // requests are looked up in the index of keys: few clients are near a limit.
+    // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
     const rows = await query<Looked & (NearLimitClient | { readonly client: null })>(
       `WITH latest AS (${latest}), nearest AS (
          SELECT client, key, policy, count, "limit", "timestamp" FROM latest AS standing
          WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
-           AND NOT EXISTS (SELECT 1 FROM ${table}
-             WHERE key = standing.key AND "timestamp" >= standing."timestamp" AND (${CLIENT}) = standing.client
-               AND (${POLICY}) = standing.policy AND ("timestamp" > standing."timestamp" OR id > standing.id)
-               ${filtered(dialect, filter, parameters)})
+           AND NOT EXISTS (SELECT 1 FROM latest AS later
+             WHERE later.key = standing.key AND later.client = standing.client AND later.policy = standing.policy
+               AND (later."timestamp" > standing."timestamp" OR later."timestamp" = standing."timestamp" AND later.id > standing.id))
          ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}
          LIMIT ${MAX_CLIENTS}
        )
        SELECT since_ms, requests, client, key, policy, count, "limit", ${dialect.toMs('"timestamp"')} AS at_ms
-       FROM (SELECT MIN(${dialect.toMs('"timestamp"')}) AS since_ms, COUNT(*) AS requests FROM latest) AS looked
+       FROM (SELECT ${dialect.toMs('MIN("timestamp")')} AS since_ms, COUNT(*) AS requests FROM latest) AS looked
        LEFT JOIN nearest ON true
        ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}`,
       parameters.values,

@@ -66,7 +66,12 @@ export interface Leaders {
   readonly others: number
 }
 
-type QueryRanked = (sql: string, values: readonly SqlValue[]) => Promise<readonly Ranked[]>
+type QueryRows = <Row extends Ranked>(sql: string, values: readonly SqlValue[]) => Promise<readonly Row[]>
+
+/** A name of the first ones, with the highest count of any that is not among them. */
+interface Leading extends Ranked {
+  readonly others: number
+}
 
 /** By the rows that `ClosedHours` keeps, which are the same array each time. */
 const LEADERS = new WeakMap<readonly Ranked[], Leaders>()
@@ -91,26 +96,37 @@ export class RankedCounts {
     return this.leaders(ranges, count, (sql, values) => closed.query(this.#snapshot, sql, values))
   }
 
-  /** Returns the `count` first names of some buckets. */
+  /** Returns the `count` first names of some buckets, or fewer: none that has as many as the next one. */
   async leaders(
     ranges: readonly BucketRange[],
     count: number,
-    query: QueryRanked = this.#snapshot.query,
+    query: QueryRows = this.#snapshot.query,
   ): Promise<Leaders> {
     if (ranges.length === 0) return { counts: new Map(), others: 0 }
     const parameters = new Parameters()
-    const rows = await query(
-      `${sumByName(this.#queries(ranges, parameters))} ORDER BY SUM(count) DESC LIMIT ${parameters.add(count + 1)}`,
+    // The first row tells of the least, which thousands of names can share.
+    const rows = await query<Leading>(
+      `SELECT name, count, others FROM (
+         SELECT name, count, ROW_NUMBER() OVER (ORDER BY count DESC) AS place,
+           CASE WHEN COUNT(*) OVER () > ${parameters.add(count)} THEN MIN(count) OVER () ELSE 0 END AS others
+         FROM (${sumByName(this.#queries(ranges, parameters))} ORDER BY SUM(count) DESC LIMIT ${parameters.add(count + 1)}) AS named
+       ) AS placed WHERE place = 1 OR count > others ORDER BY place`,
       parameters.values,
     )
     const known = LEADERS.get(rows)
     if (known !== undefined) return known
-    const leaders = {
-      counts: new Map(rows.slice(0, count).map(({ name, count }) => [name, count])),
-      others: rows[count]?.count ?? 0,
-    }
+    const others = rows[0]?.others ?? 0
+    const leading = rows.filter((row) => row.count > others)
+    const leaders = { counts: new Map(leading.map((row) => [row.name, row.count])), others }
     LEADERS.set(rows, leaders)
     return leaders
+  }
+
+  /** Returns the counts of these names in some buckets of other hours than the present one. */
+  closedForNames(names: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
+    const { closed } = this.#snapshot
+    const key = JSON.stringify([this.#table, this.#scale.rollup.count, ranges])
+    return closed.count(this.#snapshot, key, names, (unknown) => this.forNames(unknown, ranges))
   }
 
   /** Returns the counts of these names in some buckets. */
@@ -131,10 +147,10 @@ export class RankedCounts {
   /** Returns the difference between the period and its whole buckets, by name; it can be negative. */
   async rest(): Promise<Map<string, number>> {
     const { closed, query } = this.#snapshot
-    const read = async (logged: LoggedParts, run: QueryRanked) => {
+    const read = async (logged: LoggedParts, run: QueryRows) => {
       const parameters = new Parameters()
       const rest = this.#eventQueries(logged, parameters)
-      return rest.length === 0 ? [] : run(sumByName(rest), parameters.values)
+      return rest.length === 0 ? [] : run<Ranked>(sumByName(rest), parameters.values)
     }
     const parts = await Promise.all([
       ...closedMinutes(this.#snapshot, this.split).map((minutes) =>

@@ -70,7 +70,7 @@ export async function rank(
     totals.set(name, known(name))
   }
   const looked = await Promise.all([
-    counts.forNames(missing(totals, closed), past),
+    counts.closedForNames(missing(totals, closed), past),
     counts.forNames(missing(totals, open), present),
   ])
   for (const [name, count] of looked.flatMap((found) => [...found])) totals.set(name, (totals.get(name) ?? 0) + count)

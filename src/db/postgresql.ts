@@ -159,22 +159,19 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
         const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')
         const join = `SET TRANSACTION SNAPSHOT ${escapeLiteral(exported?.id ?? '')}`
         return inTransaction(pool, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, (other) => {
-          // Queries that a report asks for together run two at a time. A connection takes one after the other.
-          const readers = [client, other].map((each) => ({
-            client: each,
-            asked: 0,
-            last: Promise.resolve(),
-          }))
-          return read(<Row>(sql: string, parameters: readonly SqlValue[] = []) => {
-            const reader = readers.reduce((least, each) => (each.asked < least.asked ? each : least))
-            const ask = () => reader.client.query(prepared(sql, parameters, REPORT_TIMEOUT_MS))
-            const answered = () => {
-              reader.asked--
+          // Queries that a report asks for together run two at a time, each on the connection that is free first.
+          const free = [client, other]
+          const waiting: ((reader: pg.PoolClient) => void)[] = []
+          const next = () => new Promise<pg.PoolClient>((resolve) => waiting.push(resolve))
+          return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+            const reader = free.pop() ?? (await next())
+            try {
+              return resultRows<Row>(await reader.query(prepared(sql, parameters, REPORT_TIMEOUT_MS)))
+            } finally {
+              const resume = waiting.shift()
+              if (resume === undefined) free.push(reader)
+              else resume(reader)
             }
-            const result = reader.last.then(ask)
-            reader.asked++
-            reader.last = result.then(answered, answered)
-            return result.then(resultRows<Row>)
           })
         })
       })
