@@ -34,6 +34,8 @@ export default defineConfig({
   cleanUrls: true,
   // Braces are text, as on GitHub: paths such as /rules/{name}.
   markdown: { anchor: { slugify: headingSlug }, headers: { slugify: headingSlug }, attrs: { disable: true } },
+  // In kB; the index of the search is loaded by those who search.
+  vite: { build: { chunkSizeWarningLimit: 1_000 } },
   themeConfig: {
     search: { provider: 'local' },
     outline: [2, 3],
