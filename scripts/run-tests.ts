@@ -1,11 +1,12 @@
 /**
- * Runs the tests: all of `test/`, or the files given as arguments.
+ * Runs the tests: the files and folders given as arguments, or all of `test/` but those in a browser, which take as long
+ * as all others together and are run by `npm run test:browser`.
  *
  * Built, as `npm test` does it, it runs the built tests, which load in half the time. Through a loader (`node --import
  * tsx scripts/run-tests.ts`) it runs the sources, which Node 20's `node --test` does not find. The environment (`CI`,
  * `TEST_POSTGRES_URL`, …) and the options of Node are handed on to every process of tests.
  */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { extname, join, resolve } from 'node:path'
 import { run } from 'node:test'
@@ -19,6 +20,8 @@ const PROCESSES = availableParallelism() + 2
 const FILES_PER_PROCESS = 20
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
+/** The folder of `test/` whose tests are run by themselves. */
+const BROWSER = 'browser'
 
 function findTests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -68,14 +71,17 @@ function writeGroups(folder: string, files: readonly string[]): string[] {
   })
 }
 
-/** Returns the built file of a source file. */
-function builtFile(name: string): string {
-  return name.endsWith('.test.ts') ? join('dist', name.replace(/ts$/, 'js')) : name
+/** Returns the built file of a source file, or the folder of the built files. */
+function built(name: string): string {
+  return name.endsWith('.js') || name.endsWith('.mjs') ? name : join('dist', name.replace(/ts$/, 'js'))
 }
 
-const isBuilt = ENDING === '.js'
-const named = process.argv.slice(2).map((name) => (isBuilt ? builtFile(name) : name))
-const files = named.length > 0 ? named : findTests(isBuilt ? join('dist', 'test') : 'test')
+const toRun = ENDING === '.js' ? built : (name: string) => name
+const named = process.argv.slice(2).map(toRun)
+const files =
+  named.length > 0
+    ? named.flatMap((name) => (statSync(name, { throwIfNoEntry: false })?.isDirectory() ? findTests(name) : name))
+    : findTests(toRun('test')).filter((name) => !name.startsWith(join(toRun('test'), BROWSER)))
 const folder = mkdtempSync(join(tmpdir(), 'ratelimit-test-groups-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 let testsRun = 0

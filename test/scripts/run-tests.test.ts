@@ -56,15 +56,21 @@ describe('npm test', () => {
     assert.match(missing.stdout, /Cannot find module/)
   })
 
-  test('without arguments all of test/ is run, and no test at all is status 1', async () => {
+  test('without arguments all of test/ but its browser folder is run, and no test at all is status 1', async () => {
     const deep = join(folder, TEST_FOLDER, 'deep')
     await mkdir(deep, { recursive: true })
     const none = await runTests()
     assert.equal(none.status, 1)
     assert.match(none.stderr, /No test ran/)
     await writeFile(join(deep, `a${TEST_ENDING}`), FILES.passes)
+    const browser = join(folder, TEST_FOLDER, 'browser')
+    await mkdir(browser)
+    await writeFile(join(browser, `b${TEST_ENDING}`), FILES.fails)
     const one = await runTests()
     assert.equal(one.status, 0)
     assert.match(one.stdout, /^ℹ tests 1$/m)
+    const named = await runScript('run-tests', ['test/browser'], { cwd: folder })
+    assert.equal(named.status, 1)
+    assert.match(named.stdout, /^ℹ tests 1$/m)
   })
 })
