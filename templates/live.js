@@ -51,7 +51,7 @@
       const label = pattern.cloneNode()
       const x = (100 * (ms - start)) / span
       label.setAttribute('x', `${x.toFixed(2)}%`)
-      label.setAttribute('text-anchor', x < 4 ? 'start' : x > 96 ? 'end' : 'middle')
+      label.setAttribute('text-anchor', x < 1 ? 'start' : x > 96 ? 'end' : 'middle')
       label.classList.toggle('minor', labels.length % 2 === 1)
       label.textContent = (ms + aheadMs) % DAY_MS === 0 ? MONTH_AND_DAY.format(ms) : onClock(ms)[1].slice(0, 5)
       labels.push(label)

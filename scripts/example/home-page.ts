@@ -5,6 +5,7 @@ export const HOME_PAGE = `<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>Example app</title>
 <style>
+  :root { color-scheme: light dark }
   body { font: 1rem/1.6 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem }
   code { background: #8882; padding: .1em .3em; border-radius: 3px }
 </style>

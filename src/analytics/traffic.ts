@@ -4,6 +4,7 @@ import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
 import {
+  ALL_EVENTS,
   type Coverage,
   type LoggedEvents,
   type LoggedParts,
@@ -119,8 +120,10 @@ export function eventQueries(
   filter: EventFilter,
   parameters: Parameters,
   columns: (sign: 1 | -1) => string,
-  events?: LoggedEvents,
+  { during, afterId }: LoggedEvents = ALL_EVENTS,
 ): string[] {
+  // The index of a client's keys is shorter than that of all decisions, which SQLite takes where values are named.
+  const events = { during: filter.key === undefined ? during : afterId, afterId }
   return logged(parameters, events).map(
     ({ where, sign }) =>
       `SELECT ${columns(sign)} FROM ${dialect.table('rate_limit_event')}

@@ -139,8 +139,8 @@ const LABEL_STEPS_MS = [
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_MS),
   ...[1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS),
 ]
-/** A label within this distance of an end, in percent, is anchored there. */
-const NEAR_AN_END = 4
+/** A label this near to an end, in percent, is anchored there: before the first bar there is room for half of one. */
+const NEAR = { start: 1, end: 96 } as const
 
 const MONTH_AND_DAY = new Intl.DateTimeFormat('en-US', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
@@ -201,7 +201,7 @@ export function timeLabels(bars: readonly Pick<Bar, 'start_ms'>[], barMs: number
   const labelled = bars.flatMap(({ start_ms }, place) => (start_ms % stepMs === 0 ? [{ start_ms, place }] : []))
   return labelled.map(({ start_ms, place }, number) => {
     const x = rounded((100 * place) / bars.length)
-    const anchor = x < NEAR_AN_END ? 'start' : x > 100 - NEAR_AN_END ? 'end' : 'middle'
+    const anchor = x < NEAR.start ? 'start' : x > NEAR.end ? 'end' : 'middle'
     return { x, anchor, text: momentLabel(start_ms), minor: number % 2 === 1 }
   })
 }

@@ -133,7 +133,11 @@ function mostGenerous(
     const its = limits.find((limit) => limit.rate === rate)
     return its === undefined
       ? { rate, algorithm: 'fixed_window', words: 'what its limits allow together' }
-      : { rate, algorithm: its.algorithm, words: `its most generous limit (${visible(its.name)})` }
+      : {
+          rate,
+          algorithm: its.algorithm,
+          words: its.name === 'default' ? 'the default rate' : `its most generous limit (${visible(its.name)})`,
+        }
   } catch {
     // Raw SQL wrote an override with another text.
     return undefined

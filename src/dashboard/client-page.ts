@@ -94,7 +94,7 @@ function figures(detail: ClientDetail, onlyBlocked: boolean) {
     figure('Requests', requests),
     ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed')]),
     figure('Over the limit', over_limit, 'blocked'),
-    figure('Would have been refused', would_be, 'would-block'),
+    figure('Would be refused', would_be, 'would-block'),
     figure('Denied', denied, 'denied'),
   ]
 }
@@ -188,7 +188,7 @@ const DECISIONS: Readonly<Record<string, readonly [decision: string, text: strin
 
 function eventRow(event: ClientEvent, kept: KeptView) {
   const overLimit = event.allowed
-    ? (['over-limit', 'Would have been'] as const)
+    ? (['over-limit', 'Would be refused'] as const)
     : (['blocked', 'Over the limit'] as const)
   const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
   return {

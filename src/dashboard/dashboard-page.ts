@@ -118,10 +118,10 @@ function outcomes(
   }
   const refused = [
     entry('blocked', 'Over the limit', blocked),
-    entry('would-block', 'Would have been', would_block),
+    entry('would-block', 'Would be refused', would_block),
     entry('denied', 'Denied', denied),
   ]
-  return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'Within the limit', allowed)]
+  return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'Allowed', allowed)]
 }
 
 function tables({ by_rule, by_path, by_method, days, filter, rule_effects }: DashboardReport, view: View) {

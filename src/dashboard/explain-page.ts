@@ -62,6 +62,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, editors: Rule
   return {
     answer: explanationSentence(explanation, hasAddress),
     hidden: hidden === 0 ? undefined : `${formatCount(hidden)} further limits do not apply, and are not listed.`,
+    has_standing: shown.some((limit) => standing(limit) !== ''),
     limits: shown.map((limit, place) => ({
       order: place + 1,
       policy: visible(limit.policy),

@@ -75,7 +75,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     figure('Over the limit', ({ blocked }) => blocked, 'blocked'),
     ...(now.would_block === undefined
       ? []
-      : [figure('Would have been', ({ would_block = 0 }) => would_block, 'would-block')]),
+      : [figure('Would be refused', ({ would_block = 0 }) => would_block, 'would-block')]),
     ...(now.denied === undefined ? [] : [figure('Denied', ({ denied = 0 }) => denied, 'denied')]),
   ]
   const allowed = ({ allowed }: Counts) => allowed

@@ -112,7 +112,7 @@ function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies
         prefix,
         rate,
         isFound,
-        isFound ? `The path is at or below ${prefix}.` : `${prefix} is not the longest prefix of the path.`,
+        isFound ? `The path is at or below ${prefix}.` : `The path is not below ${prefix}, or a longer prefix decides.`,
       ]
     })
   const rate = typeof defaultRate === 'string' ? defaultRate : null

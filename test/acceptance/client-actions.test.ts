@@ -196,7 +196,7 @@ forEachDatabase((provider) => {
     await rules.create({ data: { name: 'login', pathPattern: '^/login', rate: '2/m' } })
     await statuses(3, '/login', { from: BAD })
     const page = await open()
-    assert.match(page.text, /from 9\/m, its most generous limit \(default\)/)
+    assert.match(page.text, /from 9\/m, the default rate/)
     assert.match(page.text, /A rate is for all its paths together\./)
     assert.match(
       (await open('ip:203.0.113.0/24')).text,
@@ -219,7 +219,7 @@ forEachDatabase((provider) => {
     const lower = await its.do(await open(), 'raise', { to: 'typed', rate: '1/m' })
     assert.deepEqual(noticeOf(lower), [
       'success',
-      'Limited to 1/m for ever. That can be less than 2/m, its most generous limit (default).',
+      'Limited to 1/m for ever. That can be less than 2/m, the default rate.',
     ])
   })
 

@@ -71,12 +71,12 @@ forEachDatabase((provider) => {
       Requests: '10',
       Allowed: '2',
       'Over the limit': '3',
-      'Would have been refused': '1',
+      'Would be refused': '1',
       Denied: '4',
     })
     assert.match(text, /<bdi>\/search<\/bdi>/)
     assert.match(text, /decision denied"[^>]*>Denied </)
-    assert.match(text, /decision over-limit"[^>]*>Would have been </)
+    assert.match(text, /decision over-limit"[^>]*>Would be refused </)
     assert.match(text, /In the last 24 hours first seen 2026-01-15 09:00:00 UTC, last seen/)
     assert.match(text, /<h2>Blocked until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
     assert.match(text, /<b>bob<\/b> <span class="faint">client<\/span><br>Blocked, until 2026-01-15 13:00:00 UTC/)

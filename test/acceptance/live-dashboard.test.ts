@@ -131,7 +131,7 @@ forEachDatabase((provider) => {
     const before = figures(await page('?days=1'))
     await logEvents(client, { ...its, denied: 30 })
     const text = await page('?days=1')
-    const { Requests, Denied, 'Over the limit': over, 'Block rate': rate, 'Would have been': would } = figures(text)
+    const { Requests, Denied, 'Over the limit': over, 'Block rate': rate, 'Would be refused': would } = figures(text)
 
     assert.deepEqual([before['Block rate'], before.Denied], ['10.0%', '0'])
     assert.deepEqual([Requests, over, would, Denied, rate], ['40', '1', '0', '30', '10.0%'])
@@ -206,7 +206,7 @@ forEachDatabase((provider) => {
   test('windows of minutes have a bar a minute; any other number of minutes is none', async (t) => {
     const { page, client } = await start(t)
     await logIncident(client)
-    const bars = (text: string) => text.match(/class="column-of-bars"/g)?.length
+    const bars = (text: string) => text.match(/class="column-of-bars/g)?.length
 
     assert.equal(bars(await page('?minutes=15')), 16)
     assert.equal(bars(await page('?minutes=60&days=30')), 61)

@@ -54,7 +54,7 @@ forEachDatabase((provider) => {
       assert.deepEqual(rowsOf(text), [
         '1 override No No override in force is for this client and path.',
         '2 login 3/m Applies The rule matches the request. used 2, 1 left',
-        '3 /auth/ 5/m No /auth/ is not the longest prefix of the path.',
+        '3 /auth/ 5/m No The path is not below /auth/, or a longer prefix decides.',
         '4 default 2/m No &quot;login&quot; decides before it.',
         '5 ceiling 9/m Applies It counts every checked request of the address, beside what else decides. used 2, 7 left',
       ])
