@@ -104,7 +104,7 @@ function trafficTile(
     return {
       label: 'Requests, last 24 hours',
       value: formatCount(total + denied),
-      detail: `${formatCount(blocked)} over the limit (${formatRate(block_rate)})${deniedWords}`,
+      detail: `${formatCount(blocked)} over the limit (${formatRate(block_rate)}${denied === 0 ? '' : ' of those not denied'})${deniedWords}`,
     }
   }
   const letThrough = allowed === 0 ? '' : `${formatCount(allowed)} over a limit let through`

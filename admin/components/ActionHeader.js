@@ -37,6 +37,7 @@ export default function ActionHeader({ resource, record, action, tag, omitAction
           key: each.name,
           action: each,
           recordId: record?.id,
+          title: record?.title,
           onDone: actionPerformed,
           className: `rate-limit-button${each.name === 'new' ? ' rate-limit-primary' : ''}`,
         }),

@@ -1,13 +1,22 @@
+/** The rows that a list counts at most. */
+const COUNTED = 10_000
+
 /** Shows a list with what can be done to the selected rows, in place of AdminJS's own. */
 export default function DefaultListAction({ resource, setTag }) {
   const { createElement: h, useEffect } = React
   const { records, loading, direction, sortBy, page, total, fetchData, perPage } = AdminJS.useRecords(resource.id)
   const { selectedRecords, handleSelect, handleSelectAll, setSelectedRecords } = AdminJS.useSelectedRecords(records)
   const { translateMessage } = AdminJS.useTranslation()
+  const { filtersCount } = AdminJS.useFilterDrawer()
   const { PanelAction, PanelTable } = AdminJS.UserComponents
   useEffect(() => setTag?.(String(total)), [total])
   // Rows that were read again may have other values, and may be gone.
   useEffect(() => setSelectedRecords([]), [records])
+
+  function emptyText() {
+    if (loading) return 'Loading …'
+    return filtersCount > 0 ? 'No row matches the filter.' : translateMessage('noRecordsInResource', resource.id)
+  }
 
   const bulkActions = selectedRecords.length === 0 ? [] : common(selectedRecords)
   return h(
@@ -28,11 +37,7 @@ export default function DefaultListAction({ resource, setTag }) {
         ),
       ),
     records.length === 0
-      ? h(
-          'p',
-          { className: 'rate-limit-empty', role: 'status' },
-          loading ? 'Loading …' : translateMessage('noRecordsInResource', resource.id),
-        )
+      ? h('p', { className: 'rate-limit-empty', role: 'status' }, emptyText())
       : h(PanelTable, {
           resource,
           records,
@@ -60,6 +65,8 @@ function PanelPages({ page, perPage, total }) {
   const { search } = ReactRouter.useLocation()
   const last = Math.ceil(total / perPage)
   if (!(last > 1)) return null
+  // More rows are not counted.
+  const lastText = total > COUNTED ? `more than ${(last - 1).toLocaleString('en')}` : last.toLocaleString('en')
 
   function link(target, text) {
     const query = new URLSearchParams(search)
@@ -73,7 +80,7 @@ function PanelPages({ page, perPage, total }) {
     'nav',
     { className: 'rate-limit-row rate-limit-pages', 'aria-label': 'Pages of the list' },
     link(Number(page) - 1, 'Previous'),
-    h('span', { 'aria-current': 'page' }, `Page ${Number(page).toLocaleString('en')} of ${last.toLocaleString('en')}`),
+    h('span', { 'aria-current': 'page' }, `Page ${Number(page).toLocaleString('en')} of ${lastText}`),
     link(Number(page) + 1, 'Next'),
   )
 }

@@ -2,7 +2,7 @@
  * Shows an action as a link where it has a page, and else as a button, which asks first where the action has a guard.
  * The browser's own dialog keeps the focus inside and closes on Escape.
  */
-export default function PanelAction({ action, recordId, recordIds, onDone, className = 'rate-limit-button' }) {
+export default function PanelAction({ action, recordId, recordIds, title, onDone, className = 'rate-limit-button' }) {
   const { createElement: h, Fragment, useId, useRef } = React
   const { resourceId, name, label, guard, component } = action
   const { translateAction, translateMessage } = AdminJS.useTranslation()
@@ -39,6 +39,7 @@ export default function PanelAction({ action, recordId, recordIds, onDone, class
       h(
         'dialog',
         { ref: dialog, className: 'rate-limit-dialog', 'aria-labelledby': questionId, onClick: stop },
+        title !== undefined && h('p', { className: 'rate-limit-note' }, title),
         h('h2', { id: questionId }, translateMessage(guard, resourceId, { count: recordIds?.length })),
         h(
           'div',

@@ -42,7 +42,11 @@ export default function PanelMenu({ record, onDone }) {
       'ul',
       { id, hidden: !isOpen },
       record.recordActions.map((action) =>
-        h('li', { key: action.name }, h(PanelAction, { action, recordId: record.id, onDone: done, className: '' })),
+        h(
+          'li',
+          { key: action.name },
+          h(PanelAction, { action, recordId: record.id, title: record.title, onDone: done, className: '' }),
+        ),
       ),
     ),
   )

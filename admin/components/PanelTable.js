@@ -33,7 +33,8 @@ export default function PanelTable({ resource, records, sortBy, direction, selec
   function cell(property, record) {
     const { propertyPath, components } = property
     const isTitle = propertyPath === titleProperty.propertyPath
-    const value = h(AdminJS.BasePropertyComponent, { where: 'list', property, resource, record })
+    const isEmpty = components?.list === undefined && [undefined, null, ''].includes(record.params[propertyPath])
+    const value = isEmpty ? '–' : h(AdminJS.BasePropertyComponent, { where: 'list', property, resource, record })
     return h(
       isTitle ? 'th' : 'td',
       {
@@ -83,7 +84,7 @@ export default function PanelTable({ resource, records, sortBy, direction, selec
       'div',
       { className: 'rate-limit-row rate-limit-sorting' },
       sortable.length > 0 && h(SortSelect, { properties: sortable, sortBy, direction, titleOf }),
-      canSelect && h('input', all),
+      canSelect && h('label', { className: 'rate-limit-box' }, h('input', all), ' All'),
     ),
     table,
   )

@@ -12,6 +12,6 @@ export default function RateLimitDecision({ property, record, where }) {
 
 /** Returns the outcome; rows that other programs wrote have none. */
 function decisionOf({ allowed, outcome, count, limit }) {
-  if (allowed) return Number(count) > Number(limit) ? ['over-limit', 'Over limit'] : ['allowed', 'Allowed']
+  if (allowed) return Number(count) > Number(limit) ? ['over-limit', 'Would be refused'] : ['allowed', 'Allowed']
   return ['blocked', outcome === 'denied' ? 'Denied' : 'Over the limit']
 }

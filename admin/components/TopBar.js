@@ -6,8 +6,10 @@ export default function TopBar() {
     for (const link of document.querySelectorAll('.shell nav a')) {
       const own = link.pathname
       const isHere = pathname === own || (own !== home && pathname.startsWith(`${own}/`))
-      if (isHere) link.setAttribute('aria-current', 'page')
-      else link.removeAttribute('aria-current')
+      if (isHere) {
+        link.setAttribute('aria-current', 'page')
+        link.scrollIntoView({ block: 'nearest', inline: 'center' })
+      } else link.removeAttribute('aria-current')
     }
     window.scrollTo(0, 0)
   }, [pathname])

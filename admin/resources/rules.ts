@@ -85,7 +85,8 @@ const TEXTS = {
   },
   messages: {
     confirmBulkDelete: 'Delete the selected rules?',
-    confirmDeleteRule: 'Delete this rule? Its clients fall back to the next rule that matches, or to the default.',
+    confirmDeleteRule:
+      'Delete this rule? Its clients fall back to the next rule that matches, or to the static limits.',
     noRecordsInResource: 'There are no rules yet. The static limits apply.',
   },
 }

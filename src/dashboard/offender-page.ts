@@ -73,6 +73,6 @@ export function offenderContext(
 function decision({ allowed, count, limit }: RecentEvent) {
   if (!allowed) return { decision: 'blocked', decision_text: 'Blocked' }
   // The rule does not block.
-  if (count > limit) return { decision: 'over-limit', decision_text: 'Over limit' }
+  if (count > limit) return { decision: 'over-limit', decision_text: 'Would be refused' }
   return { decision: 'allowed', decision_text: 'Allowed' }
 }

@@ -78,7 +78,7 @@ const OVERRIDE_FIELDS = {
     default: null,
     parse: parseMoment,
     about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
-    help: 'Empty for none.',
+    help: 'Empty: it never expires.',
     panel: { title: 'Expires', input: 'expiry', column: 'sorted' },
   },
   note: {
