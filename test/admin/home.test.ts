@@ -41,7 +41,7 @@ test('requests that are denied are requests, as on the dashboard', async (t) => 
   await database.client.rateLimitOverride.create({ data: { client: 'ip:127.0.0.1', effect: 'deny' } })
   await statuses(2, '/api/orders')
   const [, , { value, detail } = {}] = (await home()).tiles
-  assert.deepEqual([value, detail], ['2', '0 over the limit (0%), 2 denied'])
+  assert.deepEqual([value, detail], ['2', '0 over the limit (0% of those not denied), 2 denied'])
 })
 
 test('of a log of refusals alone, refusals are counted without a rate, and a notice says why', async (t) => {

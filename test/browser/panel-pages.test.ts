@@ -117,7 +117,8 @@ inChromium(() => {
         [1280, 'light'],
         [390, 'dark'],
       ] as const) {
-        await page.setViewportSize({ width, height: 900 })
+        // As high as the longest form: what is scrolled under the row of Save counts as covered.
+        await page.setViewportSize({ width, height: 3_000 })
         await page.emulateMedia({ colorScheme })
         assert.deepEqual(await findFaults(page), [], `${path}, ${colorScheme}`)
         assert.ok((await widthOf(page)) <= width, `${path} is ${await widthOf(page)} pixels wide at ${width}`)

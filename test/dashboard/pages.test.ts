@@ -108,7 +108,7 @@ test('a request over a limit that does not block is shown as such', async (t) =>
   const { text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)
 
   assert.match(text, /Latest request</)
-  assert.match(text, /decision over-limit"[^>]*>Over limit </)
+  assert.match(text, /decision over-limit"[^>]*>Would be refused </)
   assert.match(text, /This key was not blocked in the last 7 days\./)
 })
 
