@@ -93,7 +93,7 @@ const SCENES: readonly Scene[] = [
     text: 'Over the limit',
     act: (page) => page.getByRole('button', { name: 'Filter' }).click(),
   },
-  { path: '/resources/events?filters.allowed=denied', text: 'No events' },
+  { path: '/resources/events?filters.allowed=denied', text: 'No row matches the filter' },
   { path: '/resources/events/records/1/show', text: 'Limit this client' },
   { path: '/resources/changes/records/1/show', text: 'secret-rule' },
   { path: '/resources/counters', text: '203.0.113.99' },
