@@ -57,8 +57,8 @@ start()
 }
 
 /**
- * Writes a module for every group of files. Neighbours get into different groups: files that take long, such as those
- * in a browser, have similar names.
+ * Writes a module for every group of files. Neighbours get into different groups: files that take long have similar
+ * names.
  */
 function writeGroups(folder: string, files: readonly string[]): string[] {
   // In rounds of as many as run at once, so that none of them runs alone at the end.
@@ -73,7 +73,7 @@ function writeGroups(folder: string, files: readonly string[]): string[] {
 
 /** Returns the built file of a source file, or the folder of the built files. */
 function built(name: string): string {
-  return name.endsWith('.js') || name.endsWith('.mjs') ? name : join('dist', name.replace(/ts$/, 'js'))
+  return name.endsWith('.js') || name.endsWith('.mjs') ? name : join('dist', name.replace(/\.ts$/, '.js'))
 }
 
 const toRun = ENDING === '.js' ? built : (name: string) => name
@@ -81,7 +81,7 @@ const named = process.argv.slice(2).map(toRun)
 const files =
   named.length > 0
     ? named.flatMap((name) => (statSync(name, { throwIfNoEntry: false })?.isDirectory() ? findTests(name) : name))
-    : findTests(toRun('test')).filter((name) => !name.startsWith(join(toRun('test'), BROWSER)))
+    : findTests(toRun('test')).filter((name) => !name.startsWith(join(toRun('test'), BROWSER, '/')))
 const folder = mkdtempSync(join(tmpdir(), 'ratelimit-test-groups-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 let testsRun = 0

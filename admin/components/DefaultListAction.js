@@ -1,4 +1,4 @@
-/** The rows that a list counts at most. */
+/** The most that is counted; see admin/panel-resource.ts. */
 const COUNTED = 10_000
 
 /** Shows a list with what can be done to the selected rows, in place of AdminJS's own. */
@@ -65,7 +65,7 @@ function PanelPages({ page, perPage, total }) {
   const { search } = ReactRouter.useLocation()
   const last = Math.ceil(total / perPage)
   if (!(last > 1)) return null
-  // More rows are not counted.
+  // The server counts no further.
   const lastText = total > COUNTED ? `more than ${(last - 1).toLocaleString('en')}` : last.toLocaleString('en')
 
   function link(target, text) {

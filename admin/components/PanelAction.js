@@ -8,7 +8,7 @@ export default function PanelAction({ action, recordId, recordIds, title, onDone
   const { translateAction, translateMessage } = AdminJS.useTranslation()
   const respond = AdminJS.useActionResponseHandler((answer) => (answer.hasFailed ? undefined : onDone?.(answer)))
   const dialog = useRef(null)
-  const questionId = useId()
+  const [questionId, titleId] = [useId(), useId()]
   const text = translateAction(label, resourceId)
   const marks = { className, 'data-testid': `action-${name}` }
 
@@ -38,8 +38,14 @@ export default function PanelAction({ action, recordId, recordIds, title, onDone
     isFinal &&
       h(
         'dialog',
-        { ref: dialog, className: 'rate-limit-dialog', 'aria-labelledby': questionId, onClick: stop },
-        title !== undefined && h('p', { className: 'rate-limit-note' }, title),
+        {
+          ref: dialog,
+          className: 'rate-limit-dialog',
+          'aria-labelledby': questionId,
+          'aria-describedby': titleId,
+          onClick: stop,
+        },
+        title !== undefined && h('p', { id: titleId, className: 'rate-limit-note' }, title),
         h('h2', { id: questionId }, translateMessage(guard, resourceId, { count: recordIds?.length })),
         h(
           'div',

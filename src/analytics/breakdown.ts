@@ -75,7 +75,7 @@ export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
   return { total, blocked, would_block, denied }
 }
 
-/** Compares in the order of UTF-8, as the databases do: that of UTF-16, but for the surrogates of what is above U+FFFF. */
+/** Compares in the order of UTF-8, as the databases do. UTF-16 has the same order, except that surrogates come last. */
 export function compareBytes(one: string, other: string): number {
   const length = Math.min(one.length, other.length)
   for (let place = 0; place < length; place++) {

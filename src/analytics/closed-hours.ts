@@ -18,7 +18,7 @@ const MAX_WINDOWS = 16
 const MAX_QUERIES = 500
 /** Some tens of megabytes. */
 const MAX_ROWS = 200_000
-/** The number of names whose counts are kept of each window: a list looks up some hundreds. */
+/** With more names than this, the counts of a window are read anew: a list looks up some hundreds. */
 const MAX_NAMES = 10_000
 /** After a change the rankings are read again at most this often: late events can come for hours. */
 const REREAD_MS = 10 * SECOND_MS

@@ -22,7 +22,15 @@ import type { Period } from './period.js'
 import { rankOffenders } from './ranking.js'
 import type { TopNetwork } from './top-networks.js'
 import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
-import { duringPeriod, type LogSnapshot, type Report, validateDays, windowBefore, windowFor } from './window.js'
+import {
+  duringPeriod,
+  type LogSnapshot,
+  REFUSED_EVENTS,
+  type Report,
+  validateDays,
+  windowBefore,
+  windowFor,
+} from './window.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {
@@ -97,7 +105,7 @@ export function dashboardReport({
     const { path, ...others } = filter
     // A window of one day is the present day's.
     const unlessToday = async (period?: Period) => (days === TODAY ? undefined : summary(TODAY, period))
-    // The list of clients begins, which asks for one thing after another; the others are asked for meanwhile.
+    // The list of clients comes first: its statements follow one another, and the others run meanwhile.
     const [
       top_clients,
       top_networks,
@@ -175,8 +183,8 @@ async function readOffenders(snapshot: LogSnapshot, days: number, filter: EventF
   if (!isFiltering(filter)) return rankOffenders(snapshot, period, { limit: MAX_ROWS, atLeast: 1 })
   const { query, dialect } = snapshot
   const parameters = new Parameters()
-  // `allowed = false` would use the index of all refusals, where the index of a key is shorter.
-  const isBlocked = `${filter.key === undefined ? 'allowed = false' : 'NOT allowed'} AND outcome <> 'denied'`
+  // Named values would use the index of all refusals, where the index of a key is shorter.
+  const isBlocked = filter.key === undefined ? REFUSED_EVENTS.during : REFUSED_EVENTS.afterId
   return query<Offender>(
     `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
      WHERE ${isBlocked} AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}

@@ -47,11 +47,12 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
     // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
     const rows = await query<Looked & (NearLimitClient | { readonly client: null })>(
       `WITH latest AS (${latest}), nearest AS (
-         SELECT client, key, policy, count, "limit", "timestamp" FROM latest AS standing
-         WHERE allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
-           AND NOT EXISTS (SELECT 1 FROM latest AS later
-             WHERE later.key = standing.key AND later.client = standing.client AND later.policy = standing.policy
-               AND (later."timestamp" > standing."timestamp" OR later."timestamp" = standing."timestamp" AND later.id > standing.id))
+         SELECT client, key, policy, count, "limit", "timestamp" FROM (
+           SELECT latest.*, ROW_NUMBER() OVER (
+             PARTITION BY ${['key', 'client', 'policy'].map(dialect.bytewise).join(', ')} ORDER BY "timestamp" DESC, id DESC
+           ) AS place FROM latest
+         ) AS standing
+         WHERE place = 1 AND allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
          ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}
          LIMIT ${MAX_CLIENTS}
        )

@@ -96,7 +96,7 @@ export class RankedCounts {
     return this.leaders(ranges, count, (sql, values) => closed.query(this.#snapshot, sql, values))
   }
 
-  /** Returns the `count` first names of some buckets, or fewer: none that has as many as the next one. */
+  /** Returns the first names of some buckets: at most `count`, and only those that have more than the next one. */
   async leaders(
     ranges: readonly BucketRange[],
     count: number,
@@ -104,7 +104,7 @@ export class RankedCounts {
   ): Promise<Leaders> {
     if (ranges.length === 0) return { counts: new Map(), others: 0 }
     const parameters = new Parameters()
-    // The first row tells of the least, which thousands of names can share.
+    // Thousands of names can share the least count: they are left out, and each row has that count.
     const rows = await query<Leading>(
       `SELECT name, count, others FROM (
          SELECT name, count, ROW_NUMBER() OVER (ORDER BY count DESC) AS place,

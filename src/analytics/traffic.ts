@@ -122,7 +122,7 @@ export function eventQueries(
   columns: (sign: 1 | -1) => string,
   { during, afterId }: LoggedEvents = ALL_EVENTS,
 ): string[] {
-  // The index of a client's keys is shorter than that of all decisions, which SQLite takes where values are named.
+  // Where values are named, SQLite takes the index of all decisions. The index of a client's keys is shorter.
   const events = { during: filter.key === undefined ? during : afterId, afterId }
   return logged(parameters, events).map(
     ({ where, sign }) =>

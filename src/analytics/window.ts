@@ -94,7 +94,7 @@ interface LoggedPart {
 export interface LoggedEvents {
   /** For periods. It names the values, so that the index on (allowed, timestamp, outcome) is used, and covers the query where it can. */
   readonly during: string
-  /** For ids. Not "allowed = false", for which SQLite would use that index instead of the id. */
+  /** For ids and keys. Not "allowed = false", for which SQLite would use that index instead of the id. */
   readonly afterId: string
 }
 

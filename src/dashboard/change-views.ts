@@ -64,7 +64,7 @@ export function effectViews(effects: readonly ChangeEffect[]): EffectView[] {
 /** Formats `12 of 300 over the limit, 7 denied`. */
 function counted(counts: ChangeEffect['before']): string {
   const { blocked, would_block, denied } = counts
-  const would = would_block === 0 ? '' : `, ${formatCount(would_block)} would have been`
+  const would = would_block === 0 ? '' : `, ${formatCount(would_block)} would be refused`
   const refused = denied === 0 ? '' : `, ${formatCount(denied)} denied`
   return `${formatCount(blocked)} of ${formatCount(allRequests(counts))} over the limit${would}${refused}`
 }

@@ -99,7 +99,7 @@ function describeTraffic({ bar_ms, bars }: OverTime, rates: boolean): string {
   const busiest = bars.reduce((most, bar) => (allRequests(bar) > allRequests(most) ? bar : most), first)
   const rate = rates && sum.total > 0 ? ` (${formatRate(sum.blocked / sum.total)})` : ''
   const sentences = [`${formatRequests(allRequests(sum))}, ${formatCount(sum.blocked)}${rate} of them over the limit`]
-  if (sum.would_block > 0) sentences.push(`${formatCount(sum.would_block)} would have been`)
+  if (sum.would_block > 0) sentences.push(`${formatCount(sum.would_block)} would be refused`)
   if (sum.denied > 0) sentences.push(`${formatCount(sum.denied)} denied`)
   const time = barTime(busiest.start_ms, bar_ms)
   const most = `${formatRequests(allRequests(busiest))}, ${formatCount(busiest.blocked)} over the limit`
@@ -139,7 +139,7 @@ const LABEL_STEPS_MS = [
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_MS),
   ...[1, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 56 * 24].map((hours) => hours * HOUR_MS),
 ]
-/** A label this near to an end, in percent, is anchored there: before the first bar there is room for half of one. */
+/** A label before `start` or after `end`, in percent, is anchored there. Half a label fits before the first bar. */
 const NEAR = { start: 1, end: 96 } as const
 
 const MONTH_AND_DAY = new Intl.DateTimeFormat('en-US', { day: 'numeric', month: 'short', timeZone: 'UTC' })

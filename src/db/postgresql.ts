@@ -162,9 +162,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
           // Queries that a report asks for together run two at a time, each on the connection that is free first.
           const free = [client, other]
           const waiting: ((reader: pg.PoolClient) => void)[] = []
-          const next = () => new Promise<pg.PoolClient>((resolve) => waiting.push(resolve))
           return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
-            const reader = free.pop() ?? (await next())
+            const reader = free.pop() ?? (await new Promise<pg.PoolClient>((resolve) => waiting.push(resolve)))
             try {
               return resultRows<Row>(await reader.query(prepared(sql, parameters, REPORT_TIMEOUT_MS)))
             } finally {

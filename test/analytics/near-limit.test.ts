@@ -50,4 +50,21 @@ forEachDatabase((_provider, open) => {
       since_ms: NOW_MS - 60_000,
     })
   })
+
+  test('of a minute with more requests the latest 5,000 are looked at', async (t) => {
+    const { client, database, close } = await open()
+    t.after(close)
+    await client.rateLimitEvent.createMany({
+      data: Array.from({ length: 5_001 }, (_, place) => ({
+        ...{ path: '/', method: 'GET', allowed: true, key: 'ip:192.0.2.1', client: 'ip:192.0.2.1', policy: 'default' },
+        ...{ timestamp: new Date(NOW_MS - 10 * place), count: 9_500 - place, limit: 10_000 },
+      })),
+    })
+    const { clients, ...looked } = await createReportRunner(database, fakeClock(NOW_MS))(nearLimit({}))
+    assert.deepEqual(looked, { requests: 5_000, since_ms: NOW_MS - 49_990 })
+    assert.deepEqual(
+      clients.map(({ key, count, at_ms }) => [key, count, at_ms]),
+      [['ip:192.0.2.1', 9_500, NOW_MS]],
+    )
+  })
 })

@@ -27,7 +27,7 @@ function draw(barMs: number, counts: readonly Partial<TrafficCounts>[]) {
   return drawChart(overTime(barMs, counts), { rates: true })
 }
 
-test('a bar is stacked: over the limit at its foot, then what would have been, then denials, then what was within the limit', () => {
+test('a bar is stacked: over the limit at its foot, then what would be refused, then denials, then what was within the limit', () => {
   const { bars } = draw(HOUR_MS, [{ total: 80, blocked: 20, would_block: 30, denied: 20 }])
 
   assert.deepEqual(bars[0]?.segments, [
@@ -141,7 +141,7 @@ test('the description says how much there was, what became of it, and when it wa
 
   assert.equal(
     description,
-    '2,011 requests, 501 (24.9%) of them over the limit, 3 would have been. ' +
+    '2,011 requests, 501 (24.9%) of them over the limit, 3 would be refused. ' +
       'The most in 6 hours: 2,000 requests, 500 over the limit, 2026-01-15 06:00–12:00 UTC.',
   )
 })
