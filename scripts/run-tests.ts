@@ -14,10 +14,11 @@ import { spec } from 'node:test/reporters'
 import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
-/** More than cores, since most files wait for a server or a database now and then. */
+/**
+ * More than cores, since most files wait for a server or a database now and then. All files of a process share what it
+ * has loaded, which takes longer than most files.
+ */
 const PROCESSES = availableParallelism() + 2
-/** About as many files share a process: loading the package takes longer than most files. More would end less evenly. */
-const FILES_PER_PROCESS = 20
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */
 const TIMEOUT_MS = 900_000
 /** The folder of `test/` whose tests are run by themselves. */
@@ -61,9 +62,7 @@ start()
  * names.
  */
 function writeGroups(folder: string, files: readonly string[]): string[] {
-  // In rounds of as many as run at once, so that none of them runs alone at the end.
-  const rounds = Math.ceil(files.length / PROCESSES / FILES_PER_PROCESS)
-  const count = Math.min(files.length, rounds * PROCESSES)
+  const count = Math.min(files.length, PROCESSES)
   return Array.from({ length: count }, (_, group) => {
     const path = join(folder, `group-${group + 1}.mjs`)
     writeFileSync(path, sourceOfGroup(files.filter((_file, index) => index % count === group)))
