@@ -5,6 +5,7 @@ import { holdsPlaces } from './owed-places.js'
 
 /** The interval at which a failed store is tried again. */
 const PROBE_INTERVAL_MS = 1_000
+const FAILED = 'Rate limit store failed: onStoreError decides until it answers again (tried once a second)'
 
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
@@ -29,10 +30,7 @@ export class CircuitBreaker implements WrappedStore {
   readonly #store: BatchStore
   readonly #options: CircuitBreakerOptions
   #outage: Outage | undefined
-  /**
-   * How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date:
-   * one that fails after a probe was answered begins no outage.
-   */
+  /** How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date. */
   #turn = 0
   /** How many batches have failed. */
   errors = 0
@@ -50,9 +48,9 @@ export class CircuitBreaker implements WrappedStore {
 
   known(check: Check, nowMs: number): Decision | undefined {
     if (this.#outage === undefined) return undefined
-    const { probeAtMs } = this.#outage
+    const untilProbeMs = this.#outage.probeAtMs - nowMs
     // The request does not wait for the probe. The clock may have been set back.
-    if (nowMs >= probeAtMs || nowMs < probeAtMs - PROBE_INTERVAL_MS) void this.#probe(this.#outage, check, nowMs)
+    if (untilProbeMs <= 0 || untilProbeMs > PROBE_INTERVAL_MS) void this.#probe(this.#outage, check, nowMs)
     return this.#options.fallback.decide(check, nowMs)
   }
 
@@ -116,17 +114,13 @@ export class CircuitBreaker implements WrappedStore {
     if (turn !== this.#turn) return
     this.#turn++
     this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
-    this.#options.log.error(
-      { err: error },
-      'Rate limit store failed: onStoreError decides until it answers again (tried once a second)',
-    )
+    this.#options.log.error({ err: error }, FAILED)
   }
 
   #end({ sinceMs }: Outage, nowMs: number): void {
     this.#turn++
     this.#outage = undefined
     this.#options.onRecovery()
-    const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
-    this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
+    this.#options.log.info(`Rate limit store answers again, after ${Math.max(0, Math.round((nowMs - sinceMs) / 1000))} s`)
   }
 }
