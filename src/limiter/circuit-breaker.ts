@@ -86,10 +86,9 @@ export class CircuitBreaker implements WrappedStore {
   async #probe(outage: Outage, check: Check, nowMs: number): Promise<void> {
     outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
     const turn = this.#turn
-    // No one would give back what a probe takes.
-    const probe = isRate(check.policy) ? check : { ...check, cost: 0 }
     try {
-      await this.#store.check([probe], nowMs)
+      // No one would give back what a probe takes.
+      await this.#store.check([isRate(check.policy) ? check : { ...check, cost: 0 }], nowMs)
       if (turn === this.#turn) this.#end(outage, nowMs)
     } catch {
       this.errors++
@@ -121,6 +120,7 @@ export class CircuitBreaker implements WrappedStore {
     this.#turn++
     this.#outage = undefined
     this.#options.onRecovery()
-    this.#options.log.info(`Rate limit store answers again, after ${Math.max(0, Math.round((nowMs - sinceMs) / 1000))} s`)
+    const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
+    this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }
 }
