@@ -1,6 +1,6 @@
 /**
- * Runs the tests: the files and folders given as arguments, or all of `test/` but those in a browser, which take as long
- * as all others together and are run by `npm run test:browser`.
+ * Runs the tests: the files and folders given as arguments, or all of `test/` but those in a browser, which take half as
+ * long as all others and are run by `npm run test:browser`.
  *
  * Built, as `npm test` does it, it runs the built tests, which load in half the time. Through a loader (`node --import
  * tsx scripts/run-tests.ts`) it runs the sources, which Node 20's `node --test` does not find. The environment (`CI`,

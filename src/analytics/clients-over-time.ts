@@ -5,7 +5,14 @@ import type { ClientCounts } from './client-counts.js'
 import { type EventFilter, filtered, isFiltering, oneByOne, Parameters } from './filter.js'
 import { type BarLengths, type Bars, barsFor } from './over-time.js'
 import { type SplitPeriod, splitPeriod } from './period.js'
-import { duringPeriod, type LogSnapshot, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from './window.js'
+import {
+  conditionFor,
+  duringPeriod,
+  type LogSnapshot,
+  readSplit,
+  type SplitQueries,
+  TURNED_AWAY_EVENTS,
+} from './window.js'
 
 /** When a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or before the window. */
 export interface RefusedOverTime {
@@ -73,18 +80,13 @@ function eventMinutesSql(
 ): string {
   return `SELECT ${CLIENT} AS client, ${dialect.toMinute('"timestamp"')} AS minute, ${eventRefusals(1)}
     FROM ${dialect.table('rate_limit_event')}
-    WHERE ${turnedAway(filter)} AND ${dialect.isOneOf(`(${CLIENT})`, parameters.add(JSON.stringify(clients)), 'text')}
+    WHERE ${conditionFor(TURNED_AWAY_EVENTS, filter)} AND ${dialect.isOneOf(`(${CLIENT})`, parameters.add(JSON.stringify(clients)), 'text')}
       AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}`
 }
 
 /** Returns what a refused event adds to the counts of its client, or takes away. */
 function eventRefusals(sign: 1 | -1): string {
   return `CASE WHEN ${IS_DENIED} THEN 0 ELSE ${sign} END AS over_limit, CASE WHEN ${IS_DENIED} THEN ${sign} ELSE 0 END AS denied`
-}
-
-/** Returns the condition of refused events: for a filter by key one that does not use the index of all refusals. */
-export function turnedAway({ key }: EventFilter): string {
-  return key === undefined ? TURNED_AWAY_EVENTS.during : TURNED_AWAY_EVENTS.afterId
 }
 
 function rollupMinutes(

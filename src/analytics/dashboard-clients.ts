@@ -6,12 +6,12 @@ import { remember } from '../remember.js'
 import { compareBytes } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
 import { keysForClient, readRuleNames } from './client-search.js'
-import { type RefusedOverTime, readRefusedOverTime, turnedAway } from './clients-over-time.js'
+import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
 import { type ClientMeasure, countClients, rankClients, type TopClient } from './top-clients.js'
 import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './top-networks.js'
-import { duringPeriod, type LogSnapshot, windowFor } from './window.js'
+import { conditionFor, duringPeriod, type LogSnapshot, TURNED_AWAY_EVENTS, windowFor } from './window.js'
 
 /** A client with what it requested last, and when it was refused. */
 export interface ListedClient extends TopClient, RefusedOverTime, LatestRequests {}
@@ -106,7 +106,7 @@ async function rankFilteredClients(
   isWhole = false,
 ): Promise<readonly CountedClient[]> {
   const parameters = new Parameters()
-  const isRanked = by === 'refused' && !isWhole ? `${turnedAway(filter)} AND ` : ''
+  const isRanked = by === 'refused' && !isWhole ? `${conditionFor(TURNED_AWAY_EVENTS, filter)} AND ` : ''
   const measure = by === 'refused' ? 'SUM(over_limit + denied)' : 'SUM(requests)'
   return query<CountedClient>(
     `SELECT client, ${CLIENT_SUMS} FROM (

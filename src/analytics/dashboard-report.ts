@@ -23,6 +23,7 @@ import { rankOffenders } from './ranking.js'
 import type { TopNetwork } from './top-networks.js'
 import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
 import {
+  conditionFor,
   duringPeriod,
   type LogSnapshot,
   REFUSED_EVENTS,
@@ -183,11 +184,9 @@ async function readOffenders(snapshot: LogSnapshot, days: number, filter: EventF
   if (!isFiltering(filter)) return rankOffenders(snapshot, period, { limit: MAX_ROWS, atLeast: 1 })
   const { query, dialect } = snapshot
   const parameters = new Parameters()
-  // Named values would use the index of all refusals, where the index of a key is shorter.
-  const isBlocked = filter.key === undefined ? REFUSED_EVENTS.during : REFUSED_EVENTS.afterId
   return query<Offender>(
     `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
-     WHERE ${isBlocked} AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}
+     WHERE ${conditionFor(REFUSED_EVENTS, filter)} AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}
      GROUP BY key ORDER BY COUNT(*) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(MAX_ROWS)}`,
     parameters.values,
   )

@@ -6,6 +6,7 @@ import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit }
 import {
   ALL_EVENTS,
   type Coverage,
+  conditionFor,
   type LoggedEvents,
   type LoggedParts,
   type LogSnapshot,
@@ -120,11 +121,9 @@ export function eventQueries(
   filter: EventFilter,
   parameters: Parameters,
   columns: (sign: 1 | -1) => string,
-  { during, afterId }: LoggedEvents = ALL_EVENTS,
+  events = ALL_EVENTS,
 ): string[] {
-  // Where values are named, SQLite takes the index of all decisions. The index of a client's keys is shorter.
-  const events = { during: filter.key === undefined ? during : afterId, afterId }
-  return logged(parameters, events).map(
+  return logged(parameters, { ...events, during: conditionFor(events, filter) }).map(
     ({ where, sign }) =>
       `SELECT ${columns(sign)} FROM ${dialect.table('rate_limit_event')}
        WHERE ${where}${filtered(dialect, filter, parameters)}`,

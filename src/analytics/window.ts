@@ -8,7 +8,7 @@ import { watermarkSql } from '../rollups/fold.js'
 import { readSums, type Sums } from '../rollups/sums.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { ClosedHours } from './closed-hours.js'
-import { inRange, Parameters } from './filter.js'
+import { type EventFilter, inRange, Parameters } from './filter.js'
 import { type BucketRange, type Edge, isClosed, type Period, type SplitPeriod, splitAtPresent } from './period.js'
 
 /** The event log as of one moment, which a report reads. */
@@ -104,6 +104,11 @@ export const REFUSED_EVENTS: LoggedEvents = { during: IS_REFUSED, afterId: "NOT 
 export const TURNED_AWAY_EVENTS: LoggedEvents = {
   during: "allowed = false AND outcome <> 'unavailable'",
   afterId: "NOT allowed AND outcome <> 'unavailable'",
+}
+
+/** Returns the condition of some events of a period. The index of a client's keys is shorter than the one for `during`. */
+export function conditionFor({ during, afterId }: LoggedEvents, { key }: EventFilter): string {
+  return key === undefined ? during : afterId
 }
 
 /** Creates the conditions of some events. Others than `events` are left out: by default, none. */

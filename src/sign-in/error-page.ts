@@ -38,12 +38,11 @@ export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages
       return pages.send(reply, 'sign-in', signInContext(request, { refused: true, to }))
     }
     const mayGoOn = isPageRoute(request) && statusCode !== 403 && statusCode !== 429
-    const isMissing = mount !== undefined && statusCode === 404
     return pages.send(reply, 'error', {
       page: {
         title: titleFor(error, statusCode),
         message,
-        dashboard_href: mayGoOn ? './' : isMissing ? mount : undefined,
+        dashboard_href: mayGoOn ? './' : statusCode === 404 ? mount : undefined,
       },
     })
   }

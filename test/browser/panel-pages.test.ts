@@ -113,12 +113,12 @@ inChromium(() => {
       await page.goto(at(PANEL + path))
       await page.getByText(text).first().waitFor()
       await act?.(page)
-      for (const [width, colorScheme] of [
-        [1280, 'light'],
-        [390, 'dark'],
+      // The phone is as high as the longest form: what is scrolled under the row of Save counts as covered.
+      for (const [width, height, colorScheme] of [
+        [1280, 900, 'light'],
+        [390, 3_000, 'dark'],
       ] as const) {
-        // As high as the longest form: what is scrolled under the row of Save counts as covered.
-        await page.setViewportSize({ width, height: 3_000 })
+        await page.setViewportSize({ width, height })
         await page.emulateMedia({ colorScheme })
         assert.deepEqual(await findFaults(page), [], `${path}, ${colorScheme}`)
         assert.ok((await widthOf(page)) <= width, `${path} is ${await widthOf(page)} pixels wide at ${width}`)

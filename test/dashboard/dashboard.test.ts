@@ -156,6 +156,7 @@ test('of a log of refusals alone no page shows a rate, or who is near a limit', 
     const shown = text.replace(/<style>.*<\/style>/s, '').replace(/<[^>]*>/g, ' ')
     assert.match(shown, /Only refusals are logged/)
     assert.doesNotMatch(shown, /Block rate|Near a limit|%/)
+    assert.doesNotMatch(text, />Block rate</)
     assert.doesNotMatch(text, /aria-label="[^"]*%/)
   }
 })
