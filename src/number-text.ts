@@ -1,5 +1,6 @@
 /** Numbers as people read them. The formats are created when they are used: a server that only limits needs none. */
 let counts: Intl.NumberFormat | undefined
+let shortCounts: Intl.NumberFormat | undefined
 let rates: Intl.NumberFormat | undefined
 /** The least share that is shown exactly. */
 const LEAST_RATE = 0.001
@@ -8,6 +9,12 @@ const LEAST_RATE = 0.001
 export function formatCount(count: number): string {
   counts ??= new Intl.NumberFormat('en-US')
   return counts.format(count)
+}
+
+/** Formats `1500` as `1.5K`, for the axis of a chart. */
+export function formatShortCount(count: number): string {
+  shortCounts ??= new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
+  return shortCounts.format(count)
 }
 
 /** Formats a share of 1 as a percentage. Only exactly 0 and 1 become `0%` and `100%`. */

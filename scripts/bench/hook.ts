@@ -11,7 +11,7 @@ import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
 import { messageFrom } from './measure.js'
 import { median } from './report.js'
-import { chooseRows, OURS, ours, ROWS, type Row, withRules } from './rows.js'
+import { chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withRules } from './rows.js'
 import { type Place, Places } from './servers.js'
 
 /** The size of a batch: its requests stay in the processor's cache, as one does that has just arrived. */
@@ -20,6 +20,7 @@ const PATH = '/things/7'
 
 const skipPaths = Array.from({ length: 20 }, (_, index) => `/section-${index}/`)
 const rows: readonly Row[] = [
+  ...ROWS.filter(({ name }) => name === HEADERS_ALONE),
   ...ROWS.filter(({ name }) => name === `${OURS}, memory`),
   ours('memory, no headers', () => ({ headers: 'none', middleware: { backend: 'memory' } })),
   ours('memory, 20 exempt prefixes', () => ({ middleware: { backend: 'memory', skipPaths } })),

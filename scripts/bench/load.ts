@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createHistogram, performance } from 'node:perf_hooks'
 
+/** The number of connections to a server. */
 export const CONNECTIONS = 64
 /** The number of different clients, which take turns. */
 export const CLIENTS = 1_024
@@ -11,14 +12,18 @@ export const NEW_ENDING = '*'
 const TIMEOUT_MS = 10_000
 
 /**
- * Requests over all connections at once, each time as the next client, each of which requests all paths in turn. It
- * reads no more of an answer than its end, and so leaves the machine to the server; a complete HTTP client in
+ * Requests from all servers over all connections at once, each time as the next client, each of which requests all paths
+ * in turn. It reads no more of an answer than its end, and so leaves the machine to the server; a complete HTTP client in
  * JavaScript uses more of it than most of the servers do, which makes all of them look alike.
  *
  * @throws Error when a connection fails
  */
-export async function runLoad(origin: string, paths: readonly string[], seconds: number, signal: AbortSignal) {
-  const { hostname, port } = new URL(origin)
+export async function runLoad(
+  origins: readonly string[],
+  paths: readonly string[],
+  seconds: number,
+  signal: AbortSignal,
+) {
   const microseconds = createHistogram()
   const startMs = performance.now()
   const endMs = startMs + seconds * 1_000
@@ -26,7 +31,7 @@ export async function runLoad(origin: string, paths: readonly string[], seconds:
   let refusals = 0
   let sent = 0
 
-  function nextRequest(): string {
+  function nextRequest(hostname: string): string {
     const client = sent % CLIENTS
     const path = paths[(client + Math.floor(sent / CLIENTS)) % paths.length] ?? '/'
     const target = path.endsWith(NEW_ENDING) ? path.slice(0, -NEW_ENDING.length) + sent : path
@@ -34,7 +39,8 @@ export async function runLoad(origin: string, paths: readonly string[], seconds:
     return `GET ${target} HTTP/1.1\r\nhost: ${hostname}\r\n${CLIENT_HEADER}: client-${client}\r\n\r\n`
   }
 
-  async function runConnection(): Promise<void> {
+  async function runConnection(origin: string): Promise<void> {
+    const { hostname, port } = new URL(origin)
     const socket = connect(Number(port), hostname).setNoDelay().setEncoding('latin1')
     socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error('The server does not answer')))
     let sentMs = 0
@@ -42,7 +48,7 @@ export async function runLoad(origin: string, paths: readonly string[], seconds:
     function send(): void {
       sentMs = performance.now()
       answer = ''
-      if (sentMs < endMs && !signal.aborted) socket.write(nextRequest())
+      if (sentMs < endMs && !signal.aborted) socket.write(nextRequest(hostname))
       else socket.destroy()
     }
     socket.on('connect', send).on('data', (chunk) => {
@@ -59,7 +65,7 @@ export async function runLoad(origin: string, paths: readonly string[], seconds:
     if (performance.now() < endMs) throw new Error('The server has closed a connection')
   }
 
-  await Promise.all(Array.from({ length: CONNECTIONS }, runConnection))
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => origins.map(runConnection)).flat())
   const answered = { answers: microseconds.count, refusals, p99Ms: microseconds.percentile(99) / 1_000 }
   return { ...answered, seconds: (performance.now() - startMs) / 1_000 }
 }

@@ -8,6 +8,8 @@ import { databaseMicroseconds, type Place } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
+/** How many servers are loaded at a time: more would have hardly any of the machine, each. */
+const LOADED_SERVERS = 4
 const SERVER = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
 
 /** What a server has used since it started. */
@@ -20,36 +22,65 @@ export interface ServerUse {
 /** The result of one round of a row. */
 export type Measurement = Awaited<ReturnType<typeof measureRow>>
 
-/** Starts the server of a row, loads it, and stops it. */
-export async function measureRow(row: Row, place: Place, seconds: number, signal: AbortSignal) {
-  const env = { ...process.env, NODE_ENV: 'production', BENCH_PLACE: JSON.stringify(place) }
-  const server = fork(SERVER, [row.name], { env })
-  const exited = once(server, 'exit')
-  const readUse = (): Promise<ServerUse> => {
-    server.send('use')
-    return messageFrom(server)
-  }
+interface MeasureOptions {
+  readonly seconds: number
+  /** How many processes serve the row, over one place. */
+  readonly processes: number
+  readonly signal: AbortSignal
+}
+
+/** Starts the servers of a row, loads some of them after the others, and stops them. */
+export async function measureRow(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
+  const servers = Array.from({ length: processes }, () => startServer(row, place))
   try {
-    const origin: string = await messageFrom(server)
+    const origins = await Promise.all(servers.map(({ origin }) => origin))
     const { paths = ['/'] } = row
-    await checkAnswer(row, origin + paths[0]?.replace(NEW_ENDING, '0'))
-    await runLoad(origin, paths, Math.min(WARM_UP_SECONDS, seconds), signal)
+    await checkAnswer(row, origins[0] + (paths[0] ?? '').replace(NEW_ENDING, '0'))
+    const groups = Array.from({ length: Math.ceil(processes / LOADED_SERVERS) }, (_, group) =>
+      origins.slice(group * LOADED_SERVERS, (group + 1) * LOADED_SERVERS),
+    )
+    const warmUpSeconds = Math.min(WARM_UP_SECONDS, seconds)
+    for (const group of groups) await runLoad(group, paths, warmUpSeconds * group.length, signal)
+    const readUse = () => Promise.all(servers.map((server) => server.readUse()))
     const [before, databaseBefore] = [await readUse(), await databaseMicroseconds(row.needs)]
-    const { answers, refusals, p99Ms, seconds: took } = await runLoad(origin, paths, seconds, signal)
+    const loads: Awaited<ReturnType<typeof runLoad>>[] = []
+    for (const group of groups) loads.push(await runLoad(group, paths, seconds, signal))
     const [after, databaseAfter] = [await readUse(), await databaseMicroseconds(row.needs)]
+    const answers = sum(loads, (load) => load.answers)
+    const used = (what: keyof ServerUse) => sum(after, (use) => use[what]) - sum(before, (use) => use[what])
     return {
-      requestsPerSecond: answers / took,
+      requestsPerSecond: answers / sum(loads, (load) => load.seconds),
       /** CPU microseconds per request. */
-      serverCpu: (after.microseconds - before.microseconds) / answers,
+      serverCpu: used('microseconds') / answers,
       /** NaN where it is unknown. */
       databaseCpu: (databaseAfter - databaseBefore) / answers,
-      p99Ms,
-      refusals,
-      lostEvents: after.lostEvents - before.lostEvents,
+      p99Ms: Math.max(...loads.map(({ p99Ms }) => p99Ms)),
+      refusals: sum(loads, (load) => load.refusals),
+      lostEvents: used('lostEvents'),
     }
   } finally {
-    if (server.connected) server.disconnect()
-    await exited
+    await Promise.all(servers.map((server) => server.stop()))
+  }
+}
+
+function sum<Part>(parts: readonly Part[], value: (part: Part) => number): number {
+  return parts.reduce((total, part) => total + value(part), 0)
+}
+
+function startServer({ name }: Row, place: Place) {
+  const env = { ...process.env, NODE_ENV: 'production', BENCH_PLACE: JSON.stringify(place) }
+  const server = fork(SERVER, [name], { env })
+  const exited = once(server, 'exit')
+  return {
+    origin: messageFrom(server),
+    readUse(): Promise<ServerUse> {
+      server.send('use')
+      return messageFrom(server)
+    },
+    async stop() {
+      if (server.connected) server.disconnect()
+      await exited
+    },
   }
 }
 

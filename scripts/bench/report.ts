@@ -23,12 +23,15 @@ const TARGETS: readonly { row: string; to: readonly string[]; least: number }[] 
 ]
 
 /** Returns the lines between the benchmark marks of `docs/operations/sizing.md`. */
-export function markdownReport(results: readonly RowResult[], seconds: number): string[] {
+export function markdownReport(
+  results: readonly RowResult[],
+  { seconds, processes }: { readonly seconds: number; readonly processes: number },
+): string[] {
   const rounds = results[0]?.rounds.length ?? 0
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'})`
   const bare = results.find(({ row }) => row.name === BARE)
   return [
-    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${CONNECTIONS} connections, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
+    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es) with ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
     '',
     '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
     '|---|--:|--:|--:|--:|--:|--:|',

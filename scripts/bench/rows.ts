@@ -1,7 +1,7 @@
 /** The servers that are compared. Every limiter counts per `x-client`, allows all, and writes the same headers. */
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import fastifyRateLimit from '@fastify/rate-limit'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import * as flexible from 'rate-limiter-flexible'
@@ -23,6 +23,8 @@ export interface Row {
 
 /** The row without a limiter, which all others are compared with. */
 export const BARE = 'bare Fastify'
+/** The row of what every limiter with the same headers costs at least. */
+export const HEADERS_ALONE = 'bare Fastify, with three headers'
 export const OURS = 'fastify-smart-ratelimit'
 export const PEERS = ['@fastify/rate-limit', 'rate-limiter-flexible'] as const
 const [FASTIFY_RATE_LIMIT, FLEXIBLE] = PEERS
@@ -51,6 +53,7 @@ const leased = ({ middleware, ...options }: RateLimitOptions): RateLimitOptions 
 
 export const ROWS: readonly Row[] = [
   { name: BARE, register: () => undefined },
+  { name: HEADERS_ALONE, register: (app) => void app.addHook('onRequest', setHeaders) },
   ours('memory', () => ({ middleware: { backend: 'memory' } })),
   ours('SQLite', database, { needs: 'sqlite' }),
   ours('PostgreSQL', database, { needs: 'postgresql' }),
@@ -139,6 +142,13 @@ function ruleAt(index: number) {
   if (index === 0) return { ...rule, pathPattern: `^${THINGS_PATH}`, priority: 1 }
   const begun = `^/service-${index}/v\\d+/(items|orders)/[^/]+$`
   return { ...rule, pathPattern: index % 10 === 0 ? `/export-${index}\\.(csv|pdf)$` : begun, priority: 100 }
+}
+
+function setHeaders(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+  reply.header('x-ratelimit-limit', LIMIT)
+  reply.header('x-ratelimit-remaining', LIMIT)
+  reply.header('x-ratelimit-reset', 60)
+  done()
 }
 
 /** Adds what rate-limiter-flexible leaves to its users: the headers and the refusal. */

@@ -15,13 +15,19 @@ import { isReachable, Places } from './servers.js'
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
+  .option(
+    '--processes <int>',
+    'how many processes serve a row, of which 4 at a time are loaded',
+    integer('processes', 1, 64),
+    1,
+  )
   .option('--rows <substring...>', 'parts of the names of the rows to measure, besides the bare server')
   .addHelpText('after', `\nRows:\n${ROWS.map(({ name }) => `  ${name}`).join('\n')}`)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
 
 async function bench(signal: AbortSignal): Promise<void> {
-  const { rounds, seconds, rows: parts = [''] } = program.opts()
+  const { rounds, seconds, processes, rows: parts = [''] } = program.opts()
   const chosen = chooseRows(ROWS, parts, program)
   const measured = []
   for (const row of ROWS.filter((each) => each.name === BARE || chosen.includes(each))) {
@@ -35,13 +41,13 @@ async function bench(signal: AbortSignal): Promise<void> {
       for (const { row, rounds: measurements } of measured) {
         signal.throwIfAborted()
         warnLine(`round ${round} of ${rounds}: ${row.name}`)
-        measurements.push(await places.with(row, (place) => measureRow(row, place, seconds, signal)))
+        measurements.push(await places.with(row, (place) => measureRow(row, place, { seconds, processes, signal })))
       }
     }
   } finally {
     await places.close()
   }
-  for (const line of markdownReport(measured, seconds)) printLine(line)
+  for (const line of markdownReport(measured, { seconds, processes })) printLine(line)
 }
 
 await untilInterrupted('bench', bench)

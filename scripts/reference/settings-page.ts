@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ALERT_SETTINGS } from '../../src/alerts/alert-settings.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { findVariable } from '../../src/settings/environment.js'
 import { TARGETS } from '../../src/settings/metrics.js'
 import { MIDDLEWARE } from '../../src/settings/middleware.js'
 import { OWN_SETTINGS } from '../../src/settings/resolve.js'
@@ -18,6 +19,8 @@ interface Section {
   readonly about: string
   readonly settings: Readonly<Record<string, AnySetting>>
   readonly docs: ReadonlyMap<string, string>
+  /** Whether they are options of the plugin, which the environment may have. */
+  readonly hasVariables?: boolean
 }
 
 const SECTIONS: readonly Section[] = [
@@ -25,6 +28,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Options of the plugin',
     about: 'Options of `rateLimitPlugin`.',
     settings: OWN_SETTINGS,
+    hasVariables: true,
     docs: new Map([
       ...readDocstrings('src/privacy/privacy-settings.ts', 'PrivacySettingOptions'),
       ...readDocstrings('src/settings/options.ts', 'RateLimitOptions'),
@@ -34,6 +38,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Alerts',
     about: 'Options of `rateLimitPlugin`; the command `ratelimit alerts` reads the variables.',
     settings: ALERT_SETTINGS,
+    hasVariables: true,
     docs: readDocstrings('src/alerts/alert-settings.ts', 'AlertSettingOptions'),
   },
   {
@@ -68,18 +73,20 @@ function shownDefault(setting: AnySetting): string {
   return setting.default === systemClock ? 'the system clock' : code(JSON.stringify(setting.default))
 }
 
+function toCode(variable: string | undefined): string {
+  return variable === undefined ? '' : code(variable)
+}
+
 function toMeaning(name: string, docs: ReadonlyMap<string, string>): string {
   const meaning = docs.get(name)
   if (!meaning) throw new Error(`The setting ${name} has no docstring`)
   return meaning
 }
 
-function describe({ title, about, settings, docs }: Section): string[] {
-  const entries = Object.entries(settings)
-  const hasVariables = entries.some(([, { variable }]) => variable !== undefined)
-  const rows = entries.map(([name, setting]) => [
+function describe({ title, about, settings, docs, hasVariables = false }: Section): string[] {
+  const rows = Object.entries(settings).map(([name, setting]) => [
     code(name),
-    ...(hasVariables ? [setting.variable === undefined ? '' : code(setting.variable)] : []),
+    ...(hasVariables ? [toCode(findVariable(name))] : []),
     shownDefault(setting),
     prose(setting.allowed),
     `${prose(toMeaning(name, docs))}${setting.isSecret ? ' No message shows its value.' : ''}`,

@@ -55,17 +55,13 @@ export const ALERT_SETTINGS = {
   alertThreshold: {
     schema: Type.Integer({ minimum: 1 }),
     allowed: 'an integer, 1 or more (leave it out to turn alerts off)',
-    variable: 'RATELIMIT_ALERT_THRESHOLD',
     read: readNumber,
-    help: 'refused requests that make an offender',
   },
   alertEmails: {
     schema: Type.Array(Type.String()),
     allowed: 'a list of mail addresses',
     default: [],
-    variable: 'RATELIMIT_ALERT_EMAILS',
     read: readList,
-    help: 'recipients of alerts, separated by commas',
     parse: ensure(
       (addresses: string[]) => wrongAddress(addresses) === undefined,
       (addresses) => `has ${JSON.stringify(wrongAddress(addresses))}: give addresses such as ops@example.com`,
@@ -74,8 +70,6 @@ export const ALERT_SETTINGS = {
   alertWebhook: {
     schema: Type.String(),
     allowed: 'a URL of http or https',
-    variable: 'RATELIMIT_ALERT_WEBHOOK',
-    help: 'URL that alerts are posted to',
     isSecret: true,
     parse: ensure(
       (url: string) => webhookUrl(url) !== undefined,
@@ -85,56 +79,40 @@ export const ALERT_SETTINGS = {
   alertWebhookSecret: {
     schema: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })]),
     allowed: 'whsec_ and base64, or a list of such secrets',
-    variable: 'RATELIMIT_ALERT_WEBHOOK_SECRET',
     read: readList,
-    help: 'signs what is posted; several separated by commas',
     isSecret: true,
     parse: parseSecrets,
   },
   alertWebhookFormat: {
     ...choiceFrom(WEBHOOK_FORMATS),
     default: 'json',
-    variable: 'RATELIMIT_ALERT_WEBHOOK_FORMAT',
-    help: 'json (default), slack, teams, discord or pagerduty',
   },
   alertRoutingKey: {
     schema: Type.String({ pattern: '^[A-Za-z0-9_-]{16,64}$' }),
     allowed: 'the integration key of PagerDuty',
-    variable: 'RATELIMIT_ALERT_ROUTING_KEY',
-    help: 'integration key of PagerDuty',
     isSecret: true,
   },
   alertCooldown: {
     ...numberFrom(0, 31_536_000, 'seconds'),
     default: 0,
-    variable: 'RATELIMIT_ALERT_COOLDOWN',
-    help: 'seconds before a client is reported again (default: 0)',
   },
   alertResolved: {
     ...FLAG,
     default: false,
-    variable: 'RATELIMIT_ALERT_RESOLVED',
-    help: 'true reports clients that are below the threshold again',
   },
   publicUrl: {
     schema: Type.String(),
     allowed: 'the address of the dashboard, such as https://example.com/ratelimit/dashboard/',
-    variable: 'RATELIMIT_PUBLIC_URL',
-    help: 'address of the dashboard, for the links of alerts',
     parse: parseAddress,
   },
   defaultFromEmail: {
     schema: Type.String(),
     allowed: 'a sender such as alerts@example.com',
-    variable: 'DEFAULT_FROM_EMAIL',
-    help: 'sender of alerts by email',
     parse: ensure(isSender, (sender) => `has ${JSON.stringify(sender)}: give a sender such as alerts@example.com`),
   },
   smtpUrl: {
     schema: Type.String(),
     allowed: 'a URL such as smtps://user:password@mail.example.com',
-    variable: 'SMTP_URL',
-    help: 'mail server, such as smtps://user:password@mail.example.com',
     isSecret: true,
     parse: ensure(
       isSmtpUrl,
@@ -149,8 +127,6 @@ export const ALERT_SETTINGS = {
   blockPrivateNetworks: {
     ...FLAG,
     default: false,
-    variable: 'RATELIMIT_BLOCK_PRIVATE_NETWORKS',
-    help: 'true refuses webhooks into private networks',
   },
 } as const satisfies SettingTable<AlertSettingOptions>
 

@@ -2,15 +2,8 @@
 import { formatCount } from '../number-text.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 
-export { formatCount, formatRate } from '../number-text.js'
+export { formatCount, formatRate, formatShortCount } from '../number-text.js'
 export { visible } from '../visible.js'
-
-const SHORT_COUNT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
-
-/** Formats `1500` as `1.5K`, for the axis of a chart. */
-export function formatShortCount(count: number): string {
-  return SHORT_COUNT.format(count)
-}
 
 /** Formats `1 request`, `2,000 requests`. */
 export function formatRequests(count: number): string {

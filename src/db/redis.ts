@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
 import { redactUrl } from './database-url.js'
@@ -12,6 +13,10 @@ export interface RedisClient {
   get(key: string): Promise<unknown>
   incr(key: string): Promise<unknown>
   del(key: string): Promise<unknown>
+  /** The connection, while there is one; a cluster has one per node. */
+  readonly stream?: Pick<Writable, 'cork' | 'uncork'> | null
+  /** The nodes of a cluster that have keys. */
+  nodes?(role: 'master'): RedisClient[]
   on(event: string, listener: (...values: unknown[]) => void): unknown
   off(event: string, listener: (...values: unknown[]) => void): unknown
 }

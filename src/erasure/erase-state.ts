@@ -106,12 +106,7 @@ export async function eraseRedisCounters(
 
 /** Returns the nodes that have keys. */
 function nodesOf(client: RedisClient): ScanningRedis[] {
-  const nodes = client.isCluster && hasNodes(client) ? client.nodes('master') : [client]
-  return nodes.filter(canScan)
-}
-
-function hasNodes(client: RedisClient): client is RedisClient & { nodes(role: 'master'): RedisClient[] } {
-  return typeof Reflect.get(client, 'nodes') === 'function'
+  return (client.nodes?.('master') ?? [client]).filter(canScan)
 }
 
 function canScan(client: RedisClient): client is ScanningRedis {

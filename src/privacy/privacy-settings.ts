@@ -34,24 +34,18 @@ export const PRIVACY_SETTINGS = {
   hashSecret: {
     schema: Type.String({ minLength: 16 }),
     allowed: 'a text of at least 16 characters',
-    variable: 'RATELIMIT_HASH_SECRET',
     isSecret: true,
-    help: 'secret of the HMACs that replace addresses and header values',
   },
   privacy: {
     schema: Type.Object({ addresses: Type.Enum([...ADDRESS_FORMS]) }, { additionalProperties: false }),
     allowed: `{ addresses: … } with one of ${ADDRESS_FORMS.join(', ')}`,
     default: { addresses: 'full' },
-    variable: 'RATELIMIT_PRIVACY_ADDRESSES',
     read: (text) => ({ addresses: text }),
-    help: 'what is stored of addresses: full (default), truncated or pseudonym',
   },
   ipv6Subnet: {
     ...integerFrom(1, 128),
     default: 64,
-    variable: 'RATELIMIT_IPV6_SUBNET',
     read: readNumber,
-    help: 'leading bits of an IPv6 address that identify a client (default: 64)',
   },
 } as const satisfies SettingTable<PrivacySettingOptions>
 

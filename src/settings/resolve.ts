@@ -8,6 +8,7 @@ import { HEADER_VARIANTS } from '../http/headers.js'
 import { STORE_ERROR_ACTIONS } from '../limiter/fallback.js'
 import { PRIVACY_SETTINGS, privacyFrom } from '../privacy/privacy-settings.js'
 import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../time/clock.js'
+import { findVariable, variableFor } from './environment.js'
 import { resolveMetrics } from './metrics.js'
 import { readMiddleware, resolveMiddleware } from './middleware.js'
 import type { RateLimitOptions } from './options.js'
@@ -79,23 +80,20 @@ const Text = Type.String({ minLength: 1, maxLength: 2000 })
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   ...PRIVACY_SETTINGS,
-  enabled: { ...FLAG, default: true, variable: 'RATELIMIT_ENABLE' },
+  enabled: { ...FLAG, default: true },
   logEvents: {
     schema: Type.Union([Type.Boolean(), Type.Literal('blocked')]),
     allowed: "true, false or 'blocked'",
     default: false,
-    variable: 'RATELIMIT_LOG_EVENTS',
     read: readFlag,
   },
-  useDynamicRules: { ...FLAG, default: false, variable: 'RATELIMIT_USE_DYNAMIC_RULES' },
-  ruleCacheTimeout: { ...numberFrom(0, 86_400, 'seconds'), default: 60, variable: 'RATELIMIT_RULE_CACHE_TIMEOUT' },
-  middleware: { schema: Reference, allowed: 'an object', variable: 'RATELIMIT_MIDDLEWARE', read: readMiddleware },
-  onStoreError: { ...choiceFrom(STORE_ERROR_ACTIONS), default: 'local', variable: 'RATELIMIT_ON_STORE_ERROR' },
+  useDynamicRules: { ...FLAG, default: false },
+  ruleCacheTimeout: { ...numberFrom(0, 86_400, 'seconds'), default: 60 },
+  middleware: { schema: Reference, allowed: 'an object', read: readMiddleware },
+  onStoreError: { ...choiceFrom(STORE_ERROR_ACTIONS), default: 'local' },
   database: {
     schema: Type.Union([Text, Reference, Callback]),
     allowed: 'a URL or a client made by createRateLimitClient',
-    variable: 'RATELIMIT_DATABASE_URL',
-    help: 'database, file:… or postgresql://… (default: file:./ratelimit.db)',
     parse: validatedBy((database: string | object, called) => {
       if (typeof database === 'string') validateDatabaseUrl(database, called)
     }),
@@ -103,16 +101,12 @@ export const OWN_SETTINGS = {
   redis: {
     schema: Type.Union([Text, Reference]),
     allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
-    variable: 'RATELIMIT_REDIS_URL',
-    help: 'Redis, such as redis://127.0.0.1:6379',
     parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
   },
   schema: {
     schema: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
     allowed: 'a name of letters, digits and _, at most 63',
     default: DEFAULT_SCHEMA,
-    variable: 'RATELIMIT_SCHEMA',
-    help: `PostgreSQL schema of the tables (default: ${DEFAULT_SCHEMA})`,
   },
   namespace: { schema: Type.String({ pattern: NAMESPACE.source }), allowed: NAMESPACE_ALLOWED },
   hashHeaderKeys: { ...FLAG, default: false },
@@ -128,8 +122,6 @@ export const OWN_SETTINGS = {
   eventSpool: {
     schema: Text,
     allowed: 'a folder, such as ./ratelimit-events',
-    variable: 'RATELIMIT_EVENT_SPOOL',
-    help: 'folder for events while the database is away',
   },
   metrics: { schema: Reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { schema: Reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
@@ -138,24 +130,11 @@ export const OWN_SETTINGS = {
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
 
-/** Returns the variable of an option. */
-export function variableFor(option: string): string {
-  return settingFor(option)?.variable ?? option
-}
-
-/** Returns the variables of options and their help. */
-export function environmentHelp(options: readonly (keyof RateLimitOptions)[]): [variable: string, help: string][] {
-  return options.map((option) => [variableFor(option), settingFor(option)?.help ?? ''])
-}
-
-function settingFor(option: string): AnySetting | undefined {
-  return Object.entries<AnySetting>(SETTINGS).find(([name]) => name === option)?.[1]
-}
-
 /** Reads options from environment variables. An empty variable counts as absent. */
 function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
   return Object.fromEntries(
-    Object.entries<AnySetting>(SETTINGS).flatMap(([option, { variable, read }]) => {
+    Object.entries<AnySetting>(SETTINGS).flatMap(([option, { read }]) => {
+      const variable = findVariable(option)
       const text = variable === undefined ? undefined : environment[variable]?.trim()
       return text ? [[option, read === undefined ? text : read(text)]] : []
     }),

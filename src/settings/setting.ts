@@ -10,10 +10,10 @@ export interface Setting<Given = unknown> {
   readonly allowed: string
   /** The value where none is given. */
   readonly default?: Given
-  /** The environment variable that is used where the option is absent; `help` describes it in the help of commands. */
-  readonly variable?: string
-  readonly help?: string
-  /** Converts the variable's text into a value. A text that it cannot convert stays as it is; the schema refuses it. */
+  /**
+   * Converts the text of an environment variable into a value. A text that it cannot convert stays as it is; the schema
+   * refuses it.
+   */
   readonly read?: (text: string) => unknown
   /** `true` for a value that no message shows, such as a URL with a password or a token. */
   readonly isSecret?: true

@@ -136,8 +136,19 @@ async function runScript(
 }
 
 async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
-  const answers = await Promise.all(calls.map((call) => evaluateScript(client, [call], nowMs)))
-  return answers.flat()
+  const answers = sendTogether(client, () => calls.map((call) => evaluateScript(client, [call], nowMs)))
+  return (await Promise.all(answers)).flat()
+}
+
+/** Sends what goes to one node in one system call, which otherwise each command would be. */
+function sendTogether<Answer>(client: RedisClient, send: () => Answer): Answer {
+  const sockets = (client.nodes?.('master') ?? [client]).flatMap(({ stream }) => stream ?? [])
+  for (const socket of sockets) socket.cork()
+  try {
+    return send()
+  } finally {
+    for (const socket of sockets) socket.uncork()
+  }
 }
 
 async function evaluateScript(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {

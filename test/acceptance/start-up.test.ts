@@ -42,3 +42,15 @@ test('the language of conditions is loaded by the first rule that has one', asyn
 
   assert.match(stdout, /without false 7\nwith true 7/)
 })
+
+test('the help of the command line loads none of what commands and validation need', async (t) => {
+  const program = `
+    const { ratelimit } = await import(${JSON.stringify(moduleUrl('scripts/commands/run'))})
+    const { stdout, stderr, env } = process
+    process.exitCode = await ratelimit(['--help'], { stdout, stderr, env })
+  `
+  const unused = ['../generated/typebox.js', 'ipaddr.js', 'croner', 'better-sqlite3', 'pg']
+  const { stdout } = await runProgram(t, program, { missing: unused })
+
+  assert.match(stdout, /^Usage: ratelimit .*verify-rollups/s)
+})

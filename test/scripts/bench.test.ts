@@ -21,7 +21,7 @@ function result(name: string, ...rounds: Partial<Measurement>[]): RowResult {
 }
 
 function tables(...results: RowResult[]): string {
-  return markdownReport(results, 4).join('\n')
+  return markdownReport(results, { seconds: 4, processes: 1 }).join('\n')
 }
 
 describe('the report of the benchmark', () => {
@@ -39,8 +39,11 @@ describe('the report of the benchmark', () => {
       { requestsPerSecond: 9_000, serverCpu: 66, p99Ms: 9 },
       { requestsPerSecond: 30_000, serverCpu: 28, p99Ms: 6 },
     )
-    const lines = markdownReport([bare, sqlite], 4)
-    assert.match(lines[0] ?? '', /64 connections, 1024 clients; medians of 3 round\(s\) of 4 s\.$/)
+    const lines = markdownReport([bare, sqlite], { seconds: 4, processes: 1 })
+    assert.match(
+      lines[0] ?? '',
+      /1 process\(es\) with 64 connections each, 1024 clients; medians of 3 round\(s\) of 4 s\.$/,
+    )
     assert.deepEqual(lines.slice(4), [
       '| bare Fastify | 40,000 ± 50 % |  | 22.0 |  | 0.0 | 4.0 ms |',
       '| fastify-smart-ratelimit, SQLite | 30,000 ± 52 % | 0.80 | 28.0 | 6.0 | 0.0 | 8.0 ms |',
@@ -87,18 +90,24 @@ describe('the report of the benchmark', () => {
 })
 
 describe('the load of the benchmark', () => {
-  test('counts answers and refusals of many clients, who ask for all paths in turn', async () => {
-    const app = Fastify({ forceCloseConnections: true })
+  test('counts answers and refusals of many clients, who ask all servers for all paths in turn', async () => {
+    const apps = [Fastify({ forceCloseConnections: true }), Fastify({ forceCloseConnections: true })]
     const clients = new Set<unknown>()
     const urls: string[] = []
-    app.get('/*', async (request, reply) => {
-      clients.add(request.headers['x-client'])
-      urls.push(request.url)
-      return reply.code(request.url === '/full' ? 429 : 200).send({ text: 'x'.repeat(100_000) })
-    })
-    const origin = await app.listen({ port: 0, host: '127.0.0.1' })
-    const load = await runLoad(origin, ['/full', '/new/*'], 1, new AbortController().signal)
-    await app.close()
+    const ports = new Set<unknown>()
+    const origins: string[] = []
+    for (const app of apps) {
+      app.get('/*', async (request, reply) => {
+        clients.add(request.headers['x-client'])
+        ports.add(request.socket.localPort)
+        urls.push(request.url)
+        return reply.code(request.url === '/full' ? 429 : 200).send({ text: 'x'.repeat(100_000) })
+      })
+      origins.push(await app.listen({ port: 0, host: '127.0.0.1' }))
+    }
+    const load = await runLoad(origins, ['/full', '/new/*'], 1, new AbortController().signal)
+    await Promise.all(apps.map((app) => app.close()))
+    assert.equal(ports.size, 2)
     assert.equal(load.answers, urls.length)
     assert.equal(load.refusals, urls.filter((url) => url === '/full').length)
     const others = urls.filter((url) => url.startsWith('/new/'))
@@ -112,17 +121,21 @@ describe('the load of the benchmark', () => {
     const app = Fastify()
     app.get('/', (request) => void request.socket.end())
     const origin = await app.listen({ port: 0, host: '127.0.0.1' })
-    await assert.rejects(runLoad(origin, ['/'], 5, new AbortController().signal), /has closed a connection/)
+    await assert.rejects(runLoad([origin], ['/'], 5, new AbortController().signal), /has closed a connection/)
     await app.close()
   })
 })
 
 describe('npm run bench', () => {
-  test('measures servers with their CPU time, and says which rows it skips since no server answers', async () => {
+  test('measures servers of several processes with their CPU time, and says which rows it skips since no server answers', async () => {
     const rows = ['--rows', 'sqlite + events', '@fastify/rate-limit, redis']
-    const { status, stdout, stderr } = await runScript('bench/run', ['--rounds', '1', '--seconds', '1', ...rows], {
-      env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
-    })
+    const { status, stdout, stderr } = await runScript(
+      'bench/run',
+      ['--rounds', '1', '--seconds', '1', '--processes', '2', ...rows],
+      {
+        env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
+      },
+    )
     assert.equal(status, 0, stderr)
     const names = [
       ...stdout.matchAll(/^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| [-\d.]* \| 0\.0 \| [\d.]+ ms \|$/gm),
