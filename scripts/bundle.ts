@@ -34,7 +34,7 @@ const keepBundled: Plugin = {
     return isBundled(path) ? { id: `#dist/${relative(DIST, path)}`, external: true } : null
   },
 }
-/** Comments are for readers of the source. */
+/** Comments are for readers of the source. The syntax is that of the oldest Node.js. */
 const withoutComments: Plugin = {
   name: 'without-comments',
   renderChunk: (code) => transform(code, { format: 'esm', target: 'node20.19' }),
@@ -111,6 +111,10 @@ await writeFile(
 /** Returns the modules that entry points import, directly or not. */
 function reachedFrom(entries: readonly string[], getModuleInfo: GetModuleInfo): ReadonlySet<string> {
   const ids = new Set(entries.map((entry) => join(DIST, entry)))
-  for (const id of ids) for (const imported of getModuleInfo(id)?.importedIds ?? []) ids.add(imported)
+  for (const id of ids) {
+    const module = getModuleInfo(id)
+    if (module === null && isAbsolute(id)) throw new Error(`The bundle has no module ${id}`)
+    for (const imported of module?.importedIds ?? []) ids.add(imported)
+  }
   return ids
 }

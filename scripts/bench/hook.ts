@@ -58,8 +58,8 @@ async function printTable(): Promise<void> {
 async function sendNanoseconds(row: Row, batches: number): Promise<void> {
   const places = new Places()
   try {
-    const hook = await places.with(row, (place) => openHook(row.register, place))
-    const none = await places.with({}, (place) => openHook(() => undefined, place))
+    const hook = await places.with(row, (place) => openHook(row, place))
+    const none = await places.with({}, (place) => openHook({ register: () => undefined }, place))
     const nanoseconds: number[] = []
     for (let batch = 0; batch < batches; batch++) nanoseconds.push((await hook.call()) - (await none.call()))
     process.send?.(median(nanoseconds))
@@ -70,7 +70,8 @@ async function sendNanoseconds(row: Row, batches: number): Promise<void> {
 }
 
 /** Creates an app whose requests stop before the limiter, and a function that measures their way through it. */
-async function openHook(register: Row['register'], place: Place) {
+async function openHook({ prepare, register }: Pick<Row, 'prepare' | 'register'>, place: Place) {
+  await prepare?.(place)
   const app = Fastify()
   const waiting: HookHandlerDoneFunction[] = []
   let passed = 0

@@ -4,12 +4,12 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
 import { BARE, type Row } from './rows.js'
-import { databaseMicroseconds, type Place } from './servers.js'
+import { databaseMicroseconds, type Place, sum } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
 /** How many servers are loaded at a time: more would have hardly any of the machine, each. */
-const LOADED_SERVERS = 4
+export const LOADED_SERVERS = 4
 const SERVER = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
 
 /** What a server has used since it started. */
@@ -29,13 +29,15 @@ interface MeasureOptions {
   readonly signal: AbortSignal
 }
 
-/** Starts the servers of a row, loads some of them after the others, and stops them. */
+/** Starts the servers of a row, loads some of them after the others, and stops them. Its p99 is that of the slowest. */
 export async function measureRow(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
+  await row.prepare?.(place)
   const servers = Array.from({ length: processes }, () => startServer(row, place))
   try {
     const origins = await Promise.all(servers.map(({ origin }) => origin))
     const { paths = ['/'] } = row
-    await checkAnswer(row, origins[0] + (paths[0] ?? '').replace(NEW_ENDING, '0'))
+    const path = (paths[0] ?? '').replace(NEW_ENDING, '0')
+    for (const origin of origins) await checkAnswer(row, origin + path)
     const groups = Array.from({ length: Math.ceil(processes / LOADED_SERVERS) }, (_, group) =>
       origins.slice(group * LOADED_SERVERS, (group + 1) * LOADED_SERVERS),
     )
@@ -46,25 +48,21 @@ export async function measureRow(row: Row, place: Place, { seconds, processes, s
     const loads: Awaited<ReturnType<typeof runLoad>>[] = []
     for (const group of groups) loads.push(await runLoad(group, paths, seconds, signal))
     const [after, databaseAfter] = [await readUse(), await databaseMicroseconds(row.needs)]
-    const answers = sum(loads, (load) => load.answers)
-    const used = (what: keyof ServerUse) => sum(after, (use) => use[what]) - sum(before, (use) => use[what])
+    const answers = sum(loads.map((load) => load.answers))
+    const used = (what: keyof ServerUse) => sum(after.map((use) => use[what])) - sum(before.map((use) => use[what]))
     return {
-      requestsPerSecond: answers / sum(loads, (load) => load.seconds),
+      requestsPerSecond: answers / sum(loads.map((load) => load.seconds)),
       /** CPU microseconds per request. */
       serverCpu: used('microseconds') / answers,
       /** NaN where it is unknown. */
       databaseCpu: (databaseAfter - databaseBefore) / answers,
       p99Ms: Math.max(...loads.map(({ p99Ms }) => p99Ms)),
-      refusals: sum(loads, (load) => load.refusals),
+      refusals: sum(loads.map((load) => load.refusals)),
       lostEvents: used('lostEvents'),
     }
   } finally {
     await Promise.all(servers.map((server) => server.stop()))
   }
-}
-
-function sum<Part>(parts: readonly Part[], value: (part: Part) => number): number {
-  return parts.reduce((total, part) => total + value(part), 0)
 }
 
 function startServer({ name }: Row, place: Place) {

@@ -1,6 +1,6 @@
 import { availableParallelism, cpus } from 'node:os'
 import { CLIENTS, CONNECTIONS } from './load.js'
-import type { Measurement } from './measure.js'
+import { LOADED_SERVERS, type Measurement } from './measure.js'
 import { BARE, OURS, PEERS, type Row } from './rows.js'
 
 /** A row with its rounds. The n-th rounds of all rows were measured one after the other. */
@@ -31,7 +31,7 @@ export function markdownReport(
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'})`
   const bare = results.find(({ row }) => row.name === BARE)
   return [
-    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es) with ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
+    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es), ${Math.min(processes, LOADED_SERVERS)} at a time loaded over ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
     '',
     '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
     '|---|--:|--:|--:|--:|--:|--:|',

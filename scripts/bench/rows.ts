@@ -17,6 +17,8 @@ export interface Row {
   readonly needs?: Need
   /** The requested paths, in turn; `/` by default. One that ends with `NEW_ENDING` is another path each time. */
   readonly paths?: readonly string[]
+  /** Fills the database, before the servers start. */
+  readonly prepare?: (place: Place) => Promise<void>
   /** Registers the limiter on an app, before its routes. */
   readonly register: Register
 }
@@ -125,11 +127,13 @@ export function withRules(count: number, paths: readonly string[], text: string)
   )
   return {
     ...row,
-    async register(app, place) {
-      await migrate({ database: place.url })
-      const client = createRateLimitClient({ database: place.url })
+    async prepare({ url }) {
+      await migrate({ database: url })
+      const client = createRateLimitClient({ database: url })
       await client.rateLimitRule.createMany({ data: Array.from({ length: count }, (_, index) => ruleAt(index)) })
       await client.$disconnect()
+    },
+    async register(app, place) {
       await row.register(app, place)
       app.addHook('onReady', async () => void (await app.smartRateLimit.rules.active()))
     },

@@ -6,7 +6,7 @@ import { Command } from '@commander-js/extra-typings'
 import { integer } from '../commands/support/option-values.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { untilInterrupted } from './interruption.js'
-import { type Measurement, measureRow } from './measure.js'
+import { LOADED_SERVERS, type Measurement, measureRow } from './measure.js'
 import { markdownReport } from './report.js'
 import { BARE, chooseRows, ROWS } from './rows.js'
 import { isReachable, Places } from './servers.js'
@@ -17,8 +17,9 @@ const program = new Command('npm run bench --')
   .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
   .option(
     '--processes <int>',
-    'how many processes serve a row, of which 4 at a time are loaded',
-    integer('processes', 1, 64),
+    `how many processes serve a row, of which ${LOADED_SERVERS} at a time are loaded`,
+    // More have more connections than PostgreSQL takes by default.
+    integer('processes', 1, 16),
     1,
   )
   .option('--rows <substring...>', 'parts of the names of the rows to measure, besides the bare server')

@@ -80,7 +80,7 @@ export async function databaseMicroseconds(need: Need | undefined): Promise<numb
   return ticks.length === 0 ? Number.NaN : sum(ticks) * TICK_MICROSECONDS
 }
 
-function sum(values: readonly number[]): number {
+export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }
 

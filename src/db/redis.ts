@@ -1,4 +1,3 @@
-import type { Writable } from 'node:stream'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { readableUrl } from '../readable-url.js'
 import { redactUrl } from './database-url.js'
@@ -13,10 +12,6 @@ export interface RedisClient {
   get(key: string): Promise<unknown>
   incr(key: string): Promise<unknown>
   del(key: string): Promise<unknown>
-  /** The connection, while there is one; a cluster has one per node. */
-  readonly stream?: Pick<Writable, 'cork' | 'uncork'> | null
-  /** The nodes of a cluster that have keys. */
-  nodes?(role: 'master'): RedisClient[]
   on(event: string, listener: (...values: unknown[]) => void): unknown
   off(event: string, listener: (...values: unknown[]) => void): unknown
 }
@@ -43,6 +38,15 @@ export function validateRedis(redis: string | object, setting = 'redis'): void {
       `Setting "${setting}" is an object that is no client of ioredis: give a URL such as redis://127.0.0.1:6379, or a Redis or Cluster of ioredis`,
     )
   }
+}
+
+/** Returns the clients of the nodes of a cluster that have keys, or the client of the one server. */
+export function keyNodesOf(client: RedisClient): readonly object[] {
+  return client.isCluster && hasNodes(client) ? client.nodes('master') : [client]
+}
+
+function hasNodes(client: object): client is { nodes(role: 'master'): object[] } {
+  return typeof Reflect.get(client, 'nodes') === 'function'
 }
 
 /** The states of a client before it is ready or fails. */

@@ -2,7 +2,7 @@
 import { ALERT_TABLE } from '../alerts/alert-memory.js'
 import { restAfter } from '../db/batches.js'
 import type { Database } from '../db/database.js'
-import { type RedisClient, RedisConnection } from '../db/redis.js'
+import { keyNodesOf, type RedisClient, RedisConnection } from '../db/redis.js'
 import { bumpRevision } from '../db/revision.js'
 import { STATE_TABLE_NAMES } from '../stores/state-cleanup.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
@@ -63,7 +63,7 @@ async function eraseKeys(
 }
 
 /** A client of Redis that can list keys, as those of ioredis can. */
-interface ScanningRedis extends RedisClient {
+interface ScanningRedis {
   scan(cursor: string, ...options: (string | number)[]): Promise<[next: string, keys: string[]]>
 }
 
@@ -80,7 +80,7 @@ export async function eraseRedisCounters(
     const prefix = `fsr:${namespace ?? ''}:`
     // A scan may find a key again.
     const found = new Set<string>()
-    for (const node of nodesOf(client)) {
+    for (const node of keyNodesOf(client).filter(canScan)) {
       for (const token of erased.tokens) {
         const match = `${prefix}*${token.replace(/[\\*?[\]]/g, '\\$&')}*`
         for (let cursor = '0', isFirst = true; (isFirst || cursor !== '0') && !signal?.aborted; isFirst = false) {
@@ -104,11 +104,6 @@ export async function eraseRedisCounters(
   }
 }
 
-/** Returns the nodes that have keys. */
-function nodesOf(client: RedisClient): ScanningRedis[] {
-  return (client.nodes?.('master') ?? [client]).filter(canScan)
-}
-
-function canScan(client: RedisClient): client is ScanningRedis {
+function canScan(client: object): client is ScanningRedis {
   return typeof Reflect.get(client, 'scan') === 'function'
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { type RedisClient, RedisConnection } from '../db/redis.js'
+import { Writable } from 'node:stream'
+import { keyNodesOf, type RedisClient, RedisConnection } from '../db/redis.js'
 import { counterKey, validateNamespace } from '../db/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
@@ -126,7 +127,7 @@ async function runScript(
   calls: readonly ScriptCall[],
   nowMs: number,
 ): Promise<readonly unknown[]> {
-  if (client.isCluster) return runOneByOne(client, calls, nowMs)
+  if (client.isCluster && calls.length > 1) return runOneByOne(client, calls, nowMs)
   try {
     return await evaluateScript(client, calls, nowMs)
   } catch (error) {
@@ -142,9 +143,11 @@ async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], no
 
 /** Sends what goes to one node in one system call, which otherwise each command would be. */
 function sendTogether<Answer>(client: RedisClient, send: () => Answer): Answer {
-  const sockets = (client.nodes?.('master') ?? [client]).flatMap(({ stream }) => stream ?? [])
-  for (const socket of sockets) socket.cork()
+  // A node has no connection before it is first asked.
+  const streams = keyNodesOf(client).map((node): unknown => Reflect.get(node, 'stream'))
+  const sockets = streams.filter((stream) => stream instanceof Writable)
   try {
+    for (const socket of sockets) socket.cork()
     return send()
   } finally {
     for (const socket of sockets) socket.uncork()

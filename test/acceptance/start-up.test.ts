@@ -49,7 +49,7 @@ test('the help of the command line loads none of what commands and validation ne
     const { stdout, stderr, env } = process
     process.exitCode = await ratelimit(['--help'], { stdout, stderr, env })
   `
-  const unused = ['../generated/typebox.js', 'ipaddr.js', 'croner', 'better-sqlite3', 'pg']
+  const unused = ['../generated/typebox.js', 'ipaddr.js', 'croner']
   const { stdout } = await runProgram(t, program, { missing: unused })
 
   assert.match(stdout, /^Usage: ratelimit .*verify-rollups/s)

@@ -42,7 +42,7 @@ describe('the report of the benchmark', () => {
     const lines = markdownReport([bare, sqlite], { seconds: 4, processes: 1 })
     assert.match(
       lines[0] ?? '',
-      /1 process\(es\) with 64 connections each, 1024 clients; medians of 3 round\(s\) of 4 s\.$/,
+      /1 process\(es\), 1 at a time loaded over 64 connections each, 1024 clients; medians of 3 round\(s\) of 4 s\.$/,
     )
     assert.deepEqual(lines.slice(4), [
       '| bare Fastify | 40,000 ± 50 % |  | 22.0 |  | 0.0 | 4.0 ms |',
@@ -76,11 +76,15 @@ describe('the report of the benchmark', () => {
     const [ours, peer] = [{ requestsPerSecond: 200 }, { requestsPerSecond: 75 }]
     const report = tables(
       result('bare Fastify', {}),
+      result('bare Fastify, with three headers', {}),
       result('fastify-smart-ratelimit, memory', ours),
       result('@fastify/rate-limit, memory', peer),
     )
     const svg = ratioChart(barsOf(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
-    assert.match(svg, />fastify-smart-ratelimit, memory: 2\.00; @fastify\/rate-limit, memory: 0\.75<\/desc>/)
+    assert.match(
+      svg,
+      /<desc id="description">fastify-smart-ratelimit, memory: 2\.00; @fastify\/rate-limit, memory: 0\.75<\/desc>/,
+    )
     const [, x = '', width = ''] = /class="ours" x="(\d+)" y="\d+" width="([\d.]+)"/.exec(svg) ?? []
     const [, total = ''] = /viewBox="0 0 (\d+) /.exec(svg) ?? []
     assert.ok(Number(width) > 0 && Number(x) + Number(width) < Number(total))
@@ -137,6 +141,7 @@ describe('npm run bench', () => {
       },
     )
     assert.equal(status, 0, stderr)
+    assert.match(stdout, /; 2 process\(es\), 2 at a time loaded over 64 connections each, /)
     const names = [
       ...stdout.matchAll(/^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| [-\d.]* \| 0\.0 \| [\d.]+ ms \|$/gm),
     ]
