@@ -102,6 +102,12 @@ export interface Dialect {
   jsonRows(text?: string): string
   jsonField(index: number, type: 'text' | 'bigint' | 'boolean' | 'bigint[]'): string
   /**
+   * Reads the JSON object in parameter `$1`, one row per member, in their order: `element.key` is its name, and
+   * `memberNumber` its value, a whole number. This takes less time than a field of `jsonRows` each.
+   */
+  readonly jsonMembers: string
+  readonly memberNumber: string
+  /**
    * A condition that is true, and lets its transaction commit before it is safe on the disk: for counters and events,
    * of which a database that crashes may lose the last moment.
    */

@@ -73,6 +73,9 @@ export function postgresqlDialect(schema: string): Dialect {
       const text = `(element.value ->> ${index})`
       return type === 'bigint[]' ? `('{' || ${text} || '}')::bigint[]` : `${text}::${type}`
     },
+    // Not `jsonb`, which sorts the members.
+    jsonMembers: 'json_each_text($1::json) AS element',
+    memberNumber: 'element.value::bigint',
     // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,

@@ -27,8 +27,11 @@ export const sqliteDialect: Dialect = {
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
-  jsonRows: (text = '$1') => `json_each(${text}) AS element`,
-  jsonField: (index) => `json_extract(element.value, '$[${index}]')`,
+  // Not `json_each`, which makes a text of each element again.
+  jsonRows: (text = '$1') => `jsonb_each(${text}) AS element`,
+  jsonField: (index) => `(element.value ->> ${index})`,
+  jsonMembers: 'json_each($1) AS element',
+  memberNumber: 'element.value',
   // `synchronous = NORMAL` does this for every transaction.
   lazily: 'true',
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,

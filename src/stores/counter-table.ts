@@ -1,5 +1,5 @@
 /** What the tables of counters in windows share; each lists its own statements. */
-import type { Dialect, SqlConnection } from '../db/dialect.js'
+import type { Dialect, SqlConnection, SqlValue } from '../db/dialect.js'
 import type { Decision, Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, type Joins, MAX_COST, placeDecisions } from './groups.js'
 
@@ -24,11 +24,11 @@ export interface CounterTable {
 
 export type KeyedGroup = readonly [string, CheckGroup]
 
-/** A statement that advances counters, which takes them as JSON in `$1`, and the time in `$2`. */
+/** A statement that advances counters. */
 export interface AdvanceStatement<Row> {
   readonly sql: string
-  /** Creates the function that returns the statement's input for one counter, after its key. */
-  readonly createInput: (nowMs: number) => (group: CheckGroup) => readonly (number | string)[]
+  /** Returns the parameters for counters that are sorted by their keys. */
+  readonly toParameters: (sorted: readonly KeyedGroup[], nowMs: number) => readonly SqlValue[]
   /** Decides the checks of a group from the row that the statement stored. */
   readonly answer: (row: Row, group: CheckGroup, nowMs: number) => readonly Decision[]
 }
@@ -36,16 +36,14 @@ export interface AdvanceStatement<Row> {
 /** Advances counters, sorted by their keys, by one statement, and returns its rows. */
 export async function advanceGroups<Row extends { readonly key: string }>(
   database: Pick<SqlConnection, 'query'>,
-  { sql, createInput, answer }: AdvanceStatement<Row>,
+  { sql, toParameters, answer }: AdvanceStatement<Row>,
   sorted: readonly KeyedGroup[],
   nowMs: number,
   decisions: Decision[],
 ): Promise<Row[]> {
   if (sorted.length === 0) return []
   const groups = new Map(sorted)
-  const toInput = createInput(nowMs)
-  const rows = sorted.map(([key, group]) => [key, ...toInput(group)])
-  const stored = await database.query<Row>(sql, [JSON.stringify(rows), nowMs])
+  const stored = await database.query<Row>(sql, toParameters(sorted, nowMs))
   for (const row of stored) {
     const group = groups.get(row.key)
     if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)

@@ -10,6 +10,7 @@ import {
   advanceGroups,
   byKey,
   type CounterTable,
+  type KeyedGroup,
   lockedRows,
   loweredSql,
   settlementRows,
@@ -44,7 +45,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
       const plain = sorted.filter(([, { first }]) => isPlain(first.policy))
       const several = sorted.filter(([, { first }]) => !isPlain(first.policy))
       await Promise.all([
-        advanceGroups(database, plainStatement, plain, nowMs, decisions),
+        ...byPeriod(plain).map((alike) => advanceGroups(database, plainStatement, alike, nowMs, decisions)),
         advanceGroups(database, severalStatement, several, nowMs, decisions),
       ])
       // Those with one window now, whose row has several from before.
@@ -59,14 +60,28 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   }
 }
 
-/** Refused checks count too, so that a statement adds the sum of all costs. */
+/** Splits counters by the lengths of their windows, which few of a batch differ in. */
+function byPeriod(sorted: readonly KeyedGroup[]): KeyedGroup[][] {
+  const alike = new Map<number, KeyedGroup[]>()
+  for (const keyed of sorted) {
+    const { periodMs } = keyed[1].first.policy
+    const others = alike.get(periodMs)
+    if (others === undefined) alike.set(periodMs, [keyed])
+    else others.push(keyed)
+  }
+  return [...alike.values()]
+}
+
+/** Refused checks count too, so that a statement adds the sum of all costs. Its counters have windows of one length. */
 function createPlainStatement(dialect: Dialect): AdvanceStatement<FixedWindowRow> {
   return {
     sql: advanceSql(dialect),
-    createInput: (nowMs) => (group) => {
-      const { periodMs } = group.first.policy
+    toParameters(sorted, nowMs) {
+      const periodMs = sorted[0]?.[1].first.policy.periodMs ?? 0
       const startMs = windowStartMs(periodMs, nowMs)
-      return [totalCost(group), startMs, windowEndMs(periodMs, startMs)]
+      // As a text, since an object moves names that look like numbers to its front.
+      const costs = sorted.map(([key, group]) => `${JSON.stringify(key)}:${totalCost(group)}`)
+      return [`{${costs.join(',')}}`, nowMs, startMs, windowEndMs(periodMs, startMs)]
     },
     answer({ count, endMs }, group, nowMs) {
       let counted = count - totalCost(group)
@@ -83,7 +98,13 @@ function listedWindows(dialect: Dialect): ListedWindows {
   return {
     advance: 'rate_limit_fixed_windows',
     checkWindows: WINDOW_CHECKS.fixed_window,
-    insert: insertSql(dialect, ', windows', `, ${dialect.jsonField(4, 'bigint[]')}`),
+    insert: insertSql(dialect, dialect.jsonRows(), {
+      key: dialect.jsonField(0, 'text'),
+      count: dialect.jsonField(1, 'bigint'),
+      startMs: dialect.jsonField(2, 'bigint'),
+      endMs: dialect.jsonField(3, 'bigint'),
+      windows: dialect.jsonField(4, 'bigint[]'),
+    }),
     stored: `COALESCE(c.windows, ${dialect.list(['0', '0', `(${end} - ${start})`, start, 'c.count'])})`,
     checks: '1, excluded.count',
     use: 'count',
@@ -97,21 +118,30 @@ function listedWindows(dialect: Dialect): ListedWindows {
   }
 }
 
-/** Returns SQL that inserts new counters. */
-function insertSql(dialect: Dialect, columns = '', fields = ''): string {
-  const field = (index: number) => dialect.jsonField(index, 'bigint')
+/** The values of a new counter, as expressions. */
+interface NewCounter {
+  readonly key: string
+  readonly count: string
+  readonly startMs: string
+  readonly endMs: string
+  readonly windows?: string
+}
+
+/** Returns SQL that inserts new counters, one for each row of `source`. */
+function insertSql(dialect: Dialect, source: string, values: NewCounter): string {
+  const { key, count, startMs, endMs, windows = 'NULL' } = values
   const now = dialect.fromMs('$2')
-  return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at${columns})
-    SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${dialect.fromMs(field(2))}, ${dialect.fromMs(field(3))}, ${now},
-      ${now}${fields}
-    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
+  return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at, windows)
+    SELECT ${key}, ${count}, ${dialect.fromMs(startMs)}, ${dialect.fromMs(endMs)}, ${now}, ${now}, ${windows}
+    FROM ${source} WHERE ${dialect.lazily}`
 }
 
 /** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. It leaves out rows with `windows`. */
 function advanceSql(dialect: Dialect): string {
   const goesOn = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
       AND c.window_start >= excluded.window_start)`
-  return `${insertSql(dialect)}
+  const values = { key: 'element.key', count: dialect.memberNumber, startMs: '$3', endMs: '$4' }
+  return `${insertSql(dialect, dialect.jsonMembers, values)}
     ON CONFLICT (key) DO UPDATE SET
       count = CASE WHEN NOT ${goesOn} THEN excluded.count WHEN c.count >= ${ENOUGH} THEN c.count
         ELSE c.count + excluded.count END,

@@ -118,11 +118,15 @@ export interface ListedRow {
 export function listedStatement(dialect: Dialect, listed: ListedWindows): AdvanceStatement<ListedRow> {
   return {
     sql: listedSql(dialect, listed),
-    createInput: (nowMs) => createInput(listed, nowMs),
+    toParameters(sorted, nowMs) {
+      const toInput = createInput(listed, nowMs)
+      return [JSON.stringify(sorted.map(([key, group]) => [key, ...toInput(group)])), nowMs]
+    },
     answer: (row, group, nowMs) => answerListed(listed, row, group, nowMs),
   }
 }
 
+/** Creates the function that returns the statement's input for one counter, after its key. */
 function createInput({ advance, toAsked, open, toInput }: ListedWindows, nowMs: number) {
   // Most counters of a batch are asked alike.
   let [policy, asked, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
