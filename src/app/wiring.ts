@@ -168,6 +168,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     writer: spools?.own.writer ?? randomUUID(),
     spools,
     batchSize: database.dialect.rowsPerInsert,
+    gatherMs: database.dialect.gatherMs,
     bufferSize: settings.eventBuffer,
     now: () => clock.now(),
     log,

@@ -42,6 +42,7 @@ export function postgresqlDialect(schema: string): Dialect {
     writeConcurrency: 2,
     // More rows share the cost of the statement itself.
     rowsPerInsert: 1_000,
+    gatherMs: 20,
     table,
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,

@@ -24,6 +24,8 @@ export interface EventLogOptions {
   readonly writer: string
   /** The most events that one statement writes. */
   readonly batchSize: number
+  /** The least time from one statement to the next one that is not full, in milliseconds; 0 by default. */
+  readonly gatherMs?: number
   /** The most events in memory. Further ones go to the spool, or are dropped and counted. */
   readonly bufferSize: number
   readonly spools?: OpenSpools | undefined
@@ -51,8 +53,8 @@ interface Head extends EventRows {
 }
 
 /**
- * Writes events in the background. Events recorded while a statement runs are written together by the next one;
- * otherwise they are written at once, after the current turn of the event loop. What cannot be written is tried again,
+ * Writes events in the background: at once, after the current turn of the event loop, or together with those that are
+ * recorded within `gatherMs` of the last statement. What cannot be written is tried again,
  * in its order. With a spool, events go to the disk while the table does not take them, or too slowly: older ones than
  * those in the buffer, and younger ones than the head.
  */
@@ -67,6 +69,9 @@ export class EventLog {
   /** The oldest events: those of the running statement, and others that were taken with them. */
   #head: Head | undefined
   #turn: Promise<void> | undefined
+  /** When the last statement began, by `performance.now()`. */
+  #beganMs = Number.NEGATIVE_INFINITY
+  #endGathering: (() => void) | undefined
   /** The rows that are being appended to the spool. */
   #appending: Promise<void> | undefined
   #spooling: Promise<void> | undefined
@@ -119,6 +124,7 @@ export class EventLog {
   flush(): Promise<void> {
     const upTo = this.#accepted
     if (this.#settled >= upTo || this.#isClosed) return Promise.resolve()
+    this.#endGathering?.()
     this.#writer.retryNow()
     return new Promise((resolve) => this.#flushes.push({ upTo, resolve }))
   }
@@ -207,7 +213,8 @@ export class EventLog {
   }
 
   async #drain(): Promise<void> {
-    await yieldToEventLoop()
+    await this.#gather()
+    this.#beganMs = performance.now()
     try {
       if (this.#spool === undefined) await this.#writeBuffer()
       else await this.#writeOldest(this.#spool)
@@ -217,6 +224,22 @@ export class EventLog {
     }
     const isDone = this.#isClosed || (this.#buffer.length === 0 && this.#spool?.isEmpty !== false)
     this.#turn = isDone && this.#appending === undefined ? undefined : this.#drain()
+  }
+
+  /** Waits for more events, where the last statement has just begun. */
+  async #gather(): Promise<void> {
+    await yieldToEventLoop()
+    const { batchSize, gatherMs = 0 } = this.#options
+    const restMs = this.#beganMs + gatherMs - performance.now()
+    if (restMs <= 0 || this.#buffer.length >= batchSize || this.#flushes.length > 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, restMs)
+      this.#endGathering = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.#endGathering = undefined
   }
 
   async #writeBuffer(): Promise<void> {

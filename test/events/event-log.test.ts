@@ -12,7 +12,7 @@ function eventOf(key: string): RateLimitEvent {
 }
 
 /** A table whose writing can be held up and made to fail, and which keeps what was written. */
-function logOf({ bufferSize = 1_000, batchSize = 200 } = {}) {
+function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
   const clock = fakeClock()
   const lines: string[] = []
   const waiting: (() => void)[] = []
@@ -49,6 +49,7 @@ function logOf({ bufferSize = 1_000, batchSize = 200 } = {}) {
       refusesRows: (error) => error instanceof RangeError,
     },
     batchSize,
+    gatherMs,
     bufferSize,
     now: clock.now,
     log: { error: (_details, message) => lines.push(message) },
@@ -75,6 +76,30 @@ describe('the event log', () => {
     await events.flush()
     assert.deepEqual(table.batches, [1, 50])
     assert.deepEqual(events.stats(), { written: 51, dropped: 0, buffered: 0, spooled: 0, lastError: null })
+  })
+
+  test('gathers what comes soon after a statement, until there is a flush, a full statement, or time has passed', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const gatherMs = 3_600_000
+    const { events, table } = logOf({ gatherMs, batchSize: 3 })
+    const record = async (...keys: string[]) => {
+      for (const key of keys) {
+        events.record(eventOf(key))
+        await tick(t, 0)
+      }
+    }
+    await record('a', 'b')
+    assert.deepEqual(table.batches, [1])
+    await events.flush()
+    assert.deepEqual(table.batches, [1, 1])
+    await record('c', 'd')
+    await tick(t, gatherMs)
+    assert.deepEqual(table.batches, [1, 1, 2])
+    for (const key of ['e', 'f', 'g', 'h']) events.record(eventOf(key))
+    await tick(t, 0)
+    assert.deepEqual(table.batches, [1, 1, 2, 3])
+    await events.close()
+    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'])
   })
 
   test('writes no more than 200 rows by one statement', async () => {
