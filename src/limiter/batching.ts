@@ -3,6 +3,11 @@ import type { WrappedStore } from './limiter.js'
 
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512
+/**
+ * With so many checks a batch is sent before the turn of the event loop is over: the store works on it while the other
+ * requests of the turn are read, and these follow in a batch of their own.
+ */
+const READY_SIZE = 32
 
 interface PendingCheck {
   readonly check: Check
@@ -22,8 +27,8 @@ interface Batch {
 }
 
 /**
- * Creates functions that gather checks and settlements into batches: those that arrive while a batch is under way, or
- * within one turn of the event loop, are sent together. The settlements of a batch are sent beside its checks.
+ * Creates functions that gather checks and settlements into batches: those that arrive while no more batches may be under
+ * way, or within one turn of the event loop, are sent together; of many, the first ones before the others. The settlements of a batch are sent beside its checks.
  *
  * @param store a store whose `check` and `settle` never fail, and that answers every check
  */
@@ -38,12 +43,16 @@ export function createBatches(store: WrappedStore) {
     isScheduled = true
     setImmediate(() => {
       isScheduled = false
-      while (underWay < store.concurrency) {
-        const batch = queue.shift()
-        if (batch === undefined) return
-        void send(batch)
-      }
+      sendWaiting()
     })
+  }
+
+  function sendWaiting(): void {
+    while (underWay < store.concurrency) {
+      const batch = queue.shift()
+      if (batch === undefined) return
+      void send(batch)
+    }
   }
 
   async function send({ waiting, settling, nowMs }: Batch): Promise<void> {
@@ -82,7 +91,11 @@ export function createBatches(store: WrappedStore) {
     check(check: Check, nowMs: number, leads = false): Decision | Promise<Decision> {
       const known = store.known(check, nowMs)
       if (known !== undefined) return known
-      return new Promise((answer) => openBatch(nowMs, leads).waiting.push({ check, answer }))
+      return new Promise((answer) => {
+        const { waiting } = openBatch(nowMs, leads)
+        waiting.push({ check, answer })
+        if (waiting.length >= READY_SIZE && !leads) sendWaiting()
+      })
     },
     settle(settlement: Settlement, nowMs: number): Promise<void> {
       return new Promise((done) => openBatch(nowMs, false).settling.push({ settlement, done }))

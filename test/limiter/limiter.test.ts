@@ -56,18 +56,20 @@ describe('the limiter', () => {
   test('sends a check that leads the one after it in the same batch, also where that would be full', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)
-    const answers = Array.from({ length: 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
+    // The first 32 are sent at once.
+    const answers = Array.from({ length: 32 + 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
     answers.push(limiter.check(checkOf('address'), NOW_MS, true), limiter.check(checkOf('header'), NOW_MS))
     answers.push(limiter.check(checkOf('next address'), NOW_MS, true), limiter.check(checkOf('next'), NOW_MS))
     await Promise.all(answers)
     assert.deepEqual(
       store.batches.map((batch) => [batch.length, ...batch.slice(-2)]),
       [
-        [511, '509', '510'],
+        [32, '30', '31'],
+        [511, '541', '542'],
         [4, 'next address', 'next'],
       ],
     )
-    assert.deepEqual(store.batches[1]?.slice(0, 2), ['address', 'header'])
+    assert.deepEqual(store.batches[2]?.slice(0, 2), ['address', 'header'])
   })
 
   test('knows no decision where no refusal is remembered, and asks no store for it', async () => {
@@ -104,7 +106,27 @@ describe('the limiter', () => {
     await Promise.all(Array.from({ length: 1_100 }, (_, place) => limiter.check(checkOf(`k${place}`), NOW_MS)))
     assert.deepEqual(
       store.batches.map(({ length }) => length),
-      [512, 512, 76],
+      [32, 512, 512, 44],
+    )
+  })
+
+  test('sends 32 checks before the turn is over, but none without the one that it leads', async () => {
+    const store = controlledStore(3)
+    const { limiter } = limiterOf(store)
+    const check = (count: number, leads = false) => {
+      return Array.from({ length: count }, () => limiter.check(checkOf('k'), NOW_MS, leads))
+    }
+    const first = [...check(31), ...check(1, true)]
+    assert.deepEqual(store.batches, [])
+    const second = check(1)
+    assert.deepEqual(
+      store.batches.map(({ length }) => length),
+      [33],
+    )
+    await Promise.all([...first, ...second, ...check(3)])
+    assert.deepEqual(
+      store.batches.map(({ length }) => length),
+      [33, 3],
     )
   })
 
