@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
 import { BARE, type Row } from './rows.js'
@@ -8,6 +9,10 @@ import { databaseMicroseconds, type Place, sum } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
+/** How long a row is loaded before the bare servers are, and so on in turn: the speed of a machine changes in seconds. */
+const SLICE_SECONDS = 0.5
+/** How long the last requests of a slice may take, before their servers are paused. */
+const SETTLE_MS = 10
 /** How many servers are loaded at a time: more would have hardly any of the machine, each. */
 export const LOADED_SERVERS = 4
 const SERVER = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
@@ -19,50 +24,129 @@ export interface ServerUse {
   readonly lostEvents: number
 }
 
-/** The result of one round of a row. */
-export type Measurement = Awaited<ReturnType<typeof measureRow>>
-
-interface MeasureOptions {
+export interface MeasureOptions {
   readonly seconds: number
   /** How many processes serve the row, over one place. */
   readonly processes: number
   readonly signal: AbortSignal
 }
 
-/** Starts the servers of a row, loads some of them after the others, and stops them. Its p99 is that of the slowest. */
-export async function measureRow(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
+/** What was measured of one row's servers. */
+export interface Measured {
+  readonly requestsPerSecond: number
+  /** CPU microseconds per request. */
+  readonly serverCpu: number
+  /** NaN where it is unknown. */
+  readonly databaseCpu: number
+  readonly p99Ms: number
+  /** Answers with another status than 200. */
+  readonly refusals: number
+  readonly lostEvents: number
+}
+
+/** One round of a row, and what was measured of the bare servers in turn with it. */
+export interface Measurement extends Measured {
+  readonly bare: Measured
+}
+
+type Load = Awaited<ReturnType<typeof runLoad>>
+export type Servers = Awaited<ReturnType<typeof startServers>>
+
+/**
+ * Starts the servers of a row, and warms them up. They are paused unless they are loaded, so that nothing they do in the
+ * background is left out of their measurement, or disturbs that of others.
+ */
+export async function startServers(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
   await row.prepare?.(place)
+  const { paths = ['/'] } = row
   const servers = Array.from({ length: processes }, () => startServer(row, place))
+  const signalAll = (name: 'SIGSTOP' | 'SIGCONT') => {
+    for (const server of servers) server.kill(name)
+  }
+  const pause = () => signalAll('SIGSTOP')
+  const resume = () => signalAll('SIGCONT')
+
+  async function stop(): Promise<void> {
+    resume()
+    await Promise.all(servers.map((server) => server.stop()))
+  }
+
+  async function use() {
+    resume()
+    const uses = await Promise.all(servers.map((server) => server.readUse()))
+    const databaseCpu = await databaseMicroseconds(row.needs)
+    pause()
+    const total = (what: keyof ServerUse) => sum(uses.map((each) => each[what]))
+    return { serverCpu: total('microseconds'), databaseCpu, lostEvents: total('lostEvents') }
+  }
+
+  async function load(groups: readonly string[][], loadSeconds: number): Promise<Load> {
+    resume()
+    const loads: Load[] = []
+    for (const group of groups) loads.push(await runLoad(group, paths, loadSeconds, signal))
+    await delay(SETTLE_MS)
+    pause()
+    return { ...added(loads), p99Ms: Math.max(...loads.map(({ p99Ms }) => p99Ms)) }
+  }
+
+  /** Returns a function that loads the servers for one slice, and one that ends the measurement of all slices. */
+  async function begin(groups: readonly string[][]) {
+    const before = await use()
+    const slices: Load[] = []
+    return {
+      loadSlice: async () => void slices.push(await load(groups, SLICE_SECONDS)),
+      async end(): Promise<Measured> {
+        const after = await use()
+        const { answers, seconds, refusals } = added(slices)
+        return {
+          requestsPerSecond: answers / seconds,
+          serverCpu: (after.serverCpu - before.serverCpu) / answers,
+          databaseCpu: (after.databaseCpu - before.databaseCpu) / answers,
+          p99Ms: median(slices.map(({ p99Ms }) => p99Ms)),
+          refusals,
+          lostEvents: after.lostEvents - before.lostEvents,
+        }
+      },
+    }
+  }
+
   try {
     const origins = await Promise.all(servers.map(({ origin }) => origin))
-    const { paths = ['/'] } = row
-    const path = (paths[0] ?? '').replace(NEW_ENDING, '0')
-    for (const origin of origins) await checkAnswer(row, origin + path)
+    for (const origin of origins) await checkAnswer(row, origin + (paths[0] ?? '').replace(NEW_ENDING, '0'))
     const groups = Array.from({ length: Math.ceil(processes / LOADED_SERVERS) }, (_, group) =>
       origins.slice(group * LOADED_SERVERS, (group + 1) * LOADED_SERVERS),
     )
-    const warmUpSeconds = Math.min(WARM_UP_SECONDS, seconds)
-    for (const group of groups) await runLoad(group, paths, warmUpSeconds * group.length, signal)
-    const readUse = () => Promise.all(servers.map((server) => server.readUse()))
-    const [before, databaseBefore] = [await readUse(), await databaseMicroseconds(row.needs)]
-    const loads: Awaited<ReturnType<typeof runLoad>>[] = []
-    for (const group of groups) loads.push(await runLoad(group, paths, seconds, signal))
-    const [after, databaseAfter] = [await readUse(), await databaseMicroseconds(row.needs)]
-    const answers = sum(loads.map((load) => load.answers))
-    const used = (what: keyof ServerUse) => sum(after.map((use) => use[what])) - sum(before.map((use) => use[what]))
-    return {
-      requestsPerSecond: answers / sum(loads.map((load) => load.seconds)),
-      /** CPU microseconds per request. */
-      serverCpu: used('microseconds') / answers,
-      /** NaN where it is unknown. */
-      databaseCpu: (databaseAfter - databaseBefore) / answers,
-      p99Ms: Math.max(...loads.map(({ p99Ms }) => p99Ms)),
-      refusals: sum(loads.map((load) => load.refusals)),
-      lostEvents: used('lostEvents'),
-    }
-  } finally {
-    await Promise.all(servers.map((server) => server.stop()))
+    await load(groups, Math.min(WARM_UP_SECONDS, seconds) * Math.min(processes, LOADED_SERVERS))
+    return { begin: () => begin(groups), stop }
+  } catch (error) {
+    await stop()
+    throw error
   }
+}
+
+/** Starts the servers of a row, loads the bare ones and them in turn, and stops them. */
+export async function measureRow(row: Row, place: Place, bare: Servers, options: MeasureOptions): Promise<Measurement> {
+  const servers = await startServers(row, place, options)
+  try {
+    const measured = [await bare.begin(), await servers.begin()] as const
+    for (let slice = 0; slice < options.seconds / SLICE_SECONDS; slice++) {
+      for (const { loadSlice } of measured) await loadSlice()
+    }
+    return { bare: await measured[0].end(), ...(await measured[1].end()) }
+  } finally {
+    await servers.stop()
+  }
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const middle = (sorted.length - 1) / 2
+  return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
+}
+
+function added(loads: readonly Omit<Load, 'p99Ms'>[]): Omit<Load, 'p99Ms'> {
+  const total = (what: keyof Omit<Load, 'p99Ms'>) => sum(loads.map((load) => load[what]))
+  return { answers: total('answers'), refusals: total('refusals'), seconds: total('seconds') }
 }
 
 function startServer({ name }: Row, place: Place) {
@@ -75,6 +159,7 @@ function startServer({ name }: Row, place: Place) {
       server.send('use')
       return messageFrom(server)
     },
+    kill: (signal: 'SIGSTOP' | 'SIGCONT') => void server.kill(signal),
     async stop() {
       if (server.connected) server.disconnect()
       await exited

@@ -1,9 +1,9 @@
 import { availableParallelism, cpus } from 'node:os'
 import { CLIENTS, CONNECTIONS } from './load.js'
-import { LOADED_SERVERS, type Measurement } from './measure.js'
+import { LOADED_SERVERS, type Measured, type Measurement, median } from './measure.js'
 import { BARE, OURS, PEERS, type Row } from './rows.js'
 
-/** A row with its rounds. The n-th rounds of all rows were measured one after the other. */
+/** A row with its rounds. The n-th rounds of all rows were compared with the same bare servers. */
 export interface RowResult {
   readonly row: Row
   readonly rounds: readonly Measurement[]
@@ -29,56 +29,58 @@ export function markdownReport(
 ): string[] {
   const rounds = results[0]?.rounds.length ?? 0
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'})`
-  const bare = results.find(({ row }) => row.name === BARE)
+  const bare = results.flatMap((result) => result.rounds.map((round) => round.bare))
   return [
-    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es), ${Math.min(processes, LOADED_SERVERS)} at a time loaded over ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s.`,
+    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es), ${Math.min(processes, LOADED_SERVERS)} at a time loaded over ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s, each in turn with as many of bare Fastify.`,
     '',
     '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
     '|---|--:|--:|--:|--:|--:|--:|',
-    ...results.map((result) => `| ${resultCells(result, result === bare ? undefined : bare).join(' | ')} |`),
+    `| ${measuredCells(BARE, bare, '', '').join(' | ')} |`,
+    ...results.map(({ row, rounds }) => {
+      const share = median(rounds.map(shareOfBare)).toFixed(2)
+      const over = median(rounds.map((round) => round.serverCpu - round.bare.serverCpu)).toFixed(1)
+      return `| ${measuredCells(row.name, rounds, share, over).join(' | ')} |`
+    }),
     '',
     '| Compared | target | ratio | |',
     '|---|--:|--:|---|',
     ...TARGETS.flatMap(({ row, to, least }) => {
       const result = results.find((other) => other.row.name === `${OURS}, ${row}`)
-      const others = results.filter((other) => to.includes(other.row.name))
-      if (result === undefined || others.length < to.length) return []
-      const ratio = Math.min(...others.map((other) => speedRatio(result, other)))
+      if (result === undefined) return []
+      const ratios = to.flatMap((name) => speedRatio(result, name, results) ?? [])
+      if (ratios.length < to.length) return []
+      const ratio = Math.min(...ratios)
       const reached = ratio >= least ? 'reached' : 'not reached'
       return `| ${result.row.name} / ${to.join(' or ')} | ≥ ${least} | ${ratio.toFixed(2)} | ${reached} |`
     }),
   ]
 }
 
-function resultCells(result: RowResult, bare: RowResult | undefined): string[] {
-  const { row, rounds } = result
+function measuredCells(name: string, rounds: readonly Measured[], share: string, over: string): string[] {
   const speeds = rounds.map(({ requestsPerSecond }) => requestsPerSecond)
   const spread = ((Math.max(...speeds) - Math.min(...speeds)) / 2 / median(speeds)) * 100
   const wrong = Math.max(...rounds.map(({ refusals }) => refusals))
   const lost = Math.max(...rounds.map(({ lostEvents }) => lostEvents))
   const database = median(rounds.map(({ databaseCpu }) => databaseCpu))
   return [
-    `${row.name}${wrong > 0 ? `, ${wrong} WRONG ANSWERS` : ''}${lost > 0 ? `, ${lost} EVENTS LOST` : ''}`,
+    `${name}${wrong > 0 ? `, ${wrong} WRONG ANSWERS` : ''}${lost > 0 ? `, ${lost} EVENTS LOST` : ''}`,
     `${Math.round(median(speeds)).toLocaleString('en-US')} ± ${Math.round(spread)} %`,
-    bare === undefined ? '' : speedRatio(result, bare).toFixed(2),
+    share,
     median(rounds.map(({ serverCpu }) => serverCpu)).toFixed(1),
-    bare === undefined ? '' : paired(result, bare, (round, of) => round.serverCpu - of.serverCpu).toFixed(1),
+    over,
     Number.isNaN(database) ? '?' : database.toFixed(1),
     `${median(rounds.map(({ p99Ms }) => p99Ms)).toFixed(1)} ms`,
   ]
 }
 
-function speedRatio(result: RowResult, other: RowResult): number {
-  return paired(result, other, (round, compared) => round.requestsPerSecond / compared.requestsPerSecond)
+function shareOfBare({ requestsPerSecond, bare }: Measurement): number {
+  return requestsPerSecond / bare.requestsPerSecond
 }
 
-/** Compares round by round, so that a machine that slows down slows both, and returns the median. */
-function paired(result: RowResult, other: RowResult, compare: (round: Measurement, of: Measurement) => number): number {
-  return median(result.rounds.map((round, index) => compare(round, other.rounds[index] ?? round)))
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((one, other) => one - other)
-  const middle = (sorted.length - 1) / 2
-  return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
+/** Returns how fast a row is beside another one: the median of their shares of the same bare servers' speed. */
+function speedRatio({ rounds }: RowResult, name: string, results: readonly RowResult[]): number | undefined {
+  if (name === BARE) return median(rounds.map(shareOfBare))
+  const other = results.find(({ row }) => row.name === name)
+  if (other === undefined) return undefined
+  return median(rounds.map((round, index) => shareOfBare(round) / shareOfBare(other.rounds[index] ?? round)))
 }

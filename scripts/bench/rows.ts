@@ -53,7 +53,8 @@ const leased = ({ middleware, ...options }: RateLimitOptions): RateLimitOptions 
   return { ...options, middleware: { ...middleware, lease: '1s' } }
 }
 
-export const ROWS: readonly Row[] = [
+/** The bare server, with which the others are compared, and these. */
+export const ROWS: readonly [Row, ...Row[]] = [
   { name: BARE, register: () => undefined },
   { name: HEADERS_ALONE, register: (app) => void app.addHook('onRequest', setHeaders) },
   ours('memory', () => ({ middleware: { backend: 'memory' } })),

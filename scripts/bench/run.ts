@@ -1,14 +1,21 @@
 /**
- * `npm run bench`: the same server once per row, in interleaved rounds, so that a machine that slows down slows all
- * rows down. Prints Markdown tables.
+ * `npm run bench`: the same server once per row, each loaded in turn with the bare server, half a second at a time, so
+ * that a machine that slows down slows both down. Prints Markdown tables.
  */
 import { Command } from '@commander-js/extra-typings'
 import { integer } from '../commands/support/option-values.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { untilInterrupted } from './interruption.js'
-import { LOADED_SERVERS, type Measurement, measureRow } from './measure.js'
+import {
+  LOADED_SERVERS,
+  type Measurement,
+  type MeasureOptions,
+  measureRow,
+  type Servers,
+  startServers,
+} from './measure.js'
 import { markdownReport } from './report.js'
-import { BARE, chooseRows, ROWS } from './rows.js'
+import { chooseRows, ROWS, type Row } from './rows.js'
 import { isReachable, Places } from './servers.js'
 
 // With the defaults all rows take about 15 minutes.
@@ -29,26 +36,33 @@ const program = new Command('npm run bench --')
 
 async function bench(signal: AbortSignal): Promise<void> {
   const { rounds, seconds, processes, rows: parts = [''] } = program.opts()
-  const chosen = chooseRows(ROWS, parts, program)
-  const measured = []
-  for (const row of ROWS.filter((each) => each.name === BARE || chosen.includes(each))) {
+  const options: MeasureOptions = { seconds, processes, signal }
+  const [bareRow, ...rows] = ROWS
+  const results: { readonly row: Row; readonly rounds: Measurement[] }[] = []
+  for (const row of chooseRows(rows, parts, program)) {
     const { name, needs = 'sqlite' } = row
-    if (await isReachable(needs)) measured.push({ row, rounds: [] as Measurement[] })
+    if (await isReachable(needs)) results.push({ row, rounds: [] })
     else warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
   }
   const places = new Places()
+  const measureRound = async (round: number, bare: Servers) => {
+    for (const { row, rounds: measurements } of results) {
+      signal.throwIfAborted()
+      warnLine(`round ${round} of ${rounds}: ${row.name}`)
+      measurements.push(await places.with(row, (place) => measureRow(row, place, bare, options)))
+    }
+  }
   try {
     for (let round = 1; round <= rounds; round++) {
-      for (const { row, rounds: measurements } of measured) {
-        signal.throwIfAborted()
-        warnLine(`round ${round} of ${rounds}: ${row.name}`)
-        measurements.push(await places.with(row, (place) => measureRow(row, place, { seconds, processes, signal })))
-      }
+      await places.with(bareRow, async (place) => {
+        const bare = await startServers(bareRow, place, options)
+        await measureRound(round, bare).finally(bare.stop)
+      })
     }
   } finally {
     await places.close()
   }
-  for (const line of markdownReport(measured, { seconds, processes })) printLine(line)
+  for (const line of markdownReport(results, { seconds, processes })) printLine(line)
 }
 
 await untilInterrupted('bench', bench)
