@@ -1,8 +1,3 @@
-/** A value that is known; an object, so that also `undefined` is found by one lookup. */
-interface Known<Value> {
-  readonly value: Value
-}
-
 /**
  * Returns a function that computes the value of each text once. Beyond `capacity` texts it forgets all of them: most
  * come from clients, and must not fill the memory.
@@ -14,16 +9,16 @@ export function remember<Value>(
   compute: (text: string) => Value,
   maxLength = Number.POSITIVE_INFINITY,
 ): (text: string) => Value {
-  const remembered = new Map<string, Known<Value>>()
+  const remembered = new Map<string, Value>()
   return function remembering(text) {
     if (text.length > maxLength) return compute(text)
-    let known = remembered.get(text)
-    if (known === undefined) {
-      known = { value: compute(text) }
-      if (remembered.size >= capacity) remembered.clear()
-      remembered.set(text, known)
-    }
-    return known.value
+    const known = remembered.get(text)
+    // Only a value that is undefined takes a second lookup.
+    if (known !== undefined || remembered.has(text)) return known as Value
+    const value = compute(text)
+    if (remembered.size >= capacity) remembered.clear()
+    remembered.set(text, value)
+    return value
   }
 }
 

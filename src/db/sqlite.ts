@@ -10,6 +10,7 @@ import type { ThreadOptions } from './sqlite-worker.js'
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
   writeConcurrency: 1,
+  indexesUnchanged: true,
   // Without a thread, the synchronous driver blocks the event loop for these, for a few milliseconds.
   rowsPerInsert: 200,
   // Checks wait for a statement. Many small ones let more of them pass, and cost little more.

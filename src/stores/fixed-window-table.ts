@@ -34,7 +34,10 @@ const ENOUGH = Number.MAX_SAFE_INTEGER
  * database's function, in two thirds of the time.
  */
 export function fixedWindowTable(dialect: Dialect): CounterTable {
-  const plainStatement = createPlainStatement(dialect)
+  const plainStatements = [
+    ...(dialect.indexesUnchanged ? [createPlainStatement(goOnSql(dialect))] : []),
+    createPlainStatement(advanceSql(dialect)),
+  ]
   const severalStatement = listedStatement(dialect, listedWindows(dialect))
   const [plainSql, settleSql] = [makePlainSql(dialect), settleFixedWindowsSql(dialect)]
   return {
@@ -42,14 +45,17 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     joins: samePeriod,
     async advance(database, groups, nowMs, decisions) {
       const sorted = [...groups].sort(byKey)
-      const plain = sorted.filter(([, { first }]) => isPlain(first.policy))
       const several = sorted.filter(([, { first }]) => !isPlain(first.policy))
-      await Promise.all([
-        ...byPeriod(plain).map((alike) => advanceGroups(database, plainStatement, alike, nowMs, decisions)),
-        advanceGroups(database, severalStatement, several, nowMs, decisions),
-      ])
+      const severalAdvanced = advanceGroups(database, severalStatement, several, nowMs, decisions)
+      let left = sorted.filter(([, { first }]) => isPlain(first.policy))
+      for (const statement of plainStatements) {
+        await Promise.all([
+          ...byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)),
+          severalAdvanced,
+        ])
+        left = left.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+      }
       // Those with one window now, whose row has several from before.
-      const left = plain.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
       const stored = await advanceGroups(database, severalStatement, left, nowMs, decisions)
       if (stored.length > 0) await database.execute(plainSql, [JSON.stringify(stored.map(toPlainRow))])
     },
@@ -73,9 +79,9 @@ function byPeriod(sorted: readonly KeyedGroup[]): KeyedGroup[][] {
 }
 
 /** Refused checks count too, so that a statement adds the sum of all costs. Its counters have windows of one length. */
-function createPlainStatement(dialect: Dialect): AdvanceStatement<FixedWindowRow> {
+function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
   return {
-    sql: advanceSql(dialect),
+    sql,
     toParameters(sorted, nowMs) {
       const periodMs = sorted[0]?.[1].first.policy.periodMs ?? 0
       const startMs = windowStartMs(periodMs, nowMs)
@@ -136,19 +142,34 @@ function insertSql(dialect: Dialect, source: string, values: NewCounter): string
     FROM ${source} WHERE ${dialect.lazily}`
 }
 
+/** Whether a counter's window goes on. */
+const GOES_ON = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
+      AND c.window_start >= excluded.window_start)`
+const COUNTED_ON = `WHEN c.count >= ${ENOUGH} THEN c.count ELSE c.count + excluded.count END`
+
 /** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. It leaves out rows with `windows`. */
 function advanceSql(dialect: Dialect): string {
-  const goesOn = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
-      AND c.window_start >= excluded.window_start)`
+  return advancedSql(
+    dialect,
+    [
+      `count = CASE WHEN NOT ${GOES_ON} THEN excluded.count ${COUNTED_ON}`,
+      `window_start = CASE WHEN ${GOES_ON} THEN c.window_start ELSE excluded.window_start END`,
+      `window_end = CASE WHEN ${GOES_ON} THEN c.window_end ELSE excluded.window_end END`,
+    ],
+    'c.windows IS NULL',
+  )
+}
+
+/** Returns the same for new counters and for those whose window goes on, in three quarters of the time on SQLite. */
+function goOnSql(dialect: Dialect): string {
+  return advancedSql(dialect, [`count = CASE ${COUNTED_ON}`], `c.windows IS NULL AND ${GOES_ON}`)
+}
+
+function advancedSql(dialect: Dialect, assignments: readonly string[], condition: string): string {
   const values = { key: 'element.key', count: dialect.memberNumber, startMs: '$3', endMs: '$4' }
   return `${insertSql(dialect, dialect.jsonMembers, values)}
-    ON CONFLICT (key) DO UPDATE SET
-      count = CASE WHEN NOT ${goesOn} THEN excluded.count WHEN c.count >= ${ENOUGH} THEN c.count
-        ELSE c.count + excluded.count END,
-      window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END,
-      window_end = CASE WHEN ${goesOn} THEN c.window_end ELSE excluded.window_end END,
-      updated_at = excluded.updated_at
-    WHERE c.windows IS NULL
+    ON CONFLICT (key) DO UPDATE SET ${assignments.join(', ')}, updated_at = excluded.updated_at
+    WHERE ${condition}
     RETURNING key, count, window_end AS "endMs"`
 }
 

@@ -40,13 +40,15 @@ export interface MemoryCounter {
   /** What it counts: windows of one algorithm, one or several. */
   readonly form: CounterForm
   readonly algorithm: RateAlgorithm
-  /** The time at which the client's usage is 0. The store sets it, and `blocks`. */
-  resetAtMs: number
+  /** The time at which the client's usage is 0. */
+  readonly resetAtMs: number
   /** Whether the client's last check was refused. */
-  blocks: boolean
+  readonly blocks: boolean
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
+  /** Sets `resetAtMs` and `blocks`, after a check. */
+  note(resetAtMs: number, blocks: boolean): void
   settle(settlement: Settlement): void
   /** Returns the windows, each as at most `WINDOW_NUMBERS` numbers. */
   windows(): WindowsCounter
@@ -78,34 +80,50 @@ export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): 
 
 class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   readonly form = 'fixed_window'
-  resetAtMs = 0
   blocks = false
   next: MemoryCounter | undefined
   count = 0
-  startMs = 0
   endMs = 0
+  // Kept, since V8 stores a moment apart from its object, where a check would have to fetch `startMs` too.
+  lengthMs = 0
+  startMs = 0
 
   constructor(numbers: WindowNumbers) {
-    if (numbers !== NO_NUMBERS) Object.assign(this, readFixedWindow(numbers))
+    if (numbers !== NO_NUMBERS) this.#replace(readFixedWindow(numbers))
   }
 
   get algorithm(): RateAlgorithm {
     return this.form
   }
 
+  get resetAtMs(): number {
+    return this.endMs
+  }
+
   check(policy: Policy, cost: number, nowMs: number): Decision {
     // While its window goes on, it is advanced in place.
-    if (nowMs < this.endMs && this.endMs - this.startMs === policy.periodMs) this.count += cost
-    else Object.assign(this, advanceFixedWindow(this, policy.periodMs, cost, nowMs))
+    if (nowMs < this.endMs && this.lengthMs === policy.periodMs) this.count += cost
+    else this.#replace(advanceFixedWindow(this, policy.periodMs, cost, nowMs))
     return decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
   }
 
+  note(_resetAtMs: number, blocks: boolean): void {
+    this.blocks = blocks
+  }
+
   settle(settlement: Settlement): void {
-    Object.assign(this, settleFixedWindow(this, settlement))
+    this.count = settleFixedWindow(this, settlement).count
   }
 
   windows(): WindowsCounter {
-    return [writeFixedWindow(this, this.endMs - this.startMs)]
+    return [writeFixedWindow(this, this.lengthMs)]
+  }
+
+  #replace({ count, startMs, endMs }: FixedWindowCounter): void {
+    this.count = count
+    this.startMs = startMs
+    this.endMs = endMs
+    this.lengthMs = endMs - startMs
   }
 }
 
@@ -136,6 +154,11 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     this.previous = counter.previous
     this.current = counter.current
     return decision
+  }
+
+  note(resetAtMs: number, blocks: boolean): void {
+    this.resetAtMs = resetAtMs
+    this.blocks = blocks
   }
 
   settle(settlement: Settlement): void {
@@ -178,6 +201,11 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     return decision
   }
 
+  note(resetAtMs: number, blocks: boolean): void {
+    this.resetAtMs = resetAtMs
+    this.blocks = blocks
+  }
+
   /** Time gives back; a settlement does not. */
   settle(): void {}
 
@@ -207,6 +235,11 @@ class WindowsEntry implements MemoryCounter {
     const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs)
     this.#windows = counter
     return decision
+  }
+
+  note(resetAtMs: number, blocks: boolean): void {
+    this.resetAtMs = resetAtMs
+    this.blocks = blocks
   }
 
   settle(settlement: Settlement): void {

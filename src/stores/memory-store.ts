@@ -56,8 +56,7 @@ export class MemoryStore implements Store {
     const counter = this.#counters.get(key)
     if (counter?.form !== policy.algorithm || policy.windows !== undefined) return this.#checkOther(check, nowMs)
     const decision = counter.check(policy, cost, nowMs)
-    counter.resetAtMs = nowMs + decision.resetMs
-    counter.blocks = !decision.allowed
+    counter.note(nowMs + decision.resetMs, !decision.allowed)
     return decision
   }
 
@@ -100,8 +99,7 @@ export class MemoryStore implements Store {
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     const counter = this.#counterBeside(entry, key, policy)
     const decision = counter.check(policy, cost, nowMs)
-    counter.resetAtMs = nowMs + longestResetMs(decision)
-    counter.blocks = !decision.allowed
+    counter.note(nowMs + longestResetMs(decision), !decision.allowed)
     return decision
   }
 

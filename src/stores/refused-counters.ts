@@ -54,8 +54,7 @@ export class RefusedCounters {
       policy,
       taken.map(({ numbers }) => numbers),
     )
-    entry.resetAtMs = first.resetAtMs
-    entry.blocks = true
+    entry.note(first.resetAtMs, true)
     return entry
   }
 
