@@ -1,11 +1,12 @@
 /**
- * `npm run bench:hook`: nanoseconds of the hook itself, with counters in memory and without HTTP, beside the peers'.
- * Every call has a request and a reply of its own, made by Fastify, since hooks mark what they have decided.
+ * `npm run bench:hook`: nanoseconds of the hook itself, with counters in memory and without HTTP, beside the peers'. It is
+ * called directly with live requests: each call has copies of a request and a reply that Fastify made, since hooks mark
+ * what they have decided. They are as fresh in the processor's cache as those of a request that has just arrived.
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Command } from '@commander-js/extra-typings'
-import Fastify, { type HookHandlerDoneFunction } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { integer } from '../commands/support/option-values.js'
 import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
@@ -13,7 +14,7 @@ import { median, messageFrom } from './measure.js'
 import { chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withRules } from './rows.js'
 import { type Place, Places } from './servers.js'
 
-/** The size of a batch: its requests stay in the processor's cache, as one does that has just arrived. */
+/** The number of live requests, each of another client, and so of the calls in a batch. */
 const CALLS = 64
 const PATH = '/things/7'
 
@@ -53,49 +54,77 @@ async function printTable(): Promise<void> {
   }
 }
 
-/** Sends the parent the median of a hook's batches, without what Fastify takes for hooks that do nothing. */
+/** Sends the parent the median of a hook's batches. */
 async function sendNanoseconds(row: Row, batches: number): Promise<void> {
   const places = new Places()
   try {
-    const hook = await places.with(row, (place) => openHook(row, place))
-    const none = await places.with({}, (place) => openHook({ register: () => undefined }, place))
-    const nanoseconds: number[] = []
-    for (let batch = 0; batch < batches; batch++) nanoseconds.push((await hook.call()) - (await none.call()))
-    process.send?.(median(nanoseconds))
-    await Promise.all([hook.app.close(), none.app.close()])
+    await places.with(row, async (place) => {
+      const { app, call } = await openHooks(row, place)
+      const nanoseconds: number[] = []
+      for (let batch = 0; batch < batches; batch++) nanoseconds.push(await call())
+      process.send?.(median(nanoseconds))
+      await app.close()
+    })
   } finally {
     await places.close()
   }
 }
 
-/** Creates an app whose requests stop before the limiter, and a function that measures their way through it. */
-async function openHook({ prepare, register }: Pick<Row, 'prepare' | 'register'>, place: Place) {
+/** Creates an app with requests that wait before the limiter, and a function that calls the limiter's hooks for them. */
+async function openHooks({ prepare, register }: Row, place: Place) {
   await prepare?.(place)
   const app = Fastify()
-  const waiting: HookHandlerDoneFunction[] = []
-  let passed = 0
-  app.addHook('onRequest', (_request, _reply, done) => void waiting.push(done))
+  const live: (readonly [FastifyRequest, FastifyReply])[] = []
+  app.addHook('onRequest', (...called) => void live.push([called[0], called[1]]))
+  const hooks = collectHooks(app)
   await register(app, place)
-  app.addHook('onRoute', (route) => {
-    // The last hook, behind those of the route, to which @fastify/rate-limit adds its own; nothing comes after it.
-    route.onRequest = [route.onRequest ?? [], () => void passed++].flat()
-  })
+  // After those of plugins: @fastify/rate-limit adds its hook to each route.
+  app.addHook('onRoute', ({ onRequest = [] }) => void hooks.push(...[onRequest].flat()))
   app.get(PATH, async () => 'passed')
   await app.ready()
+  for (let client = 0; client < CALLS; client++) {
+    app.inject({ url: PATH, headers: { [CLIENT_HEADER]: `client-${client}` } }, () => undefined)
+  }
+  while (live.length < CALLS) await new Promise(setImmediate)
 
   async function call(): Promise<number> {
-    for (let client = 0; client < CALLS; client++) {
-      app.inject({ url: PATH, headers: { [CLIENT_HEADER]: `client-${client}` } }, () => undefined)
-    }
-    while (waiting.length < CALLS) await new Promise(setImmediate)
-    passed = 0
+    const calls = live.map(([request, reply]) => [copyOf(request), copyOf(reply)] as const)
+    let passed = 0
+    const pass = () => void passed++
     const start = process.hrtime.bigint()
-    for (const done of waiting) done()
+    for (const [request, reply] of calls) {
+      for (const hook of hooks) {
+        const late: unknown = hook.call(app, request, reply, pass)
+        if (late instanceof Promise) late.then(pass)
+      }
+    }
     // Nothing here waits for more than promises.
-    while (passed < CALLS) await undefined
-    const nanoseconds = Number(process.hrtime.bigint() - start) / CALLS
-    waiting.length = 0
-    return nanoseconds
+    while (passed < CALLS * hooks.length) await undefined
+    return Number(process.hrtime.bigint() - start) / CALLS
   }
   return { app, call }
+}
+
+/** Returns the list to which all `onRequest` hooks are added that the app gets from now on. */
+function collectHooks(app: FastifyInstance) {
+  // biome-ignore lint/complexity/noBannedTypes: Fastify has a type for hooks with a callback, and one for async ones.
+  const hooks: Function[] = []
+  const { addHook } = app
+  app.addHook = function noteHook(this: FastifyInstance, name: string, hook: unknown) {
+    if (name === 'onRequest' && typeof hook === 'function') hooks.push(hook)
+    return Reflect.apply(addHook, this, [name, hook])
+  }
+  return hooks
+}
+
+/** Copies the fields of a request or a reply. */
+function copyOf<Live extends object>(live: Live): Live {
+  const copy: Live = Object.assign(Object.create(Object.getPrototypeOf(live)), live)
+  for (const field of Reflect.ownKeys(live)) {
+    const value: unknown = Reflect.get(live, field)
+    // A reply collects its headers in an object of its own.
+    const isEmpty = typeof value === 'object' && value !== null && Reflect.ownKeys(value).length === 0
+    if (isEmpty && Object.getPrototypeOf(value) === Object.prototype) Reflect.set(copy, field, {})
+  }
+  return copy
 }

@@ -22,7 +22,7 @@ export const sqliteDialect: Dialect = {
   toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
   // Takes some ten milliseconds, for which the statements of the limiter wait.
-  eventsPerFold: 1_000,
+  eventsPerFold: 2_000,
   // There is one writer at a time, and ids become visible in their order.
   lockRollups: [],
   settleIds: [],
