@@ -11,6 +11,8 @@ export interface SqlStatement {
   readonly parameters: readonly SqlValue[]
   /** Whether a transaction is undone where the statement changes no row. */
   readonly mustChange?: boolean
+  /** Whether a connection plans it once, since it is run every second, and planning it takes a part of its time. */
+  readonly plannedOnce?: boolean
 }
 
 /**

@@ -145,9 +145,9 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     transaction(statements) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         let changed = 0
-        for (const { sql, parameters, mustChange } of statements) {
-          const asked = { text: sql, values: [...parameters], query_timeout: REPORT_TIMEOUT_MS }
-          const { rowCount } = await client.query(asked)
+        for (const { sql, parameters, mustChange, plannedOnce } of statements) {
+          const asked = prepared(sql, parameters, REPORT_TIMEOUT_MS)
+          const { rowCount } = await client.query(plannedOnce ? asked : { ...asked, name: undefined })
           if (rowCount === 0 && mustChange) {
             // No failure, which would cost the connection: what is committed then is a transaction without statements.
             await createQuery(client, STATEMENT_TIMEOUT_MS)('ROLLBACK AND CHAIN')

@@ -60,7 +60,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
        WHERE hour = ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
      )`,
   )
-  await database.transaction([
+  const statements: readonly SqlStatement[] = [
     ...toStatements(dialect.lockRollups),
     ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, rollup.spans, '$2'), parameters })),
     { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
@@ -75,7 +75,8 @@ export async function foldStep(database: Database, nowMs: number, least = databa
       sql: `DELETE FROM ${dialect.table(table)} WHERE span = 1 AND bucket < $1`,
       parameters: [firstMinute(nowMs)],
     })),
-  ])
+  ]
+  await database.transaction(statements.map((statement) => ({ ...statement, plannedOnce: true })))
   return settled.found === dialect.eventsPerFold
 }
 
