@@ -1,5 +1,6 @@
-import { Cron } from 'croner'
+import type { Cron } from 'croner'
 import { errorMessage } from '../errors.js'
+import { loadModule } from '../package-root.js'
 
 /** When this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the process. */
 export interface ScheduleOptions {
@@ -38,8 +39,10 @@ export function parseSchedule(pattern: string): NextRun {
 }
 
 function createCron(pattern: string): Cron {
+  // Most servers have no schedule.
+  const croner = loadModule('croner') as typeof import('croner')
   try {
-    return new Cron(pattern, { paused: true, mode: '5-part' })
+    return new croner.Cron(pattern, { paused: true, mode: '5-part' })
   } catch (error) {
     throw new Error(errorMessage(error).replace(/^CronPattern: /, ''))
   }

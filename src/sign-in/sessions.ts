@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
-import fastifyCookie from '@fastify/cookie'
 import type { FastifyRequest } from 'fastify'
 import type { Database } from '../db/database.js'
+import { loadModule } from '../package-root.js'
 import { HOUR_MS } from '../time/clock.js'
 import { createStaffCookie } from './staff-cookie.js'
 
@@ -55,17 +55,22 @@ const COOKIE = createStaffCookie({
   lifeMs: SESSION_MS,
 })
 
+/** Loads what signs cookies, which servers without a sign-in of this package do not need. */
+function loadSigner(): Pick<typeof import('@fastify/cookie'), 'sign' | 'unsign'> {
+  return loadModule('@fastify/cookie') as typeof import('@fastify/cookie')
+}
+
 /** Returns the values of a request's session cookies with a valid signature. */
 export function readSessionCookies(request: FastifyRequest, secret: string): string[] {
   return COOKIE.read(request).flatMap((signed) => {
-    const { valid, value } = fastifyCookie.unsign(signed, secret)
+    const { valid, value } = loadSigner().unsign(signed, secret)
     return valid ? [value] : []
   })
 }
 
 /** Returns the `Set-Cookie` header that sets a session. */
 export function sessionCookie(request: FastifyRequest, path: string, held: string, secret: string): string {
-  return COOKIE.set(request, path, fastifyCookie.sign(held, secret))
+  return COOKIE.set(request, path, loadSigner().sign(held, secret))
 }
 
 /** Returns the `Set-Cookie` header that deletes it. */

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { moduleUrl } from '../support/modules.js'
 import { runApps, runProgram } from '../support/optional-peers.js'
 
-test('with its counters in memory an app loads no template engine, no mailer and no client of Redis', async (t) => {
+test('with its counters in memory an app loads no template engine, no mailer, no client of Redis, no schedule and no sign-in', async (t) => {
   const unused = [
     'handlebars',
     '@fastify/view',
@@ -14,6 +14,8 @@ test('with its counters in memory an app loads no template engine, no mailer and
     'typebox/value',
     '@fastify/swagger',
     '@marcbachmann/cel-js',
+    'croner',
+    '@fastify/cookie',
   ]
   const { stdout } = await runApps(t, [{ middleware: { backend: 'memory' } }], ...unused)
 
