@@ -13,7 +13,7 @@ export function remember<Value>(
   return function remembering(text) {
     if (text.length > maxLength) return compute(text)
     const known = remembered.get(text)
-    // Only a value that is undefined takes a second lookup.
+    // A known value takes one lookup, unless it is undefined.
     if (known !== undefined || remembered.has(text)) return known as Value
     const value = compute(text)
     if (remembered.size >= capacity) remembered.clear()

@@ -5,7 +5,12 @@ import { warnLine } from '../commands/support/terminal.js'
 export async function untilInterrupted(name: string, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const interruption = new AbortController()
   const { signal } = interruption
-  for (const each of ['SIGINT', 'SIGTERM'] as const) process.once(each, () => interruption.abort())
+  for (const each of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(each, () => {
+      process.once(each, () => process.exit(130))
+      interruption.abort()
+    })
+  }
   try {
     await work(signal)
   } catch (error) {

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
+import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
@@ -10,8 +11,8 @@ import { databaseMicroseconds, type Place, sum } from './servers.js'
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
 /** How long a row is loaded before the bare servers are, and so on in turn: the speed of a machine changes in seconds. */
-const SLICE_SECONDS = 0.5
-/** How long the last requests of a slice may take, before their servers are paused. */
+const SLICE_SECONDS = 1
+/** How long servers may finish what follows the last answers of a slice, before they are paused. */
 const SETTLE_MS = 10
 /** How many servers are loaded at a time: more would have hardly any of the machine, each. */
 export const LOADED_SERVERS = 4
@@ -53,8 +54,8 @@ type Load = Awaited<ReturnType<typeof runLoad>>
 export type Servers = Awaited<ReturnType<typeof startServers>>
 
 /**
- * Starts the servers of a row, and warms them up. They are paused unless they are loaded, so that nothing they do in the
- * background is left out of their measurement, or disturbs that of others.
+ * Starts the servers of a row, and warms them up. They are paused unless they are loaded, so that what they do in the
+ * background does not disturb the measurement of others.
  */
 export async function startServers(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
   await row.prepare?.(place)
@@ -66,7 +67,11 @@ export async function startServers(row: Row, place: Place, { seconds, processes,
   const pause = () => signalAll('SIGSTOP')
   const resume = () => signalAll('SIGCONT')
 
+  // Stopped processes would outlive this one.
+  process.once('exit', resume)
+
   async function stop(): Promise<void> {
+    process.off('exit', resume)
     resume()
     await Promise.all(servers.map((server) => server.stop()))
   }
@@ -86,7 +91,7 @@ export async function startServers(row: Row, place: Place, { seconds, processes,
     for (const group of groups) loads.push(await runLoad(group, paths, loadSeconds, signal))
     await delay(SETTLE_MS)
     pause()
-    return { ...added(loads), p99Ms: Math.max(...loads.map(({ p99Ms }) => p99Ms)) }
+    return added(loads)
   }
 
   /** Returns a function that loads the servers for one slice, and one that ends the measurement of all slices. */
@@ -97,12 +102,12 @@ export async function startServers(row: Row, place: Place, { seconds, processes,
       loadSlice: async () => void slices.push(await load(groups, SLICE_SECONDS)),
       async end(): Promise<Measured> {
         const after = await use()
-        const { answers, seconds, refusals } = added(slices)
+        const { answers, seconds, refusals, microseconds } = added(slices)
         return {
           requestsPerSecond: answers / seconds,
           serverCpu: (after.serverCpu - before.serverCpu) / answers,
           databaseCpu: (after.databaseCpu - before.databaseCpu) / answers,
-          p99Ms: median(slices.map(({ p99Ms }) => p99Ms)),
+          p99Ms: microseconds.percentile(99) / 1_000,
           refusals,
           lostEvents: after.lostEvents - before.lostEvents,
         }
@@ -130,7 +135,9 @@ export async function measureRow(row: Row, place: Place, bare: Servers, options:
   try {
     const measured = [await bare.begin(), await servers.begin()] as const
     for (let slice = 0; slice < options.seconds / SLICE_SECONDS; slice++) {
-      for (const { loadSlice } of measured) await loadSlice()
+      // What a database is left to do after a row's slice disturbs either.
+      const order = slice % 2 === 0 ? measured : measured.toReversed()
+      for (const { loadSlice } of order) await loadSlice()
     }
     return { bare: await measured[0].end(), ...(await measured[1].end()) }
   } finally {
@@ -144,9 +151,11 @@ export function median(values: readonly number[]): number {
   return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
 }
 
-function added(loads: readonly Omit<Load, 'p99Ms'>[]): Omit<Load, 'p99Ms'> {
-  const total = (what: keyof Omit<Load, 'p99Ms'>) => sum(loads.map((load) => load[what]))
-  return { answers: total('answers'), refusals: total('refusals'), seconds: total('seconds') }
+function added(loads: readonly Load[]): Load {
+  const microseconds = createHistogram()
+  for (const load of loads) microseconds.add(load.microseconds)
+  const total = (what: 'answers' | 'refusals' | 'seconds') => sum(loads.map((load) => load[what]))
+  return { answers: total('answers'), refusals: total('refusals'), seconds: total('seconds'), microseconds }
 }
 
 function startServer({ name }: Row, place: Place) {

@@ -18,10 +18,15 @@ import { markdownReport } from './report.js'
 import { chooseRows, ROWS, type Row } from './rows.js'
 import { isReachable, Places } from './servers.js'
 
-// With the defaults all rows take about 15 minutes.
+// With the defaults all rows take about 20 minutes.
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
-  .option('--seconds <int>', 'how long one measurement lasts', integer('seconds', 1, 600), 4)
+  .option(
+    '--seconds <int>',
+    'how long a row is loaded in a round, and the bare server as long',
+    integer('seconds', 1, 600),
+    4,
+  )
   .option(
     '--processes <int>',
     `how many processes serve a row, of which ${LOADED_SERVERS} at a time are loaded`,
@@ -44,6 +49,7 @@ async function bench(signal: AbortSignal): Promise<void> {
     if (await isReachable(needs)) results.push({ row, rounds: [] })
     else warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
   }
+  if (results.length === 0) return
   const places = new Places()
   const measureRound = async (round: number, bare: Servers) => {
     for (const { row, rounds: measurements } of results) {

@@ -75,7 +75,7 @@ export interface Dialect {
   /** The useful number of concurrent writes. */
   readonly writeConcurrency: number
   /** Whether an update writes the index of each column that it sets, also of those that stay as they are. */
-  readonly indexesUnchanged: boolean
+  readonly writesUnchangedIndexes: boolean
   /** The most rows of the event log that one statement writes. */
   readonly rowsPerInsert: number
   /** The least time between two such statements, in milliseconds, unless one has all its rows. */

@@ -40,7 +40,7 @@ export function postgresqlDialect(schema: string): Dialect {
   return {
     provider: 'postgresql',
     writeConcurrency: 2,
-    indexesUnchanged: false,
+    writesUnchangedIndexes: false,
     // More rows share the cost of the statement itself.
     rowsPerInsert: 1_000,
     gatherMs: 20,

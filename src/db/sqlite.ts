@@ -10,7 +10,7 @@ import type { ThreadOptions } from './sqlite-worker.js'
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
   writeConcurrency: 1,
-  indexesUnchanged: true,
+  writesUnchangedIndexes: true,
   // Without a thread, the synchronous driver blocks the event loop for these, for a few milliseconds.
   rowsPerInsert: 200,
   // Checks wait for a statement. Many small ones let more of them pass, and cost little more.
@@ -21,7 +21,7 @@ export const sqliteDialect: Dialect = {
   // Same expression as in the migration.
   toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
-  // Takes some ten milliseconds, for which the statements of the limiter wait.
+  // Takes ten milliseconds, for which the statements of the limiter wait; several times that with as many new clients.
   eventsPerFold: 2_000,
   // There is one writer at a time, and ids become visible in their order.
   lockRollups: [],

@@ -195,18 +195,15 @@ export function createRequestAddresses(
 
   return {
     client(request) {
-      const { socket } = request.raw
+      const { socket } = request
       const peer = socket.remoteAddress
       if (peer === undefined && isGone(socket)) return GONE
-      let ip: string | undefined = peer
-      // Fastify defines this property where it trusts proxies; otherwise `ip` reads the peer's address once more.
-      if ('ips' in request) {
-        try {
-          ip = request.ip
-        } catch (error) {
-          // A host's function that fails trusts nothing.
-          warnOfTrustProxy(error)
-        }
+      let ip: string | undefined
+      try {
+        ip = request.ip
+      } catch (error) {
+        // A host's function that fails trusts nothing.
+        warnOfTrustProxy(error)
       }
       const address = resolve(ip ?? '') ?? resolve(peer ?? '') ?? UNKNOWN
       if (address.plain === null) warnOfUnknown()

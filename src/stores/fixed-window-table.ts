@@ -35,7 +35,7 @@ const ENOUGH = Number.MAX_SAFE_INTEGER
  */
 export function fixedWindowTable(dialect: Dialect): CounterTable {
   const plainStatements = [
-    ...(dialect.indexesUnchanged ? [createPlainStatement(goOnSql(dialect))] : []),
+    ...(dialect.writesUnchangedIndexes ? [createPlainStatement(goOnSql(dialect))] : []),
     createPlainStatement(advanceSql(dialect)),
   ]
   const severalStatement = listedStatement(dialect, listedWindows(dialect))
@@ -46,16 +46,17 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     async advance(database, groups, nowMs, decisions) {
       const sorted = [...groups].sort(byKey)
       const several = sorted.filter(([, { first }]) => !isPlain(first.policy))
-      const severalAdvanced = advanceGroups(database, severalStatement, several, nowMs, decisions)
-      let left = sorted.filter(([, { first }]) => isPlain(first.policy))
-      for (const statement of plainStatements) {
-        await Promise.all([
-          ...byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)),
-          severalAdvanced,
-        ])
-        left = left.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+      const advancePlain = async () => {
+        let left = sorted.filter(([, { first }]) => isPlain(first.policy))
+        for (const statement of plainStatements) {
+          await Promise.all(byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)))
+          left = left.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+        }
+        return left
       }
+      const severalAdvanced = advanceGroups(database, severalStatement, several, nowMs, decisions)
       // Those with one window now, whose row has several from before.
+      const [left] = await Promise.all([advancePlain(), severalAdvanced])
       const stored = await advanceGroups(database, severalStatement, left, nowMs, decisions)
       if (stored.length > 0) await database.execute(plainSql, [JSON.stringify(stored.map(toPlainRow))])
     },
@@ -145,14 +146,14 @@ function insertSql(dialect: Dialect, source: string, values: NewCounter): string
 /** Whether a counter's window goes on. */
 const GOES_ON = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
       AND c.window_start >= excluded.window_start)`
-const COUNTED_ON = `WHEN c.count >= ${ENOUGH} THEN c.count ELSE c.count + excluded.count END`
+const COUNTED_ON = `CASE WHEN c.count >= ${ENOUGH} THEN c.count ELSE c.count + excluded.count END`
 
 /** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. It leaves out rows with `windows`. */
 function advanceSql(dialect: Dialect): string {
   return advancedSql(
     dialect,
     [
-      `count = CASE WHEN NOT ${GOES_ON} THEN excluded.count ${COUNTED_ON}`,
+      `count = CASE WHEN ${GOES_ON} THEN ${COUNTED_ON} ELSE excluded.count END`,
       `window_start = CASE WHEN ${GOES_ON} THEN c.window_start ELSE excluded.window_start END`,
       `window_end = CASE WHEN ${GOES_ON} THEN c.window_end ELSE excluded.window_end END`,
     ],
@@ -160,9 +161,12 @@ function advanceSql(dialect: Dialect): string {
   )
 }
 
-/** Returns the same for new counters and for those whose window goes on, in three quarters of the time on SQLite. */
+/**
+ * Returns the same for new counters and for those whose window goes on, in three quarters of the time on SQLite. A window
+ * that begins anew takes both statements, and half as long again.
+ */
 function goOnSql(dialect: Dialect): string {
-  return advancedSql(dialect, [`count = CASE ${COUNTED_ON}`], `c.windows IS NULL AND ${GOES_ON}`)
+  return advancedSql(dialect, [`count = ${COUNTED_ON}`], `c.windows IS NULL AND ${GOES_ON}`)
 }
 
 function advancedSql(dialect: Dialect, assignments: readonly string[], condition: string): string {
@@ -174,7 +178,7 @@ function advancedSql(dialect: Dialect, assignments: readonly string[], condition
 }
 
 /**
- * Returns a statement that makes rows which list one window rows with columns for it, which the other statement takes. It
+ * Returns a statement that makes rows which list one window rows with columns for it, which the plain statements take. It
  * leaves out those that have been advanced since.
  */
 function makePlainSql(dialect: Dialect): string {

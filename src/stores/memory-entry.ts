@@ -47,7 +47,7 @@ export interface MemoryCounter {
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
   check(policy: Policy, cost: number, nowMs: number): Decision
-  /** Sets `resetAtMs` and `blocks`, after a check. */
+  /** Notes until when the client's usage lasts, which a fixed window knows, and whether the client was refused. */
   note(resetAtMs: number, blocks: boolean): void
   settle(settlement: Settlement): void
   /** Returns the windows, each as at most `WINDOW_NUMBERS` numbers. */
@@ -84,7 +84,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   next: MemoryCounter | undefined
   count = 0
   endMs = 0
-  // Kept, since V8 stores a moment apart from its object, where a check would have to fetch `startMs` too.
+  // V8 keeps a number as large as a moment outside of its object: with the length a check need not fetch `startMs`.
   lengthMs = 0
   startMs = 0
 

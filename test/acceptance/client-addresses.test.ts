@@ -280,6 +280,27 @@ test('a trustProxy function that fails makes limits count the peer, and is repor
   )
 })
 
+test("the request.ip that a host's own decorator reads is the client's address, also without trustProxy", async (t) => {
+  const { request } = await startApp(t, {
+    database: await openDatabase(t, 'sqlite'),
+    fastify: { trustProxy: false },
+    plugin: { middleware: { backend: 'memory', defaultRate: '1/m' } },
+    before: (app) => {
+      app.decorateRequest('ip', {
+        getter() {
+          return String(this.headers['cf-connecting-ip'])
+        },
+      })
+    },
+  })
+  const statusFor = async (ip: string) => (await request('/', { headers: { 'cf-connecting-ip': ip } })).status
+
+  assert.deepEqual(
+    [await statusFor('203.0.113.7'), await statusFor('203.0.113.8'), await statusFor('203.0.113.7')],
+    [200, 200, 429],
+  )
+})
+
 /** An app that logs events, asked from several addresses. */
 async function startLogging(
   t: TestContext,
