@@ -16,6 +16,7 @@ import {
 } from '../limiter/fixed-window.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../limiter/sliding-window.js'
 import {
+  longestResetMs,
   readBucket,
   readFixedWindow,
   readSlidingWindow,
@@ -46,6 +47,7 @@ export interface MemoryCounter {
   readonly blocks: boolean
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
+  /** Decides, and notes the outcome. */
   check(policy: Policy, cost: number, nowMs: number): Decision
   /** Notes until when the client's usage lasts, which a fixed window knows, and whether the client was refused. */
   note(resetAtMs: number, blocks: boolean): void
@@ -104,7 +106,9 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     // While its window goes on, it is advanced in place.
     if (nowMs < this.endMs && this.lengthMs === policy.periodMs) this.count += cost
     else this.#replace(advanceFixedWindow(this, policy.periodMs, cost, nowMs))
-    return decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
+    const decision = decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
+    this.blocks = !decision.allowed
+    return decision
   }
 
   note(_resetAtMs: number, blocks: boolean): void {
@@ -153,6 +157,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     this.checkedMs = counter.checkedMs
     this.previous = counter.previous
     this.current = counter.current
+    this.note(nowMs + decision.resetMs, !decision.allowed)
     return decision
   }
 
@@ -198,6 +203,7 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.used = counter.used
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
+    this.note(nowMs + decision.resetMs, !decision.allowed)
     return decision
   }
 
@@ -234,6 +240,7 @@ class WindowsEntry implements MemoryCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision {
     const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs)
     this.#windows = counter
+    this.note(nowMs + longestResetMs(decision), !decision.allowed)
     return decision
   }
 

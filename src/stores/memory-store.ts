@@ -1,7 +1,6 @@
 import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../limiter/algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../limiter/concurrency.js'
 import { Rounds } from '../limiter/rounds.js'
-import { longestResetMs } from '../limiter/windows.js'
 import { SECOND_MS } from '../time/clock.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
 import { RefusedCounters } from './refused-counters.js'
@@ -55,9 +54,7 @@ export class MemoryStore implements Store {
     const { key, policy, cost } = check
     const counter = this.#counters.get(key)
     if (counter?.form !== policy.algorithm || policy.windows !== undefined) return this.#checkOther(check, nowMs)
-    const decision = counter.check(policy, cost, nowMs)
-    counter.note(nowMs + decision.resetMs, !decision.allowed)
-    return decision
+    return counter.check(policy, cost, nowMs)
   }
 
   /** Decides one check where its key has a counter already. */
@@ -97,10 +94,7 @@ export class MemoryStore implements Store {
     const { key, policy, cost } = check
     if (!isRate(policy)) return this.#places.check(check, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    const counter = this.#counterBeside(entry, key, policy)
-    const decision = counter.check(policy, cost, nowMs)
-    counter.note(nowMs + longestResetMs(decision), !decision.allowed)
-    return decision
+    return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs)
   }
 
   #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
