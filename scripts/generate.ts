@@ -1,8 +1,8 @@
 /**
- * Generates the Prisma clients, as a part of every build, and bundles what this package uses of Prisma's runtime, of
- * its drivers' adapters, of AdminJS's adapter for Prisma and of TypeBox. Nothing of Prisma is installed with this
- * package, not even `@prisma/client` (72 MB, of which a server runs a twentieth), and the host's own Prisma may have
- * any version.
+ * Generates the Prisma clients, as a part of every build, compiles the schemas of settings, and bundles what this
+ * package uses of Prisma's runtime, of its drivers' adapters and of AdminJS's adapter for Prisma. Nothing of Prisma is
+ * installed with this package, not even `@prisma/client` (72 MB, of which a server runs a twentieth), and the host's own
+ * Prisma may have any version.
  */
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -10,7 +10,10 @@ import { dirname, join, relative, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
 import { build, type Plugin } from 'esbuild'
+import type { TSchemaOptions } from 'typebox'
+import { Code } from 'typebox/compile'
 import { PACKAGE_ROOT } from '../src/package-root.js'
+import * as schemas from '../src/settings/schemas.js'
 
 const PACKAGES = join(PACKAGE_ROOT, 'node_modules')
 const RUNTIME = join(PACKAGES, '@prisma', 'client', 'runtime')
@@ -28,21 +31,40 @@ const ONE_SQLITE_DRIVER = replace(
    export default function Database(path, options) { return openFile(path, options) }`,
 )
 
-/** The functions of TypeBox that are used. */
-const TYPEBOX_FUNCTIONS = `export { Check } from 'typebox/value'
-export { IsDateTime } from 'typebox/format'
+/** The declarations of what `compileSchemas` writes. */
+const VALIDATORS = `/** Whether a value is accepted, and a description for messages of what is. */
+export interface Validator {
+  readonly accepts: (value: unknown) => boolean
+  readonly allowed: string
+}
+export declare const VALIDATORS: { readonly [Name in keyof typeof import('../settings/schemas.js')]: Validator }
+export { IsDateTime as isDateTime } from 'typebox/format'
 `
-/** The types that the settings have; all of them would be a fifth more to load. */
-const TYPES = '{ Array, Boolean, Enum, Function, Integer, Literal, Number, Object, Record, String, Union, Unknown }'
-/**
- * TypeBox has 680 modules, which take ten times as long to load as one. Its package is installed for its types, and for
- * the API, which loads it.
- */
-const TYPEBOX = `import ${TYPES} from 'typebox'
-export const Type = ${TYPES}
-${TYPEBOX_FUNCTIONS}`
-const TYPEBOX_DECLARATIONS = `export { default as Type } from 'typebox'
-${TYPEBOX_FUNCTIONS}`
+
+/** Has TypeBox write the module that validates by a schema, with the regular expressions that it needs. */
+const COMPILED_SCHEMAS: Plugin = {
+  name: 'compiled schemas',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^schema:/ }, ({ path }) => ({ path: path.slice('schema:'.length), namespace: 'schema' }))
+    // The registry keeps all formats; one is used, without it.
+    onResolve({ filter: /_registry\.mjs$/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, path),
+      sideEffects: false,
+    }))
+    onLoad({ filter: /^/, namespace: 'schema' }, ({ path }) => {
+      const schema = Object.entries(schemas).find(([name]) => name === path)?.[1]
+      if (schema === undefined) return undefined
+      const { Code: code, External: external } = Code(schema)
+      const contents = `${code}\nSetExternal({ variables: [${external.variables.map(regularExpression)}] })`
+      return { contents, resolveDir: PACKAGE_ROOT }
+    })
+  },
+}
+
+function regularExpression(variable: unknown): string {
+  if (variable instanceof RegExp) return String(variable)
+  throw new Error(`A schema of settings needs ${String(variable)}, which no text of its module can have`)
+}
 
 /** Replaces the client of a host, in which the adapter searches for enums; this package has none. */
 const NO_ENUMS = replace('@prisma/client', 'export const Prisma = { dmmf: { datamodel: { enums: [], models: [] } } }')
@@ -200,10 +222,25 @@ async function copyCompiler(provider: (typeof PROVIDERS)[number]): Promise<Buffe
   return Buffer.from(base64, 'base64')
 }
 
-async function bundleTypebox(): Promise<void> {
+/**
+ * Compiles the schemas of settings, with what the compiled code needs of TypeBox: all of it (680 modules) takes a
+ * server longer to load than what it checks.
+ */
+async function compileSchemas(): Promise<void> {
   await mkdir(SCHEMAS, { recursive: true })
-  await writeFile(join(SCHEMAS, 'typebox.d.ts'), TYPEBOX_DECLARATIONS)
-  await writeLicenses(SCHEMAS, await bundle(TYPEBOX, join(SCHEMAS, 'typebox.js'), []))
+  const names = Object.keys(schemas)
+  const validators = Object.entries(schemas).map(([name, schema]) => {
+    const { description }: TSchemaOptions = { ...schema }
+    return `${name}: { accepts: ${name}, allowed: ${JSON.stringify(description)} }`
+  })
+  const contents = [
+    ...names.map((name) => `import { Check as ${name} } from 'schema:${name}'`),
+    `export const VALIDATORS = { ${validators} }`,
+    "export { IsDateTime as isDateTime } from 'typebox/format'",
+  ]
+  await writeFile(join(SCHEMAS, 'validators.d.ts'), VALIDATORS)
+  const packages = await bundle(contents.join('\n'), join(SCHEMAS, 'validators.js'), [], [COMPILED_SCHEMAS])
+  await writeLicenses(SCHEMAS, packages)
 }
 
 async function bundleAdminAdapter(): Promise<void> {
@@ -224,4 +261,4 @@ async function bundleAdminAdapter(): Promise<void> {
   for (const name of ['Property.d.ts', 'types.d.ts']) await copyTypes(join(types, name), join(ADMIN, name), names)
 }
 
-await Promise.all([...PROVIDERS.map(generateClient), bundlePrisma(), bundleTypebox(), bundleAdminAdapter()])
+await Promise.all([...PROVIDERS.map(generateClient), bundlePrisma(), compileSchemas(), bundleAdminAdapter()])

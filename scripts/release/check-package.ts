@@ -9,7 +9,7 @@ import { PACKAGE_ROOT } from '../../src/package-root.js'
 
 /** The most that the package may have, unpacked, without the packages that it bundles. */
 const MAX_OWN_BYTES = 2_000_000
-/** Prisma and TypeBox, with Prisma's query compilers for two databases (0.7 MB) and the types of its client (0.6 MB). */
+/** Prisma, with its query compilers for two databases (0.7 MB) and the types of its client (0.6 MB). */
 const MAX_BUNDLED_BYTES = 1_800_000
 const BUNDLED = /^dist\/src\/(?:db\/)?generated\//
 

@@ -1,13 +1,10 @@
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import { readableUrl } from '../readable-url.js'
 import {
-  choiceFrom,
   ensure,
   FLAG,
-  numberFrom,
   parseSettings,
-  Reference,
   type Resolved,
   readList,
   readNumber,
@@ -19,7 +16,7 @@ import type { Mailer } from './mailer.js'
 import { isSender, MAIL_ADDRESS } from './mailer.js'
 import { parsePublicUrl } from './message.js'
 import { parseWebhookSecret, webhookUrl } from './webhook.js'
-import { WEBHOOK_FORMATS, type WebhookFormat } from './webhook-body.js'
+import type { WebhookFormat } from './webhook-body.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {
@@ -53,12 +50,11 @@ export interface AlertSettingOptions {
 
 export const ALERT_SETTINGS = {
   alertThreshold: {
-    schema: Type.Integer({ minimum: 1 }),
-    allowed: 'an integer, 1 or more (leave it out to turn alerts off)',
+    ...VALIDATORS.alertThreshold,
     read: readNumber,
   },
   alertEmails: {
-    schema: Type.Array(Type.String()),
+    ...VALIDATORS.texts,
     allowed: 'a list of mail addresses',
     default: [],
     read: readList,
@@ -68,7 +64,7 @@ export const ALERT_SETTINGS = {
     ),
   },
   alertWebhook: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'a URL of http or https',
     isSecret: true,
     parse: ensure(
@@ -77,41 +73,41 @@ export const ALERT_SETTINGS = {
     ),
   },
   alertWebhookSecret: {
-    schema: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })]),
+    ...VALIDATORS.textOrTexts,
     allowed: 'whsec_ and base64, or a list of such secrets',
     read: readList,
     isSecret: true,
     parse: parseSecrets,
   },
   alertWebhookFormat: {
-    ...choiceFrom(WEBHOOK_FORMATS),
+    ...VALIDATORS.webhookFormat,
     default: 'json',
   },
   alertRoutingKey: {
-    schema: Type.String({ pattern: '^[A-Za-z0-9_-]{16,64}$' }),
-    allowed: 'the integration key of PagerDuty',
+    ...VALIDATORS.routingKey,
     isSecret: true,
   },
   alertCooldown: {
-    ...numberFrom(0, 31_536_000, 'seconds'),
+    ...VALIDATORS.alertCooldown,
     default: 0,
+    read: readNumber,
   },
   alertResolved: {
     ...FLAG,
     default: false,
   },
   publicUrl: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'the address of the dashboard, such as https://example.com/ratelimit/dashboard/',
     parse: parseAddress,
   },
   defaultFromEmail: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'a sender such as alerts@example.com',
     parse: ensure(isSender, (sender) => `has ${JSON.stringify(sender)}: give a sender such as alerts@example.com`),
   },
   smtpUrl: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'a URL such as smtps://user:password@mail.example.com',
     isSecret: true,
     parse: ensure(
@@ -120,7 +116,7 @@ export const ALERT_SETTINGS = {
     ),
   },
   mailer: {
-    schema: Reference,
+    ...VALIDATORS.reference,
     allowed: 'a transport of nodemailer',
     parse: ensure(hasSendMail, 'has no function "sendMail": give a transport of nodemailer'),
   },

@@ -1,8 +1,7 @@
 /** The settings of what is stored of addresses, described once. */
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import {
-  integerFrom,
   parseSettings,
   type Resolved,
   readNumber,
@@ -10,7 +9,7 @@ import {
   shown,
   validateSettings,
 } from '../settings/setting.js'
-import { ADDRESS_FORMS, type AddressForm, type AddressPrivacy, createAddressPrivacy } from './address-privacy.js'
+import { type AddressForm, type AddressPrivacy, createAddressPrivacy } from './address-privacy.js'
 
 export interface PrivacyOptions {
   readonly addresses: AddressForm
@@ -32,18 +31,16 @@ export interface PrivacySettingOptions {
 
 export const PRIVACY_SETTINGS = {
   hashSecret: {
-    schema: Type.String({ minLength: 16 }),
-    allowed: 'a text of at least 16 characters',
+    ...VALIDATORS.secret,
     isSecret: true,
   },
   privacy: {
-    schema: Type.Object({ addresses: Type.Enum([...ADDRESS_FORMS]) }, { additionalProperties: false }),
-    allowed: `{ addresses: … } with one of ${ADDRESS_FORMS.join(', ')}`,
+    ...VALIDATORS.privacy,
     default: { addresses: 'full' },
     read: (text) => ({ addresses: text }),
   },
   ipv6Subnet: {
-    ...integerFrom(1, 128),
+    ...VALIDATORS.subnet,
     default: 64,
     read: readNumber,
   },

@@ -2,7 +2,7 @@
 
 import { METHODS } from 'node:http'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
-import { IsDateTime } from '../generated/typebox.js'
+import { isDateTime } from '../generated/validators.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { validatePatternSyntax } from '../patterns/pattern.js'
 import type { Field } from './description.js'
@@ -86,7 +86,7 @@ export function validateAlgorithm(value: unknown): Algorithm {
  */
 export function parseMoment(value: unknown): number | null {
   if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && IsDateTime(value))
+  const isGiven = value instanceof Date || (typeof value === 'string' && isDateTime(value))
   const moment = new Date(isGiven ? value : Number.NaN)
   const year = moment.getUTCFullYear()
   if (year >= 1 && year <= 9_999) return moment.getTime()

@@ -1,20 +1,19 @@
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import type { MetricsOptions } from '../metrics/targets.js'
-import { ensure, parseSettings, Reference, type SettingTable, shown, validateSettings } from './setting.js'
+import { ensure, parseSettings, type SettingTable, shown, validateSettings } from './setting.js'
 
-const Target = Type.Union([Type.Boolean(), Reference])
 const REGISTRY = 'a Registry of prom-client, or true for its default one'
 const METER = 'a MeterProvider or a Meter of OpenTelemetry, or true for the global one'
 
 export const TARGETS = {
   prometheus: {
-    schema: Target,
+    ...VALIDATORS.flagOrReference,
     allowed: REGISTRY,
     parse: ensure(isRegistry, (target) => `is ${shown(target)}, which is none: give ${REGISTRY}`),
   },
   openTelemetry: {
-    schema: Target,
+    ...VALIDATORS.flagOrReference,
     allowed: METER,
     parse: ensure(isMeter, (target) => `is ${shown(target)}, which is none: give ${METER}`),
   },

@@ -1,7 +1,7 @@
 /** The settings of the limit of requests that no rule matches. */
 
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import { parseAddressList } from '../http/client-address.js'
 import type { KeyFunction } from '../http/kind-key.js'
 import { DEFAULT_RATE, type RateFunction } from '../http/limits.js'
@@ -16,11 +16,9 @@ import type { Store } from '../stores/store.js'
 import { SECOND_MS } from '../time/clock.js'
 import type { MiddlewareOptions } from './options.js'
 import {
-  Callback,
   explain,
   FLAG,
   parseSettings,
-  Reference,
   type SettingTable,
   shown,
   validatedBy,
@@ -32,9 +30,8 @@ const MIN_LEASE_MS = 100
 /** The time in which a reset reaches all processes. */
 const MAX_LEASE_MS = 2_000
 
-const Texts = Type.Array(Type.String())
 const ADDRESSES = {
-  schema: Texts,
+  ...VALIDATORS.texts,
   allowed: 'a list of addresses and networks',
   default: [],
   parse: (addresses: string[], called: string) => parseAddressList(called, addresses),
@@ -42,50 +39,55 @@ const ADDRESSES = {
 
 export const MIDDLEWARE = {
   backend: {
-    schema: Type.Union([Type.String({ minLength: 1, maxLength: 2000 }), Reference]),
+    ...VALIDATORS.textOrReference,
     allowed: 'database, memory, redis, or a Store',
     default: 'database',
     parse: validateBackend,
   },
   defaultRate: {
-    schema: Type.Union([Type.String(), Callback]),
+    ...VALIDATORS.textOrCallback,
     allowed: 'a rate such as 100/m, or a function of the request',
     default: DEFAULT_RATE,
     parse: validateRate,
   },
   rateLimits: {
-    schema: Type.Record(Type.String(), Type.String()),
+    ...VALIDATORS.textsByName,
     allowed: 'an object of rates by path prefix',
     default: {},
     parse: validatedBy(validateRates),
   },
   algorithm: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: ALGORITHMS.join(', '),
     default: 'fixed_window',
     parse: (algorithm, called) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
   },
   key: {
-    schema: Type.Union([Type.String(), Callback]),
+    ...VALIDATORS.textOrCallback,
     allowed:
       'ip, user, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
     default: 'ip',
     parse: parseKey,
   },
   counts: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'requests, or statuses such as 401,403 or 4xx,5xx',
     default: COUNTS.default,
     parse: (counts, called) => explain(called, counts, () => COUNTS.parse(counts)),
   },
   block: { ...FLAG, default: true },
   ceiling: {
-    schema: Type.String(),
+    ...VALIDATORS.text,
     allowed: 'a rate such as 600/m',
     parse: (rate, called) => explain(called, rate, () => parseRate(rate)),
   },
-  lease: { schema: Type.String(), allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
-  skipPaths: { schema: Texts, allowed: 'a list of path prefixes', default: [], parse: validatedBy(validatePrefixes) },
+  lease: { ...VALIDATORS.text, allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
+  skipPaths: {
+    ...VALIDATORS.texts,
+    allowed: 'a list of path prefixes',
+    default: [],
+    parse: validatedBy(validatePrefixes),
+  },
   allowList: ADDRESSES,
   denyList: ADDRESSES,
 } as const satisfies SettingTable<MiddlewareOptions>

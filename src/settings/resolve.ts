@@ -1,11 +1,8 @@
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../alerts/alert-settings.js'
 import { DEFAULT_SCHEMA, validateDatabaseUrl } from '../db/database-url.js'
 import { type RedisClient, validateRedis } from '../db/redis.js'
-import { NAMESPACE, NAMESPACE_ALLOWED } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
-import { HEADER_VARIANTS } from '../http/headers.js'
-import { STORE_ERROR_ACTIONS } from '../limiter/fallback.js'
+import { VALIDATORS } from '../generated/validators.js'
 import { PRIVACY_SETTINGS, privacyFrom } from '../privacy/privacy-settings.js'
 import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../time/clock.js'
 import { findVariable, variableFor } from './environment.js'
@@ -15,14 +12,10 @@ import type { RateLimitOptions } from './options.js'
 import { resolveSchedule } from './schedule.js'
 import {
   type AnySetting,
-  Callback,
-  choiceFrom,
   FLAG,
-  integerFrom,
-  numberFrom,
   parseSettings,
-  Reference,
   readFlag,
+  readNumber,
   type SettingTable,
   shown,
   validatedBy,
@@ -75,57 +68,52 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   }
 }
 
-const Text = Type.String({ minLength: 1, maxLength: 2000 })
-
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   ...PRIVACY_SETTINGS,
   enabled: { ...FLAG, default: true },
   logEvents: {
-    schema: Type.Union([Type.Boolean(), Type.Literal('blocked')]),
-    allowed: "true, false or 'blocked'",
+    ...VALIDATORS.loggedEvents,
     default: false,
     read: readFlag,
   },
   useDynamicRules: { ...FLAG, default: false },
-  ruleCacheTimeout: { ...numberFrom(0, 86_400, 'seconds'), default: 60 },
-  middleware: { schema: Reference, allowed: 'an object', read: readMiddleware },
-  onStoreError: { ...choiceFrom(STORE_ERROR_ACTIONS), default: 'local' },
+  ruleCacheTimeout: { ...VALIDATORS.cacheTimeout, default: 60, read: readNumber },
+  middleware: { ...VALIDATORS.reference, read: readMiddleware },
+  onStoreError: { ...VALIDATORS.storeErrorAction, default: 'local' },
   database: {
-    schema: Type.Union([Text, Reference, Callback]),
-    allowed: 'a URL or a client made by createRateLimitClient',
+    ...VALIDATORS.database,
     parse: validatedBy((database: string | object, called) => {
       if (typeof database === 'string') validateDatabaseUrl(database, called)
     }),
   },
   redis: {
-    schema: Type.Union([Text, Reference]),
+    ...VALIDATORS.textOrReference,
     allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
     parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
   },
   schema: {
-    schema: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
-    allowed: 'a name of letters, digits and _, at most 63',
+    ...VALIDATORS.schemaName,
     default: DEFAULT_SCHEMA,
   },
-  namespace: { schema: Type.String({ pattern: NAMESPACE.source }), allowed: NAMESPACE_ALLOWED },
+  namespace: VALIDATORS.namespace,
   hashHeaderKeys: { ...FLAG, default: false },
-  user: { schema: Callback, allowed: 'a function of the request' },
-  skip: { schema: Callback, allowed: 'a function of the request that answers true or false' },
-  onRefused: { schema: Callback, allowed: 'a function of a request and its decision' },
-  hook: { schema: Type.Enum(['onRequest', 'preHandler']), allowed: 'onRequest or preHandler', default: 'onRequest' },
-  headers: { ...choiceFrom(HEADER_VARIANTS), default: 'legacy' },
+  user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
+  skip: { ...VALIDATORS.callback, allowed: 'a function of the request that answers true or false' },
+  onRefused: { ...VALIDATORS.callback, allowed: 'a function of a request and its decision' },
+  hook: { ...VALIDATORS.hook, default: 'onRequest' },
+  headers: { ...VALIDATORS.headerVariant, default: 'legacy' },
   // 500 ms: longer than a busy database takes, shorter than a client waits.
-  storeTimeoutMs: { ...integerFrom(1, 60_000, 'milliseconds'), default: 500 },
+  storeTimeoutMs: { ...VALIDATORS.storeTimeout, default: 500 },
   // Some seconds of heavy traffic; a few megabytes, at most 20.
-  eventBuffer: { ...integerFrom(1, 1_000_000), default: 20_000 },
+  eventBuffer: { ...VALIDATORS.bufferLength, default: 20_000 },
   eventSpool: {
-    schema: Text,
+    ...VALIDATORS.filledText,
     allowed: 'a folder, such as ./ratelimit-events',
   },
-  metrics: { schema: Reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
-  schedule: { schema: Reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
-  clock: { schema: Reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
+  metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
+  schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
+  clock: { ...VALIDATORS.reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
 } as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }

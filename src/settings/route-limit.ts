@@ -1,14 +1,14 @@
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import { validateCost, validateCostUnder } from '../http/route-config.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { validateLimitName } from '../rules/field-values.js'
 import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'
-import { Callback, explain, parseSettings, type SettingTable, shown, validatedBy, validateSettings } from './setting.js'
+import { explain, parseSettings, type SettingTable, shown, validatedBy, validateSettings } from './setting.js'
 
 export const ROUTE_LIMIT = {
   rate: {
-    schema: Type.Union([Type.String(), Callback]),
+    ...VALIDATORS.textOrCallback,
     allowed: 'a rate such as 5/m, or a function of the request',
     parse: validateRate,
   },
@@ -17,14 +17,13 @@ export const ROUTE_LIMIT = {
   counts: MIDDLEWARE.counts,
   block: MIDDLEWARE.block,
   cost: {
-    schema: Type.Union([Type.Number(), Callback]),
+    ...VALIDATORS.numberOrCallback,
     allowed: 'an integer, or a function of the request',
     default: 1,
     parse: (cost, called) => (typeof cost === 'number' ? validateCost(called, cost) : cost),
   },
   name: {
-    schema: Type.String({ pattern: '^[\\x20-\\x7e]{1,100}$' }),
-    allowed: '1 to 100 printable ASCII characters',
+    ...VALIDATORS.limitName,
     default: '',
     parse: validatedBy((name: string, called) => explain(called, name, () => validateLimitName(name))),
   },

@@ -1,6 +1,6 @@
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { InvalidSettingError } from '../errors.js'
-import { Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 import {
   JOB_NAMES,
   type JobName,
@@ -8,10 +8,10 @@ import {
   parseSchedule,
   type ScheduleOptions,
 } from '../schedule/schedule-options.js'
-import { explain, numberFrom, parseSettings, type SettingTable, validateSettings } from './setting.js'
+import { explain, parseSettings, type SettingTable, validateSettings } from './setting.js'
 
 const PATTERN = {
-  schema: Type.String(),
+  ...VALIDATORS.text,
   allowed: 'five fields as in a crontab, such as */5 * * * *',
   parse: (pattern: string, called: string): NextRun => explain(called, pattern, () => parseSchedule(pattern)),
 }
@@ -19,7 +19,7 @@ export const SCHEDULE = {
   alerts: PATTERN,
   cleanup: PATTERN,
   pruneEvents: PATTERN,
-  olderThanDays: { ...numberFrom(0, 36_500, 'days'), default: 30 },
+  olderThanDays: { ...VALIDATORS.retention, default: 30 },
 } as const satisfies SettingTable<ScheduleOptions>
 
 export interface Schedule {

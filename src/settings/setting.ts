@@ -1,24 +1,21 @@
 /** Describes a setting, once, and derives what follows from the description. */
 import { inspect } from 'node:util'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import { Check, Type } from '../generated/typebox.js'
+import { VALIDATORS } from '../generated/validators.js'
 
 /** The description of a setting. */
 export interface Setting<Given = unknown> {
-  /** The accepted values; `allowed` describes them in messages. */
-  readonly schema: Type.TSchema
+  /** Returns whether a value is one of those that `allowed` describes in messages. */
+  readonly accepts: (value: unknown) => boolean
   readonly allowed: string
   /** The value where none is given. */
   readonly default?: Given
-  /**
-   * Converts the text of an environment variable into a value. A text that it cannot convert stays as it is; the schema
-   * refuses it.
-   */
+  /** Converts the text of an environment variable into a value. A text that it cannot convert stays as it is. */
   readonly read?: (text: string) => unknown
   /** `true` for a value that no message shows, such as a URL with a password or a token. */
   readonly isSecret?: true
   /**
-   * Parses a value that the schema accepts.
+   * Parses an accepted value.
    *
    * @param called the setting's name where it was given
    * @throws InvalidSettingError
@@ -40,10 +37,7 @@ export type Resolved<Options, Table> = {
     | (Table[Name] extends { readonly default: unknown } ? never : Extract<Options[Name], undefined>)
 }
 
-export const Callback = Type.Function([], Type.Unknown())
-export const Reference = Type.Object({})
-
-export const FLAG = { schema: Type.Boolean(), allowed: 'true or false', read: readFlag } as const
+export const FLAG = { ...VALIDATORS.flag, read: readFlag } as const
 
 /** Creates a `parse` from a condition that a schema cannot express. */
 export function ensure<Given>(holds: (value: Given) => boolean, complaint: string | ((value: Given) => string)) {
@@ -60,21 +54,6 @@ export function validatedBy<Given>(check: (value: Given, called: string) => unkn
     check(value, called)
     return value
   }
-}
-
-/** Describes a setting with a fixed list of texts. */
-export function choiceFrom(values: readonly string[]) {
-  return { schema: Type.Enum([...values]), allowed: values.join(', ') }
-}
-
-/** Describes an integer setting. */
-export function integerFrom(minimum: number, maximum: number, unit = 'an integer') {
-  return { schema: Type.Integer({ minimum, maximum }), allowed: `${unit}, ${minimum} to ${maximum}` }
-}
-
-/** Describes a number setting. */
-export function numberFrom(minimum: number, maximum: number, unit: string) {
-  return { schema: Type.Number({ minimum, maximum }), allowed: `${unit}, ${minimum} to ${maximum}`, read: readNumber }
 }
 
 const FLAGS: ReadonlyMap<string, boolean> = new Map([
@@ -107,10 +86,10 @@ export type AnySetting = Omit<Setting<never>, 'default'> & { readonly default?: 
 type AnyTable = Readonly<Record<string, AnySetting>>
 
 /**
- * Validates settings by their schemas.
+ * Validates settings.
  *
  * @param called returns a setting's name where it was given
- * @throws InvalidSettingError for the first setting that is unknown, or that its schema refuses
+ * @throws InvalidSettingError for the first setting that is unknown, or that it does not accept
  */
 export function validateSettings(table: AnyTable, given: object, called: (name: string) => string): void {
   for (const [name, value] of Object.entries(given)) {
@@ -119,7 +98,7 @@ export function validateSettings(table: AnyTable, given: object, called: (name: 
       const known = Object.keys(table).join(', ')
       throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
     }
-    if (value !== undefined && !Check(setting.schema, value)) {
+    if (value !== undefined && !setting.accepts(value)) {
       const its = setting.isSecret ? 'not as it has to be' : shown(value)
       throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${setting.allowed}`)
     }
@@ -139,7 +118,7 @@ export function parseSettings<Options extends object, Table extends AnyTable>(
   const resolved = Object.entries(table).map(([name, setting]) => {
     const value: unknown = Reflect.get(given, name) ?? setting.default
     const isParsed = value !== undefined && setting.parse !== undefined
-    // The schema has proved the value's type.
+    // `accepts` has proved the value's type.
     return [name, isParsed ? setting.parse?.(value as never, called(name)) : value]
   })
   // Each setting has the result of its own `parse`; the compiler cannot follow a loop over the table.

@@ -51,7 +51,7 @@ test('the help of the command line loads none of what commands and validation ne
     const { stdout, stderr, env } = process
     process.exitCode = await ratelimit(['--help'], { stdout, stderr, env })
   `
-  const unused = ['../generated/typebox.js', 'ipaddr.js', 'croner']
+  const unused = ['../generated/validators.js', 'ipaddr.js', 'croner']
   const { stdout } = await runProgram(t, program, { missing: unused })
 
   assert.match(stdout, /^Usage: ratelimit .*verify-rollups/s)
