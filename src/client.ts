@@ -2,7 +2,7 @@ import { attachDatabase, Database, databaseFor } from './db/database.js'
 import type { GeneratedClient } from './db/generated-client.js'
 import { asNumbers, listedWindows } from './db/state-numbers.js'
 import { loadModule, modulePath } from './package-root.js'
-import { cleanupOldEvents, type RetentionOptions } from './rollups/retention.js'
+import type { RetentionOptions } from './rollups/retention.js'
 import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
 
@@ -127,7 +127,8 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     model: {
       rateLimitEvent: {
         /** Deletes events older than `olderThanDays` (30), `batchSize` (1000) at a time, and returns their number. */
-        cleanupOld: (options?: RetentionOptions) => cleanupOldEvents(database, clock, options),
+        cleanupOld: async (options?: RetentionOptions) =>
+          (await import('./rollups/retention.js')).cleanupOldEvents(database, clock, options),
       },
     },
     client: {

@@ -22,6 +22,17 @@ export function remember<Value>(
   }
 }
 
+/** Returns a function that its first call creates, such as one whose module few servers need. */
+export function createdByFirstCall<Given extends unknown[], Answer>(
+  create: () => Promise<(...given: Given) => Promise<Answer>>,
+): (...given: Given) => Promise<Answer> {
+  let created: Promise<(...given: Given) => Promise<Answer>> | undefined
+  return async function createdOnce(...given) {
+    created ??= create()
+    return (await created)(...given)
+  }
+}
+
 /** Returns a function that computes one value per object, at the first call, and keeps it while the object lives. */
 export function memoize<Source extends object, Made>(make: (source: Source) => Made): (source: Source) => Made {
   const made = new WeakMap<Source, Made>()

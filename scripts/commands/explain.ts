@@ -1,5 +1,5 @@
 import { fastify } from 'fastify'
-import { needsDatabase } from '../../src/app/health.js'
+import { needsDatabase } from '../../src/app/database-start.js'
 import { registerWithSettings } from '../../src/app/plugin.js'
 import { explanationSentence } from '../../src/dashboard/explain-page.js'
 import { formatCount, visible } from '../../src/dashboard/format.js'

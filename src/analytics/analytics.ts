@@ -1,21 +1,18 @@
-import { type AlertSettingOptions, type AlertSettings, resolveAlertSettings } from '../alerts/alert-settings.js'
-import type { AlertTimes } from '../alerts/channel.js'
+import { type AlertSettingOptions, resolveAlertSettings } from '../alerts/alert-settings.js'
 import type { Offender } from '../alerts/message.js'
 import type { AlertLog } from '../alerts/notify.js'
-import { type AlertOptions, type AlertResult, sendOffenderAlerts } from '../alerts/send-alerts.js'
+import type { AlertOptions, AlertResult } from '../alerts/send-alerts.js'
 import { openDatabase, type RateLimitClient } from '../client.js'
-import type { Database } from '../db/database.js'
-import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { type PrivacySettingOptions, resolvePrivacy } from '../privacy/privacy-settings.js'
 import { type Clock, systemClock } from '../time/clock.js'
-import { type ClientDetail, type ClientDetailOptions, clientDetail } from './client-detail.js'
-import { CSV_LIMIT, offendersCsvRows } from './csv.js'
-import { type OffenderDetail, type OffenderDetailOptions, offenderDetail } from './offender-detail.js'
-import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from './ranking.js'
-import { type SuggestedRates, type SuggestRatesOptions, suggestedRates } from './suggested-rates.js'
-import { type TopClient, type TopClientsOptions, topClients } from './top-clients.js'
-import { type RuleHitCount, ruleHitCounts, type TrafficSummary, trafficSummary } from './traffic.js'
-import { createReportRunner, type RankingOptions, type WindowOptions } from './window.js'
+import type { ClientDetail, ClientDetailOptions } from './client-detail.js'
+import type { OffenderDetail, OffenderDetailOptions } from './offender-detail.js'
+import type { AlertableOffendersOptions } from './ranking.js'
+import type { createReports } from './reports.js'
+import type { SuggestedRates, SuggestRatesOptions } from './suggested-rates.js'
+import type { TopClient, TopClientsOptions } from './top-clients.js'
+import type { RuleHitCount, TrafficSummary } from './traffic.js'
+import type { RankingOptions, WindowOptions } from './window.js'
 
 /**
  * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.
@@ -80,7 +77,7 @@ export function createAnalytics({
   database,
   schema,
   clock = systemClock,
-  log = SILENT,
+  log = { error: () => undefined },
   privacy,
   hashSecret,
   ipv6Subnet,
@@ -94,40 +91,23 @@ export function createAnalytics({
   return { ...analytics, close: () => opened.close() }
 }
 
-const SILENT: AlertLog = { error: () => undefined }
-
-/** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
-interface AnalyticsAlerts {
-  readonly settings: AlertSettings
-  readonly log: AlertLog
-  readonly times?: AlertTimes
-}
-
-/** Creates the reports of a database that is open already. */
-export function analyticsFor(
-  database: Database,
-  clock: Clock,
-  alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
-  onlyBlocked = false,
-  privacy?: AddressPrivacy,
-): Analytics {
-  const read = createReportRunner(database, clock, onlyBlocked, privacy)
-  // Async, so that an invalid option rejects instead of throwing.
-  const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
+/** Creates the reports of a database that is open already. The first of them loads what reports need. */
+export function analyticsFor(...dependencies: Parameters<typeof createReports>): Analytics {
+  let loaded: Promise<Analytics> | undefined
+  const reports = () => {
+    loaded ??= import('./reports.js').then(({ createReports }) => createReports(...dependencies))
+    return loaded
+  }
   return {
-    getTrafficSummary: async (options) => read(trafficSummary(options)),
-    getTopOffenders: async (options) => read(topOffenders(options)),
-    getRuleHitCounts: async (options) => read(ruleHitCounts(options)),
-    offendersCsv: async ({ days, limit = CSV_LIMIT } = {}) => {
-      const offenders = await read(topOffenders({ days, limit }))
-      return [...offendersCsvRows(offenders)].join('')
-    },
-    getOffenderDetail: async (options) => read(offenderDetail(options)),
-    getTopClients: async (options) => read(topClients(options)),
-    getClient: async (options) => read(clientDetail(options)),
-    suggestRates: async (options) => read(suggestedRates(options)),
-    findAlertableOffenders,
-    sendOffenderAlerts: async (options = {}) =>
-      sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),
+    getTrafficSummary: async (options) => (await reports()).getTrafficSummary(options),
+    getTopOffenders: async (options) => (await reports()).getTopOffenders(options),
+    getRuleHitCounts: async (options) => (await reports()).getRuleHitCounts(options),
+    offendersCsv: async (options) => (await reports()).offendersCsv(options),
+    getOffenderDetail: async (options) => (await reports()).getOffenderDetail(options),
+    getTopClients: async (options) => (await reports()).getTopClients(options),
+    getClient: async (options) => (await reports()).getClient(options),
+    suggestRates: async (options) => (await reports()).suggestRates(options),
+    findAlertableOffenders: async (options) => (await reports()).findAlertableOffenders(options),
+    sendOffenderAlerts: async (options) => (await reports()).sendOffenderAlerts(options),
   }
 }

@@ -4,10 +4,16 @@ import { sqlitePath } from '../db/sqlite.js'
 import { exposedFiles } from '../db/sqlite-file.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
 import type { OutageLog } from '../outage-log.js'
+import type { Settings } from '../settings/resolve.js'
 import type { Component } from './components.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
+
+/** Returns whether the app stores anything in the database. */
+export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
+  return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
+}
 
 /**
  * Prepares the database when a server starts. The embedded database must open: a wrong path is an error at start. An

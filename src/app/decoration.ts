@@ -3,8 +3,6 @@ import type { Analytics } from '../analytics/analytics.js'
 import type { OpenDatabase } from '../client.js'
 import { InvalidSettingError } from '../errors.js'
 import type { EventLog } from '../events/event-log.js'
-import { exportRules, importRules } from '../exchange/exchange.js'
-import { listChanges, revertChange } from '../history/history.js'
 import type { RequestAddresses } from '../http/client-address.js'
 import { type CounterScopes, countersForOverrides, countersForRules } from '../http/counter-scopes.js'
 import { keptDecision } from '../http/on-request.js'
@@ -15,10 +13,10 @@ import { toRateText } from '../limiter/rate.js'
 import type { OutageLog } from '../outage-log.js'
 import { clientAddress, storedSpellings } from '../overrides/client-networks.js'
 import { clientText } from '../overrides/override.js'
+import { createdByFirstCall } from '../remember.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Store } from '../stores/store.js'
-import { createHealth } from './health.js'
 import type { Hook } from './hook.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
@@ -44,7 +42,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     client: opened.client,
     store,
     analytics: reports,
-    health: createHealth(decorated.settings, decorated),
+    health: createdByFirstCall(async () => (await import('./health.js')).createHealth(settings, decorated)),
     events: { flush: () => events.flush(), stats: () => events.stats() },
     rules: createRules(decorated),
     limit: hook.routeLimit,
@@ -69,6 +67,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
   }
 }
 
+/** Creates the operations on rules. Few servers use them; the first use of each loads what it needs. */
 function createRules({ settings, opened, router, current, events, hook }: Decorated): SmartRateLimit['rules'] {
   const { database } = opened
   const { clock, privacy } = settings
@@ -82,11 +81,14 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
       const nowMs = clock.now()
       return (await current.at(nowMs)).rules.inForce(nowMs)
     },
-    export: () => exportRules(database, clock),
-    import: (document, options) => importRules(database, clock, document, options),
-    history: (name, options) =>
-      listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options),
-    revert: (changeId) => revertChange(opened, changeId),
+    export: async () => (await import('../exchange/exchange.js')).exportRules(database, clock),
+    import: async (document, options) =>
+      (await import('../exchange/exchange.js')).importRules(database, clock, document, options),
+    history: async (name, options) => {
+      const { listChanges } = await import('../history/history.js')
+      return listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options)
+    },
+    revert: async (changeId) => (await import('../history/history.js')).revertChange(opened, changeId),
     preview: createRulePreview(settings, opened, router, {
       gaps: () => findLogGaps(settings, events),
       notes: () => previewNotesFor(settings, hook.routeSettings),

@@ -10,6 +10,7 @@ import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import { RedisStore } from '../stores/redis-store.js'
 import type { Store } from '../stores/store.js'
 import { type Clock, MINUTE_MS } from '../time/clock.js'
+import { needsDatabase } from './database-start.js'
 import { jobNames } from './schedule.js'
 
 /** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
@@ -46,11 +47,6 @@ export function createHealth(settings: Settings, components: HealthComponents): 
     })
     return underWay
   }
-}
-
-/** Returns whether the app stores anything in the database. */
-export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
-  return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
 }
 
 /** Probes the rules in force, which it reads no more often than requests do. */

@@ -33,7 +33,7 @@ import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
 import { clientText } from '../overrides/override.js'
 import type { ActiveOverride } from '../overrides/override-set.js'
-import { memoize } from '../remember.js'
+import { createdByFirstCall, memoize } from '../remember.js'
 import { type ClientKind, countsBy } from '../rules/client-kind.js'
 import type { Rule } from '../rules/rule.js'
 import { canSettle, requireSettle } from '../settings/middleware.js'
@@ -41,7 +41,6 @@ import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import { systemClock } from '../time/clock.js'
-import { createAppExplain } from './explain.js'
 import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
 import { createRecords } from './record.js'
 
@@ -201,7 +200,10 @@ export function createHook(components: HookComponents) {
       done()
     },
     ask: createAsk(dependencies, isSkipped, () => 1),
-    explain: createAppExplain(components, dependencies, trials, isSkipped),
+    explain: createdByFirstCall(async () => {
+      const { createAppExplain } = await import('./explain.js')
+      return createAppExplain(components, dependencies, trials, isSkipped)
+    }),
     codeLimits: () => listCodeLimits(settings.middleware, trials.listLimits()),
     routeLimit: (options: RouteLimitOptions) => createLimitHook(options, 'limit', false),
     noteRoute,

@@ -13,17 +13,14 @@ import { REPLY } from '../http/request-end.js'
 import { readRouterOptions } from '../http/request-path.js'
 import type { RouteConfig } from '../http/route-config.js'
 import { attachInternals } from '../internals.js'
-import { openMetrics } from '../metrics/metrics.js'
 import { createOutageLog } from '../outage-log.js'
 import type { RateLimitOptions } from '../settings/options.js'
 import { resolveSettings, type Settings } from '../settings/resolve.js'
 import { Components } from './components.js'
-import { createDatabaseStart } from './database-start.js'
+import { createDatabaseStart, needsDatabase } from './database-start.js'
 import { createDecoration, createInternals } from './decoration.js'
-import { needsDatabase } from './health.js'
 import { createHook } from './hook.js'
 import { openReadings } from './metrics.js'
-import { createScheduler } from './schedule.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import {
   createCountedResponses,
@@ -79,7 +76,11 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const isLogging = enabled && settings.logEvents !== false
   const components = new Components(app)
 
-  const metrics = enabled && settings.metrics ? await openMetrics(settings.metrics) : undefined
+  // What few servers use is loaded by those that do.
+  const metrics =
+    enabled && settings.metrics
+      ? await (await import('../metrics/metrics.js')).openMetrics(settings.metrics)
+      : undefined
   const opened = components.open(openDatabase(database, schema, clock))
   const store = createStore(settings, opened)
   components.open(createStoreComponent(settings, store, storeLog))
@@ -100,7 +101,10 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const reports = createReports(settings, opened, log)
   if (enabled) {
     if (needsDatabase(settings)) components.open(createDatabaseStart(opened.database, log))
-    if (settings.schedule) components.open(createScheduler(settings.schedule, settings, opened, reports, log))
+    if (settings.schedule) {
+      const { createScheduler } = await import('./schedule.js')
+      components.open(createScheduler(settings.schedule, settings, opened, reports, log))
+    }
     if (isLogging) components.open(createRollupKeeper(settings, opened, log))
     components.open(createStateSweep(settings, opened, log))
     opened.database.useThreads({ logsEvents: isLogging })

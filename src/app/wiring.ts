@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Analytics, analyticsFor } from '../analytics/analytics.js'
-import { prepareRankings } from '../analytics/prepare-rankings.js'
 import { deleteExpiredBans } from '../bans/ban-table.js'
 import { RefusalBans, type RefusalBansOptions } from '../bans/refusal-bans.js'
 import type { OpenDatabase } from '../client.js'
@@ -17,7 +16,8 @@ import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
 import type { OutageLog } from '../outage-log.js'
 import { networksMeet } from '../overrides/network.js'
-import { createPreview, type Preview, type PreviewDependencies } from '../preview/preview.js'
+import type { Preview, PreviewDependencies } from '../preview/preview.js'
+import { createdByFirstCall } from '../remember.js'
 import { RollupKeeper } from '../rollups/keeper.js'
 import { canSettle } from '../settings/middleware.js'
 import type { Settings } from '../settings/resolve.js'
@@ -234,7 +234,11 @@ export function createRefusalBans(
 }
 
 export function createRollupKeeper({ clock }: Settings, { database }: OpenDatabase, log: OutageLog): RollupKeeper {
-  return new RollupKeeper({ database, clock, prepare: () => prepareRankings(database, clock), log })
+  const prepare = async () => {
+    const { prepareRankings } = await import('../analytics/prepare-rankings.js')
+    return prepareRankings(database, clock)
+  }
+  return new RollupKeeper({ database, clock, prepare, log })
 }
 
 /** @param known the gaps and notes that this process knows */
@@ -244,14 +248,17 @@ export function createRulePreview(
   router: RouterOptions,
   known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
 ): Preview {
-  return createPreview({
-    database,
-    clock,
-    router,
-    privacy,
-    requestPath: createRoutedPath(router),
-    newCounter: (policy) => newEntry(policy),
-    ...known,
+  return createdByFirstCall(async () => {
+    const { createPreview } = await import('../preview/preview.js')
+    return createPreview({
+      database,
+      clock,
+      router,
+      privacy,
+      requestPath: createRoutedPath(router),
+      newCounter: (policy) => newEntry(policy),
+      ...known,
+    })
   })
 }
 

@@ -1,21 +1,7 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import { type Internals, internalsFor, nearestMount } from '../internals.js'
-import { createErrorHandler } from '../sign-in/error-page.js'
-import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navigation.js'
-import type { Pages } from '../sign-in/pages.js'
-import type { StaffRole } from '../sign-in/roles.js'
-import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
-import {
-  addGuard,
-  createStaffGuard,
-  type StaffOptions,
-  staffCheck,
-  validateStaffOptions,
-} from '../sign-in/staff-guard.js'
-import { isPageRoute, type StaffRouteName, staffRouteName } from '../sign-in/staff-routes.js'
-import { keptFields, keptHref } from './links.js'
-import { keptView } from './requested-view.js'
+import { internalsFor } from '../internals.js'
+import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-guard.js'
 
 export interface DashboardOptions extends StaffOptions {
   /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
@@ -32,74 +18,14 @@ export interface DashboardOptions extends StaffOptions {
  */
 export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   validateDashboardOptions(options)
-  const { staff, isStaff, templates } = options
+  const { staff, isStaff } = options
   const internals = internalsFor(app)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }
   // Only apps with pages load the template engine, and what the pages show.
-  const [{ registerPages }, { registerReportRoutes }] = await Promise.all([
-    import('../sign-in/pages.js'),
-    import('./report-routes.js'),
-  ])
-  const prefix = '/dashboard'
-  const mount = `${app.prefix}${prefix}/`
-  const navigation = navigationAt(internals, mount, staff !== undefined)
-  const pages = await registerPages(app, { folder: templates, navigation })
-  app.setErrorHandler(createErrorHandler(internals, pages, staff === undefined ? undefined : mount))
-  app.addHook('onRequest', securityHeaders(pages))
-
-  // Two scopes, since the sign-in page must not require a sign-in.
-  internals.places.dashboards.push(mount)
-  if (staff !== undefined) {
-    app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
-  }
-  app.register(
-    async (scope) => {
-      addGuard(scope, createStaffGuard(internals, staffCheck(options, internals.clock)))
-      registerReportRoutes(scope, internals, pages, mount)
-    },
-    { prefix },
-  )
-}
-
-/** The links of the navigation that lead to the pages of a route, by its name. */
-const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
-  ['dashboard', './'],
-  ['client-search', './search.html'],
-  ['client-page', './search.html'],
-  ['rules', './rules.html'],
-  ['explain', './explain.html'],
-] satisfies [StaffRouteName, string][])
-
-function navigationAt({ places }: Internals, mount: string, canSignOut: boolean) {
-  return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
-    // At other addresses the relative links would be wrong.
-    if (!isPageRoute(request)) return NO_NAVIGATION
-    const present = PRESENT_PAGES.get(staffRouteName(request))
-    const kept = keptView(request)
-    return {
-      links: navigationLinks('./', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
-        text,
-        href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
-        current: href === present,
-      })),
-      ...(kept !== undefined && { kept: keptFields(kept) }),
-      ...(canSignOut && { sign_out: 'sign-out' }),
-    }
-  }
-}
-
-function securityHeaders({ contentSecurityPolicy }: Pages) {
-  return async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    reply.headers({
-      'cache-control': 'no-store',
-      'content-security-policy': contentSecurityPolicy,
-      'x-content-type-options': 'nosniff',
-      // With `no-referrer`, browsers send a form's Origin as `null`, and the check for foreign forms needs it.
-      'referrer-policy': 'same-origin',
-    })
-  }
+  const { registerDashboard } = await import('./register-dashboard.js')
+  await registerDashboard(app, internals, options)
 }
 
 function validateDashboardOptions(options: DashboardOptions): void {
