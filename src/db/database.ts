@@ -1,6 +1,6 @@
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../errors.js'
 import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, validateDatabaseUrl } from './database-url.js'
-import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork } from './dialect.js'
+import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork, Statements } from './dialect.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
@@ -40,9 +40,8 @@ export class Database {
   }
 
   /**
-   * Declares, before the first query, that this process serves requests: SQLite reads its reports on a thread, and runs
-   * all its statements on another one where events are logged. Without an event log, the limiter's short statements
-   * cost this thread no more than handing them over; with one, both would contend for the file.
+   * Declares, before the first query, that this process serves requests: SQLite reads its reports on a thread, and where
+   * events are logged it runs all its statements on another one, but for the short ones of the limiter.
    */
   useThreads({ logsEvents }: { readonly logsEvents: boolean }): void {
     if (!this.#mayUseThreads) return
@@ -108,6 +107,20 @@ export class Database {
       await this.ready()
       return this.#connection.execute(sql, parameters)
     })
+  }
+
+  /** Runs statements that take less time than handing them to a thread. Others that are under way come first. */
+  readonly short: Statements = {
+    query: <Row>(sql: string, parameters?: readonly SqlValue[]) =>
+      this.explained(async () => {
+        await this.ready()
+        return this.#connection.short.query<Row>(sql, parameters)
+      }),
+    execute: (sql, parameters) =>
+      this.explained(async () => {
+        await this.ready()
+        return this.#connection.short.execute(sql, parameters)
+      }),
   }
 
   /**

@@ -35,14 +35,20 @@ export async function runWork<T>(query: Query, work: SqlWork<T>): Promise<T> {
   return next.value
 }
 
+/** Runs single statements. */
+export interface Statements {
+  readonly query: Query
+  /** Runs a write and returns the number of changed rows. */
+  execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
+}
+
 /**
  * The package's own connection, beside Prisma's: a transaction of the host can neither roll back its statements nor
  * make them wait.
  */
-export interface SqlConnection {
-  readonly query: Query
-  /** Runs a write and returns the number of changed rows. */
-  execute(sql: string, parameters?: readonly SqlValue[]): Promise<number>
+export interface SqlConnection extends Statements {
+  /** Runs statements that take less time than handing them to a thread, such as those of the limiter. */
+  readonly short: Statements
   /**
    * Runs statements one after the other, all or none, without others in between.
    *

@@ -159,6 +159,10 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       })
     },
 
+    get short() {
+      return this
+    },
+
     snapshot(read) {
       return inTransaction(pool, `${BEGIN_READING}; ${PLAN_QUICKLY}`, async (client) => {
         const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')

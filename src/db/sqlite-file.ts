@@ -10,11 +10,24 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
 export const CHECKPOINT_PAGES = 8_000
+/** The pages at which a writer copies the log although a checkpointer should have done it (256 MiB). */
+export const BACKSTOP_PAGES = 64_000
 /** Undoes a transaction. */
 const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
 
 /** One connection to a file. */
-export type SqliteFile = Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'>
+export interface SqliteFile extends Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'> {
+  /** Counts rows that another connection has written, and left to this one to copy out of the write-ahead log. */
+  wroteElsewhere(rows: number): void
+}
+
+export interface FileOptions {
+  readonly path: string
+  /** Whether it is only read. */
+  readonly onlyReads: boolean
+  /** The pages in the write-ahead log at which a write also copies it; `CHECKPOINT_PAGES` by default. */
+  readonly checkpointPages?: number
+}
 
 /** Returns the identity of a file, which differs from that of a file that replaces it. */
 export function readFileIdentity(path: string): string {
@@ -29,9 +42,9 @@ export interface SqliteFileHere extends SqliteFile {
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
-export async function openHere(path: string, onlyReads: boolean): Promise<SqliteFileHere> {
+export async function openHere({ path, onlyReads, checkpointPages }: FileOptions): Promise<SqliteFileHere> {
   const { database, identity } = await whileBusy(() => ({
-    database: openSqlite(path),
+    database: openSqlite(path, checkpointPages),
     identity: readFileIdentity(path),
   }))
   // In a transaction, inserting events copies the pages of their indexes: to a file that would cost a third of the insert.
@@ -85,6 +98,9 @@ export async function openHere(path: string, onlyReads: boolean): Promise<Sqlite
       })
     },
 
+    // SQLite counts the pages of all connections.
+    wroteElsewhere: () => undefined,
+
     async close() {
       database.close()
     },
@@ -122,13 +138,13 @@ function createForOwner(path: string): void {
 }
 
 /** Opens the file in write-ahead mode, where readers never wait for a writer. Creates a missing file. */
-export function openSqlite(path: string): SqliteDatabase {
+export function openSqlite(path: string, checkpointPages = CHECKPOINT_PAGES): SqliteDatabase {
   createForOwner(path)
   const database = openSqliteFile(path, { timeout: BUSY_TIMEOUT_MS })
   try {
     if (database.pragma('journal_mode', { simple: true }) !== 'wal') database.pragma('journal_mode = WAL')
     database.pragma('synchronous = NORMAL')
-    database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+    database.pragma(`wal_autocheckpoint = ${checkpointPages}`)
   } catch (error) {
     database.close()
     throw error

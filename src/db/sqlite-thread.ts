@@ -1,7 +1,7 @@
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
-import type { SqliteFile } from './sqlite-file.js'
-import type { Answered, Asked, Statement, ThreadOptions, Transaction } from './sqlite-worker.js'
+import type { FileOptions, SqliteFile } from './sqlite-file.js'
+import type { Answered, Asked, Statement, Transaction } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -23,7 +23,7 @@ interface PendingAnswer {
  * @throws where the process may start no thread, where the file cannot be opened, and where the host's bundler omitted
  * the worker
  */
-export async function openOnThread(options: ThreadOptions, crashed: () => void): Promise<SqliteFile> {
+export async function openOnThread(options: FileOptions, crashed: () => void): Promise<SqliteFile> {
   const worker = startWorker('sqlite-worker', options)
   const waiting = new Map<number, PendingAnswer>()
   // Id 0 is the worker's.
@@ -99,6 +99,8 @@ export async function openOnThread(options: ThreadOptions, crashed: () => void):
       const changed = await ask({ statements })
       return changed === null ? null : Number(changed)
     },
+
+    wroteElsewhere: post,
 
     async close() {
       isOpen = false

@@ -3,16 +3,10 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { SqlStatement, SqlValue } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
 import { sqliteErrorCode } from './sqlite-driver.js'
-import { CHECKPOINT_PAGES, openHere } from './sqlite-file.js'
+import { BACKSTOP_PAGES, CHECKPOINT_PAGES, type FileOptions, openHere } from './sqlite-file.js'
 
-export interface ThreadOptions {
-  readonly path: string
-  /** Whether the thread only reads: it then does not copy the write-ahead log. */
-  readonly onlyReads: boolean
-}
-
-/** A statement to run, or null to close. */
-export type Asked = Statement | Transaction | null
+/** A statement to run, the number of rows that were written elsewhere, or null to close. */
+export type Asked = Statement | Transaction | number | null
 
 export interface Statement {
   readonly id: number
@@ -35,18 +29,15 @@ export type Answered =
   /** An error, which loses its class between threads; `code` is SQLite's. */
   | { readonly id: number; readonly message: string; readonly code: string | null }
 
-/** The pages in the log at which the writer copies it, although the checkpointer should have (256 MiB). */
-const BACKSTOP_PAGES = 64_000
-
 /** The id of the answer without a question: the thread is ready. */
 const READY = 0
 
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
-const { path, onlyReads }: ThreadOptions = workerData
-const file = await openHere(path, onlyReads)
+const options: FileOptions = workerData
+const file = await openHere(options)
 
-const checkpoints = createCheckpoints({ path, identity: file.identity }, (isWorking) => {
+const checkpoints = createCheckpoints({ path: options.path, identity: file.identity }, (isWorking) => {
   const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES
   void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
 })
@@ -65,16 +56,17 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
       checkpoints.wrote(changed)
       return { id, answer: changed }
     }
-    const rows = await file.query(sql, parameters)
-    // The limiter's statements write the rows that they return.
-    if (!onlyReads) checkpoints.wrote(rows.length)
-    return { id, answer: JSON.stringify(rows) }
+    return { id, answer: JSON.stringify(await file.query(sql, parameters)) }
   } catch (error) {
     return { id, message: error instanceof Error ? error.message : String(error), code: sqliteErrorCode(error) ?? null }
   }
 }
 
 port.on('message', async (asked: Asked) => {
+  if (typeof asked === 'number') {
+    checkpoints.wrote(asked)
+    return
+  }
   if (asked !== null) {
     port.postMessage(await answer(asked))
     return

@@ -3,18 +3,21 @@ import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValu
 import { CHECK_PLACES } from './places-text.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
-import { named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
+import { BACKSTOP_PAGES, type FileOptions, named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
+import { StatementLine } from './sqlite-line.js'
 import { openOnThread } from './sqlite-thread.js'
-import type { ThreadOptions } from './sqlite-worker.js'
+
+/** The rows of short statements after which the thread, which has the write-ahead log copied, is told of them. */
+const ROWS_PER_NOTE = 1_000
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
   writeConcurrency: 1,
   writesUnchangedIndexes: true,
-  // Without a thread, the synchronous driver blocks the event loop for these, for a few milliseconds.
-  rowsPerInsert: 200,
-  // Checks wait for a statement. Many small ones let more of them pass, and cost little more.
-  gatherMs: 0,
+  // Checks wait for these, for a few milliseconds; without a thread, so does all else.
+  rowsPerInsert: 500,
+  // Each transaction copies the pages that it changes, of which the events of one turn share few.
+  gatherMs: 20,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
@@ -72,14 +75,50 @@ export interface SqliteThreads {
 
 export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
   const statements = createOpener({ path, onlyReads: false }, () => threads.statements)
+  // Where that has a thread, short statements are on this one: most take less time than a message.
+  const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES }, () => false)
+  const line = new StatementLine()
+  let noted = 0
+
+  function use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
+    return threads.statements ? line.run(() => statements.use(work)) : statements.use(work)
+  }
+
+  function useShortly<T>(work: (file: SqliteFile) => Promise<T>, countRows: (answer: T) => number): Promise<T> {
+    if (!threads.statements) return statements.use(work)
+    return line.run(async () => {
+      const answer = await here.use(work)
+      noted += countRows(answer)
+      if (noted >= ROWS_PER_NOTE) {
+        const rows = noted
+        noted = 0
+        statements.use(async (file) => file.wroteElsewhere(rows)).catch(() => undefined)
+      }
+      return answer
+    })
+  }
+
   // Reports have their own connection: their transaction, which waits between queries, would include other writes.
   const reports = createOpener({ path, onlyReads: true }, () => threads.reports)
   let lastReport: Promise<unknown> = Promise.resolve()
 
   return {
-    query: (sql, parameters) => statements.use((file) => file.query(sql, parameters)),
-    execute: (sql, parameters) => statements.use((file) => file.execute(sql, parameters)),
-    transaction: (batch) => statements.use((file) => file.transaction(batch)),
+    query: (sql, parameters) => use((file) => file.query(sql, parameters)),
+    execute: (sql, parameters) => use((file) => file.execute(sql, parameters)),
+    transaction: (batch) => use((file) => file.transaction(batch)),
+
+    short: {
+      query: <Row>(sql: string, parameters?: readonly SqlValue[]) =>
+        useShortly(
+          (file) => file.query<Row>(sql, parameters),
+          (written) => written.length,
+        ),
+      execute: (sql, parameters) =>
+        useShortly(
+          (file) => file.execute(sql, parameters),
+          (changed) => changed,
+        ),
+    },
 
     /** Reads one snapshot after the other: the connection has one transaction. */
     snapshot(read) {
@@ -113,7 +152,8 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
     },
 
     async close() {
-      await Promise.all([statements.close(), reports.close()])
+      line.release()
+      await Promise.all([statements.close(), here.close(), reports.close()])
     },
   }
 }
@@ -122,7 +162,7 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
  * Opens a connection when it is first needed, and again after a failure: a file that could not be opened, or a crashed
  * thread. Where no thread can start, the connection is on this one.
  */
-function createOpener(options: ThreadOptions, hasThread: () => boolean) {
+function createOpener(options: FileOptions, hasThread: () => boolean) {
   let opening: Promise<SqliteFile> | undefined
   let opened: SqliteFile | undefined
 
@@ -130,7 +170,7 @@ function createOpener(options: ThreadOptions, hasThread: () => boolean) {
     const forget = () => {
       if (opening === mine) opening = opened = undefined
     }
-    const onThisThread = (): Promise<SqliteFile> => openHere(options.path, options.onlyReads)
+    const onThisThread = (): Promise<SqliteFile> => openHere(options)
     const mine = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
     opening = mine
     mine.then((file) => {

@@ -50,7 +50,7 @@ export class DatabaseStore implements Store {
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
       await Promise.all(
         [...byAlgorithm].map(([algorithm, groups]) =>
-          this.#tables[algorithm].advance(this.#database, groups, nowMs, decisions),
+          this.#tables[algorithm].advance(this.#database.short, groups, nowMs, decisions),
         ),
       )
       places = left
@@ -63,7 +63,7 @@ export class DatabaseStore implements Store {
     for (let places = [...settlements.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
       for (const [algorithm, groups] of byAlgorithm) {
-        await this.#tables[algorithm].settle(this.#database, groups, nowMs)
+        await this.#tables[algorithm].settle(this.#database.short, groups, nowMs)
       }
       places = left
     }

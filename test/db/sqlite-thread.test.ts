@@ -1,7 +1,7 @@
 /** The statements of a server that logs events have a thread of their own, which may crash, and which holds nothing up. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { renameSync } from 'node:fs'
+import { readFileSync, renameSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -15,6 +15,7 @@ import { MissingTableError } from '../../src/errors.js'
 import { atEnd } from '../support/at-end.js'
 import { countStatements } from '../support/count-statements.js'
 import { openTestDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 import { watchThreads } from '../support/threads.js'
 
@@ -26,6 +27,12 @@ const PROCESS_TIMEOUT_MS = 150_000
 /** Seconds of work for SQLite, during which nothing reaches the thread. */
 const LONG_STATEMENT = `WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000000)
   SELECT count(*) FROM counted`
+/** Where the header of a write-ahead log counts how often it began anew. */
+const WAL_SEQUENCE_OFFSET = 12
+/** Writes 10,000 rows. */
+const manySessions = (place: number) => `WITH RECURSIVE counted(n) AS (
+    SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000)
+  INSERT OR REPLACE INTO rate_limit_staff_session SELECT 'id-${place}-' || n, 'account', 1 FROM counted`
 
 test('the statements of a server that logs events are not run on its thread, and answer the same', async (t) => {
   const { database } = await startThread(t)
@@ -42,6 +49,60 @@ test('the statements of a server that logs events are not run on its thread, and
     (error) => sqliteErrorCode(error) === 'SQLITE_CONSTRAINT_PRIMARYKEY',
   )
   assert.deepEqual(count.statements, [])
+})
+
+test('the short statements of a server that logs events run on its thread, in turn with the others', async (t) => {
+  const { database } = await startThread(t)
+  // Opens its connection.
+  assert.deepEqual(await database.short.query('SELECT 1 AS one'), [{ one: 1 }])
+  const count = countStatements()
+  t.after(() => count.stop())
+  const ended: string[] = []
+  const note = (name: string) => () => void ended.push(name)
+  await Promise.all([
+    database.execute(NO_CHANGE).then(note('first')),
+    database.short.execute(NO_CHANGE).then(note('short')),
+    database.transaction([{ sql: NO_CHANGE, parameters: [] }]).then(note('last')),
+  ])
+
+  assert.deepEqual(ended, ['first', 'short', 'last'])
+  assert.deepEqual(count.statements, [NO_CHANGE])
+})
+
+test('a short statement that fails, or waits for one that fails, lets the next one run', async (t) => {
+  const { database } = await startThread(t)
+  const failing = assert.rejects(database.execute('DELETE FROM nowhere'), MissingTableError)
+  const short = assert.rejects(database.short.query('SELECT * FROM nowhere'), MissingTableError)
+
+  assert.deepEqual(await database.short.query('SELECT 1 AS one'), [{ one: 1 }])
+  await Promise.all([failing, short])
+})
+
+test('statements that wait for another one run when the database is closed', async (t) => {
+  const { database, path } = await startThread(t)
+  const other = openSqliteFile(path)
+  atEnd(t, () => other.close())
+  other.exec('BEGIN IMMEDIATE')
+  const stuck = assert.rejects(database.execute('DELETE FROM rate_limit_counter'))
+  const waiting = database.short.query('SELECT 1 AS one')
+  // Both are in line.
+  await turn()
+  await database.close()
+
+  await stuck
+  assert.deepEqual(await waiting, [{ one: 1 }])
+})
+
+test('the thread has the write-ahead log copied for rows that short statements write', async (t) => {
+  const { database, path } = await startThread(t)
+  const sequence = () => readFileSync(`${path}-wal`).readUInt32BE(WAL_SEQUENCE_OFFSET)
+  await database.short.execute(manySessions(0))
+  const before = sequence()
+
+  await eventually('the log begins anew', async () => {
+    for (let place = 0; place < 4; place++) await database.short.execute(manySessions(place))
+    return sequence() > before
+  })
 })
 
 test('neither a command nor the limiter alone starts a thread', async (t) => {
