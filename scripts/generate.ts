@@ -231,6 +231,7 @@ async function compileSchemas(): Promise<void> {
   const names = Object.keys(schemas)
   const validators = Object.entries(schemas).map(([name, schema]) => {
     const { description }: TSchemaOptions = { ...schema }
+    if (description === undefined) throw new Error(`The schema ${name} of settings has no description`)
     return `${name}: { accepts: ${name}, allowed: ${JSON.stringify(description)} }`
   })
   const contents = [

@@ -22,15 +22,24 @@ export function remember<Value>(
   }
 }
 
+/** Returns a function that makes a value at its first call, and anew where that failed, as loading a module may. */
+export function madeOnce<Value>(make: () => Promise<Value>): () => Promise<Value> {
+  let made: Promise<Value> | undefined
+  return function once() {
+    made ??= make().catch((error: unknown) => {
+      made = undefined
+      throw error
+    })
+    return made
+  }
+}
+
 /** Returns a function that its first call creates, such as one whose module few servers need. */
 export function createdByFirstCall<Given extends unknown[], Answer>(
   create: () => Promise<(...given: Given) => Promise<Answer>>,
 ): (...given: Given) => Promise<Answer> {
-  let created: Promise<(...given: Given) => Promise<Answer>> | undefined
-  return async function createdOnce(...given) {
-    created ??= create()
-    return (await created)(...given)
-  }
+  const created = madeOnce(create)
+  return async (...given) => (await created())(...given)
 }
 
 /** Returns a function that computes one value per object, at the first call, and keeps it while the object lives. */

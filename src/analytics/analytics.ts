@@ -4,11 +4,12 @@ import type { AlertLog } from '../alerts/notify.js'
 import type { AlertOptions, AlertResult } from '../alerts/send-alerts.js'
 import { openDatabase, type RateLimitClient } from '../client.js'
 import { type PrivacySettingOptions, resolvePrivacy } from '../privacy/privacy-settings.js'
+import { madeOnce } from '../remember.js'
 import { type Clock, systemClock } from '../time/clock.js'
 import type { ClientDetail, ClientDetailOptions } from './client-detail.js'
 import type { OffenderDetail, OffenderDetailOptions } from './offender-detail.js'
 import type { AlertableOffendersOptions } from './ranking.js'
-import type { createReports } from './reports.js'
+import type { openReports } from './reports.js'
 import type { SuggestedRates, SuggestRatesOptions } from './suggested-rates.js'
 import type { TopClient, TopClientsOptions } from './top-clients.js'
 import type { RuleHitCount, TrafficSummary } from './traffic.js'
@@ -77,7 +78,7 @@ export function createAnalytics({
   database,
   schema,
   clock = systemClock,
-  log = { error: () => undefined },
+  log = SILENT,
   privacy,
   hashSecret,
   ipv6Subnet,
@@ -91,13 +92,11 @@ export function createAnalytics({
   return { ...analytics, close: () => opened.close() }
 }
 
+export const SILENT: AlertLog = { error: () => undefined }
+
 /** Creates the reports of a database that is open already. The first of them loads what reports need. */
-export function analyticsFor(...dependencies: Parameters<typeof createReports>): Analytics {
-  let loaded: Promise<Analytics> | undefined
-  const reports = () => {
-    loaded ??= import('./reports.js').then(({ createReports }) => createReports(...dependencies))
-    return loaded
-  }
+export function analyticsFor(...dependencies: Parameters<typeof openReports>): Analytics {
+  const reports = madeOnce(async () => (await import('./reports.js')).openReports(...dependencies))
   return {
     getTrafficSummary: async (options) => (await reports()).getTrafficSummary(options),
     getTopOffenders: async (options) => (await reports()).getTopOffenders(options),

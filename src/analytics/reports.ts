@@ -5,7 +5,7 @@ import { sendOffenderAlerts } from '../alerts/send-alerts.js'
 import type { Database } from '../db/database.js'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import type { Clock } from '../time/clock.js'
-import type { Analytics } from './analytics.js'
+import { type Analytics, SILENT } from './analytics.js'
 import { clientDetail } from './client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from './csv.js'
 import { offenderDetail } from './offender-detail.js'
@@ -15,8 +15,6 @@ import { topClients } from './top-clients.js'
 import { ruleHitCounts, trafficSummary } from './traffic.js'
 import { createReportRunner } from './window.js'
 
-const SILENT: AlertLog = { error: () => undefined }
-
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
 interface AnalyticsAlerts {
   readonly settings: AlertSettings
@@ -24,8 +22,8 @@ interface AnalyticsAlerts {
   readonly times?: AlertTimes
 }
 
-/** Creates the reports of a database that is open already. */
-export function createReports(
+/** Does what `analyticsFor` does, with all that reports need. */
+export function openReports(
   database: Database,
   clock: Clock,
   alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },

@@ -37,8 +37,9 @@ export function createDatabaseStart(database: Database, log: OutageLog): Compone
 async function prepareFile(database: Database, log: OutageLog): Promise<void> {
   await database.ready()
   warnOfExposure(sqlitePath(database.url), log)
-  // Opens the database, on a thread where one is configured, before the first request would have to wait for it.
+  // Opens the database, on a thread too where one is configured, before the first request would have to wait for it.
   await database.query('SELECT 1')
+  await database.short.query('SELECT 1')
 }
 
 /** Creates a function that logs each kind of fault once, since every query may meet it. */

@@ -26,6 +26,11 @@ export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_
 export class BusyLine {
   #last: Promise<unknown> | undefined
 
+  /** Resolves when no statement is retried. */
+  async idle(): Promise<void> {
+    while (this.#last !== undefined) await this.#last
+  }
+
   run<T>(database: SqliteDatabase, statement: () => T): Promise<T> | T {
     const ahead = this.#last
     if (ahead === undefined) {

@@ -1,4 +1,5 @@
 import { closeSync, openSync, statSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { SqlConnection, SqlValue } from './dialect.js'
 import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from './listed-counter.js'
 import { CHECK_PLACES, checkPlaces } from './places-text.js'
@@ -12,6 +13,8 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
 export const CHECKPOINT_PAGES = 8_000
 /** The pages at which a writer copies the log although a checkpointer should have done it (256 MiB). */
 export const BACKSTOP_PAGES = 64_000
+/** How long closing lets statements be retried for which another writer holds the file, in milliseconds. */
+const CLOSE_RETRY_MS = 500
 /** Undoes a transaction. */
 const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
 
@@ -98,10 +101,11 @@ export async function openHere({ path, onlyReads, checkpointPages }: FileOptions
       })
     },
 
-    // SQLite counts the pages of all connections.
+    // It copies the log by the number of its pages, whoever wrote them.
     wroteElsewhere: () => undefined,
 
     async close() {
+      await Promise.race([line.idle(), delay(CLOSE_RETRY_MS, undefined, { ref: false })])
       database.close()
     },
   }

@@ -1,28 +1,40 @@
+/** Others wait so long for a statement, in milliseconds: one that takes longer mostly waits for another process itself. */
+export const PATIENCE_MS = 1_000
+
 /**
- * Lets one statement after the other run, in their order: those of two connections to a file, which has one writer at a
- * time, and blocks the thread of the other one.
+ * Runs the statements of two connections to one file one after the other, in the order in which they are asked: if both
+ * wrote at once, one would block its thread until the other is done.
  */
 export class StatementLine {
   readonly #waiting: (() => void)[] = []
-  #isBusy = false
+  #underWay = 0
+  #startedMs = 0
 
-  /** Runs a statement: at once where none is under way. */
+  /** Runs a statement: at once where none is under way, and after those that wait where one has been for too long. */
   run<T>(statement: () => Promise<T>): Promise<T> {
-    if (!this.#isBusy) return this.#start(statement)
+    if (performance.now() - this.#startedMs > PATIENCE_MS) this.release()
+    else if (this.#underWay > 0) return this.#wait(statement)
+    return this.#start(statement)
+  }
+
+  #wait<T>(statement: () => Promise<T>): Promise<T> {
     return new Promise((resolve) => this.#waiting.push(() => resolve(this.#start(statement))))
   }
 
-  /** Starts all statements that wait, whatever is under way. */
+  /** Starts all statements that wait, beside what is under way. */
   release(): void {
     for (const start of this.#waiting.splice(0)) start()
   }
 
   #start<T>(statement: () => Promise<T>): Promise<T> {
-    this.#isBusy = true
+    const startedMs = performance.now()
+    this.#underWay++
+    this.#startedMs = startedMs
     return statement().finally(() => {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#isBusy = false
-      else next()
+      this.#underWay--
+      // Where a lock of another process has made it wait, so would each of the others, one after the other.
+      if (performance.now() - startedMs > PATIENCE_MS) this.release()
+      else if (this.#underWay === 0) this.#waiting.shift()?.()
     })
   }
 }

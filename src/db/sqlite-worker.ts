@@ -37,7 +37,9 @@ if (port === null) throw new Error('This file is run as a worker')
 const options: FileOptions = workerData
 const file = await openHere(options)
 
+let hasCheckpointer = true
 const checkpoints = createCheckpoints({ path: options.path, identity: file.identity }, (isWorking) => {
+  hasCheckpointer = isWorking
   const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES
   void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
 })
@@ -65,6 +67,8 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
 port.on('message', async (asked: Asked) => {
   if (typeof asked === 'number') {
     checkpoints.wrote(asked)
+    // The pages at which a commit copies the log are counted by the connection that commits.
+    if (!hasCheckpointer) void file.query('PRAGMA wal_checkpoint(PASSIVE)')
     return
   }
   if (asked !== null) {

@@ -9,6 +9,8 @@ import { openOnThread } from './sqlite-thread.js'
 
 /** The rows of short statements after which the thread, which has the write-ahead log copied, is told of them. */
 const ROWS_PER_NOTE = 1_000
+/** A short statement writes pages beside those of its rows: it counts as so many rows more. */
+const ROWS_BESIDE = 2
 
 export const sqliteDialect: Dialect = {
   provider: 'sqlite',
@@ -74,26 +76,26 @@ export interface SqliteThreads {
 }
 
 export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
-  const statements = createOpener({ path, onlyReads: false }, () => threads.statements)
-  // Where that has a thread, short statements are on this one: most take less time than a message.
+  let isWithoutThread = false
+  const hasThread = () => threads.statements && !isWithoutThread
+  const statements = createOpener({ path, onlyReads: false }, hasThread, () => {
+    isWithoutThread = true
+  })
+  // Used where `statements` has a thread: a short statement takes less time here than a message to it.
   const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES }, () => false)
   const line = new StatementLine()
   let noted = 0
 
   function use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
-    return threads.statements ? line.run(() => statements.use(work)) : statements.use(work)
+    return hasThread() ? line.run(() => statements.use(work)) : statements.use(work)
   }
 
   function useShortly<T>(work: (file: SqliteFile) => Promise<T>, countRows: (answer: T) => number): Promise<T> {
-    if (!threads.statements) return statements.use(work)
+    if (!hasThread()) return statements.use(work)
     return line.run(async () => {
       const answer = await here.use(work)
-      noted += countRows(answer)
-      if (noted >= ROWS_PER_NOTE) {
-        const rows = noted
-        noted = 0
-        statements.use(async (file) => file.wroteElsewhere(rows)).catch(() => undefined)
-      }
+      noted += countRows(answer) + ROWS_BESIDE
+      if (noted >= ROWS_PER_NOTE && statements.note(noted)) noted = 0
       return answer
     })
   }
@@ -153,7 +155,9 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
 
     async close() {
       line.release()
-      await Promise.all([statements.close(), here.close(), reports.close()])
+      // The thread first: short statements are retried until it has ended what they wait for.
+      await Promise.all([statements.close(), reports.close()])
+      await here.close()
     },
   }
 }
@@ -161,8 +165,10 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
 /**
  * Opens a connection when it is first needed, and again after a failure: a file that could not be opened, or a crashed
  * thread. Where no thread can start, the connection is on this one.
+ *
+ * @param opensHere called when no thread could start
  */
-function createOpener(options: FileOptions, hasThread: () => boolean) {
+function createOpener(options: FileOptions, hasThread: () => boolean, opensHere?: () => void) {
   let opening: Promise<SqliteFile> | undefined
   let opened: SqliteFile | undefined
 
@@ -171,7 +177,12 @@ function createOpener(options: FileOptions, hasThread: () => boolean) {
       if (opening === mine) opening = opened = undefined
     }
     const onThisThread = (): Promise<SqliteFile> => openHere(options)
-    const mine = hasThread() ? openOnThread(options, forget).catch(onThisThread) : onThisThread()
+    const insteadOfThread = async () => {
+      const file = await onThisThread()
+      opensHere?.()
+      return file
+    }
+    const mine = hasThread() ? openOnThread(options, forget).catch(insteadOfThread) : onThisThread()
     opening = mine
     mine.then((file) => {
       if (opening === mine) opened = file
@@ -184,6 +195,12 @@ function createOpener(options: FileOptions, hasThread: () => boolean) {
     use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
       if (opened !== undefined) return work(opened)
       return (opening ?? open()).then(work)
+    },
+
+    /** Tells an open connection of rows that were written elsewhere; returns whether there is one. */
+    note(rows: number): boolean {
+      opened?.wroteElsewhere(rows)
+      return opened !== undefined
     },
 
     async close() {

@@ -93,6 +93,24 @@ test('statements that wait for another one run when the database is closed', asy
   assert.deepEqual(await waiting, [{ one: 1 }])
 })
 
+test('what short statements that wait for the thread write is there after closing', async (t) => {
+  const { database, path } = await startThread(t)
+  await database.short.query('SELECT 1')
+  const long = database.execute(manySessions(0))
+  const short = database.short.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
+  // Both are in line.
+  await turn()
+  await database.close()
+
+  assert.equal(await long, 10_000)
+  assert.equal(await short, 1)
+  const file = openSqliteFile(path)
+  atEnd(t, () => file.close())
+  assert.deepEqual(file.prepare('SELECT count(*) AS sessions FROM rate_limit_staff_session').all(), [
+    { sessions: 10_001 },
+  ])
+})
+
 test('the thread has the write-ahead log copied for rows that short statements write', async (t) => {
   const { database, path } = await startThread(t)
   const sequence = () => readFileSync(`${path}-wal`).readUInt32BE(WAL_SEQUENCE_OFFSET)
@@ -143,7 +161,10 @@ test('a process that may start no thread goes on without, and tries once', async
     syncBuiltinESMExports()
   })
   const { database } = await open(t)
-  for (let place = 0; place < 3; place++) await database.execute(NO_CHANGE)
+  for (let place = 0; place < 3; place++) {
+    await database.execute(NO_CHANGE)
+    await database.short.execute(NO_CHANGE)
+  }
 
   assert.equal(tries, 1)
 })
