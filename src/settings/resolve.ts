@@ -82,7 +82,8 @@ export const OWN_SETTINGS = {
   middleware: { ...VALIDATORS.reference, read: readMiddleware },
   onStoreError: { ...VALIDATORS.storeErrorAction, default: 'local' },
   database: {
-    ...VALIDATORS.database,
+    ...VALIDATORS.textOrReference,
+    allowed: 'a URL or a client made by createRateLimitClient',
     parse: validatedBy((database: string | object, called) => {
       if (typeof database === 'string') validateDatabaseUrl(database, called)
     }),

@@ -23,9 +23,6 @@ export const numberOrCallback = Type.Union([Type.Number(), callback], { descript
 export const textOrTexts = Type.Union([text, Type.Array(text, { minItems: 1 })], { description: 'a text or texts' })
 export const textsByName = Type.Record(Type.String(), text, { description: 'an object of texts' })
 
-export const database = Type.Union([filledText, reference, callback], {
-  description: 'a URL or a client made by createRateLimitClient',
-})
 export const schemaName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$',
   description: 'a name of letters, digits and _, at most 63',

@@ -134,13 +134,14 @@ export function explain<Answer>(setting: string, value: unknown, read: () => Ans
   }
 }
 
-/** Returns a value as a message quotes it. */
+/** Returns a value as a message quotes it, without names and passwords of URLs. */
 export function shown(value: unknown): string {
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)
       : inspect(value, { depth: 1, breakLength: Number.POSITIVE_INFINITY })
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+  const quoted = text.replace(/:\/\/.*@/s, '://***@')
+  return quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted
 }
 
 export function withoutUndefined<T extends object>(given: T): Partial<T> {

@@ -26,6 +26,7 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['database', 'file:', /file:.*postgresql:/],
   ['database', '', /URL/],
   ['database', 7, /URL/],
+  ['database', () => 'file:./a.db', /URL/],
   ['database', 'file:/no/such/folder/of/anybody.db', /folder/],
   ['redis', 'localhost:6379', /redis:\/\/.*cluster/],
   ['redis', 'http://localhost', /redis:\/\//],
@@ -142,7 +143,10 @@ test('the password of a database or a Redis URL is in no message', async (t) => 
   ]) {
     assert.doesNotMatch(await complaintOf(t, { redis }), /hunter2/)
   }
-  assert.doesNotMatch(await complaintOf(t, { database: 'mysql://me:hunter2@host/name' }), /hunter2/)
+  const url = 'postgresql://me:hunter2@host/name'
+  for (const database of ['mysql://me:hunter2@host/name', `${url}?${'x'.repeat(2_000)}`, [url]]) {
+    assert.doesNotMatch(await complaintOf(t, { database }), /hunter2/)
+  }
 })
 
 test('a client that createRateLimitClient did not make is refused', async (t) => {
