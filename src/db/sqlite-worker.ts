@@ -68,7 +68,7 @@ port.on('message', async (asked: Asked) => {
   if (typeof asked === 'number') {
     checkpoints.wrote(asked)
     // The pages at which a commit copies the log are counted by the connection that commits.
-    if (!hasCheckpointer) void file.query('PRAGMA wal_checkpoint(PASSIVE)')
+    if (!hasCheckpointer) file.query('PRAGMA wal_checkpoint(PASSIVE)').catch(() => undefined)
     return
   }
   if (asked !== null) {
