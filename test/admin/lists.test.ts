@@ -411,13 +411,13 @@ forEachDatabase((provider) => {
   test('a rule that is deleted meanwhile keeps none of the others from being switched', async (t) => {
     const { request, headers, database } = await start(t)
     const rules = database.client.rateLimitRule
-    for (const name of ['first', 'second', 'third']) {
-      await rules.create({ data: { name, pathPattern: '.', rate: '1/m' } })
-    }
+    // Ten are switched at a time, in any order.
+    const ids = Array.from({ length: 11 }, (_, index) => index + 1)
+    for (const id of ids) await rules.create({ data: { name: `rule-${id}`, pathPattern: '.', rate: '1/m' } })
     const { dialect } = database.database
     const table = dialect.table('rate_limit_rule')
-    // What deletes it is the switching of the first.
-    const deleted = `DELETE FROM ${table} WHERE name = 'second'`
+    // What deletes it is the switching of the first ten.
+    const deleted = `DELETE FROM ${table} WHERE name = 'rule-11'`
     if (provider === 'sqlite') {
       await database.database.execute(`CREATE TRIGGER meanwhile AFTER UPDATE ON ${table} BEGIN ${deleted}; END`, [])
     } else {
@@ -431,13 +431,13 @@ forEachDatabase((provider) => {
         [],
       )
     }
-    const { text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=1,2,3`, {
+    const { text } = await request(`${PANEL}/api/resources/rules/bulk/disable?recordIds=${ids}`, {
       method: 'POST',
       headers,
     })
     assert.match(
       JSON.parse(text).notice.options.defaultValue,
-      /^Disabled 2 rule\(s\)\. second: The row was deleted in the meantime/,
+      /^Disabled 10 rule\(s\)\. rule-11: The row was deleted in the meantime/,
     )
     assert.equal(await rules.count({ where: { isActive: true } }), 0)
   })
