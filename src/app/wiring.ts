@@ -31,6 +31,11 @@ import type { Store } from '../stores/store.js'
 import { Poll } from '../time/poll.js'
 import type { Component } from './components.js'
 
+/**
+ * The least time between two statements that insert events, in milliseconds: more rows share the cost of a statement, and
+ * the pages that SQLite copies for each transaction.
+ */
+const GATHER_MS = 20
 /** The longest wait of a report for the latest events, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000
 
@@ -168,7 +173,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     writer: spools?.own.writer ?? randomUUID(),
     spools,
     batchSize: database.dialect.rowsPerInsert,
-    gatherMs: database.dialect.gatherMs,
+    gatherMs: GATHER_MS,
     bufferSize: settings.eventBuffer,
     now: () => clock.now(),
     log,

@@ -97,30 +97,17 @@ export class Database {
   }
 
   readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>
-    this.explained(async () => {
-      await this.ready()
-      return this.#connection.query<Row>(sql, parameters)
-    })
+    this.#whenReady(() => this.#connection.query<Row>(sql, parameters))
 
   execute(sql: string, parameters?: readonly SqlValue[]): Promise<number> {
-    return this.explained(async () => {
-      await this.ready()
-      return this.#connection.execute(sql, parameters)
-    })
+    return this.#whenReady(() => this.#connection.execute(sql, parameters))
   }
 
   /** Runs statements that take less time than handing them to a thread. Others that are under way come first. */
   readonly short: Statements = {
     query: <Row>(sql: string, parameters?: readonly SqlValue[]) =>
-      this.explained(async () => {
-        await this.ready()
-        return this.#connection.short.query<Row>(sql, parameters)
-      }),
-    execute: (sql, parameters) =>
-      this.explained(async () => {
-        await this.ready()
-        return this.#connection.short.execute(sql, parameters)
-      }),
+      this.#whenReady(() => this.#connection.short.query<Row>(sql, parameters)),
+    execute: (sql, parameters) => this.#whenReady(() => this.#connection.short.execute(sql, parameters)),
   }
 
   /**
@@ -129,10 +116,7 @@ export class Database {
    * @returns the number of changed rows; null where they were undone, as `SqlStatement.mustChange` says
    */
   transaction(statements: readonly SqlStatement[]): Promise<number | null> {
-    return this.explained(async () => {
-      await this.ready()
-      return this.#connection.transaction(statements)
-    })
+    return this.#whenReady(() => this.#connection.transaction(statements))
   }
 
   /**
@@ -150,18 +134,19 @@ export class Database {
 
   /** Runs queries that all see the database as of one moment. On SQLite they wait for a running report. */
   snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
-    return this.explained(async () => {
-      await this.ready()
-      return this.#connection.snapshot(read)
-    })
+    return this.#whenReady(() => this.#connection.snapshot(read))
   }
 
   /** Runs `work` in one transaction, during which no other connection writes to `tables`. */
   locked<T>(tables: readonly string[], work: () => SqlWork<T>): Promise<T> {
+    const qualified = tables.map((table) => this.dialect.table(table))
+    return this.#whenReady(() => this.#connection.locked(qualified, work))
+  }
+
+  #whenReady<T>(work: () => Promise<T>): Promise<T> {
     return this.explained(async () => {
       await this.ready()
-      const qualified = tables.map((table) => this.dialect.table(table))
-      return this.#connection.locked(qualified, work)
+      return work()
     })
   }
 

@@ -84,8 +84,6 @@ export interface Dialect {
   readonly writesUnchangedIndexes: boolean
   /** The most rows of the event log that one statement writes. */
   readonly rowsPerInsert: number
-  /** The least time between two such statements, in milliseconds, unless one has all its rows. */
-  readonly gatherMs: number
   /** Returns the qualified name of a table of this package. */
   table(name: string): string
   /** Converts an expression of milliseconds since the epoch to a timestamp. */

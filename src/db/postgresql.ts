@@ -43,7 +43,6 @@ export function postgresqlDialect(schema: string): Dialect {
     writesUnchangedIndexes: false,
     // More rows share the cost of the statement itself.
     rowsPerInsert: 1_000,
-    gatherMs: 20,
     table,
     // Not `numeric`, which takes longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,

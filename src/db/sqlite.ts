@@ -18,8 +18,6 @@ export const sqliteDialect: Dialect = {
   writesUnchangedIndexes: true,
   // Checks wait for these, for a few milliseconds; without a thread, so does all else.
   rowsPerInsert: 500,
-  // Each transaction copies the pages that it changes, of which the events of one turn share few.
-  gatherMs: 20,
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
   toMs: (expression) => expression,

@@ -1,6 +1,6 @@
 /** The write-ahead log of a busy SQLite file is copied into the file beside the thread that writes. */
 import assert from 'node:assert/strict'
-import { readFileSync, renameSync } from 'node:fs'
+import { renameSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { createCheckpoints, ROWS_PER_CHECKPOINT } from '../../src/db/sqlite-checkpoints.js'
 import { openSqliteFile, type SqliteDatabase } from '../../src/db/sqlite-driver.js'
@@ -9,9 +9,7 @@ import { atEnd } from '../support/at-end.js'
 import { openTestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { watchThreads } from '../support/threads.js'
-
-/** Where the header of a write-ahead log counts how often it began anew. */
-const SEQUENCE_OFFSET = 12
+import { walSequence } from '../support/wal-sequence.js'
 
 test('the log of a file that is written to all the time begins anew, again and again', async (t) => {
   const { writer, checkpoints, sequence } = await startWriter(t)
@@ -66,7 +64,7 @@ async function startWriter(t: TestContext) {
     checkpoints,
     path,
     reported,
-    sequence: () => readFileSync(`${path}-wal`).readUInt32BE(SEQUENCE_OFFSET),
+    sequence: () => walSequence(path),
   }
 }
 

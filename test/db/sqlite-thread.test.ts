@@ -1,7 +1,7 @@
 /** The statements of a server that logs events have a thread of their own, which may crash, and which holds nothing up. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { readFileSync, renameSync } from 'node:fs'
+import { renameSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -18,6 +18,7 @@ import { openTestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 import { watchThreads } from '../support/threads.js'
+import { walSequence } from '../support/wal-sequence.js'
 
 const NO_CHANGE = 'DELETE FROM rate_limit_staff_session WHERE false'
 const run = promisify(execFile)
@@ -27,8 +28,6 @@ const PROCESS_TIMEOUT_MS = 150_000
 /** Seconds of work for SQLite, during which nothing reaches the thread. */
 const LONG_STATEMENT = `WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000000)
   SELECT count(*) FROM counted`
-/** Where the header of a write-ahead log counts how often it began anew. */
-const WAL_SEQUENCE_OFFSET = 12
 /** Writes 10,000 rows. */
 const manySessions = (place: number) => `WITH RECURSIVE counted(n) AS (
     SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT 10000)
@@ -113,7 +112,7 @@ test('what short statements that wait for the thread write is there after closin
 
 test('the thread has the write-ahead log copied for rows that short statements write', async (t) => {
   const { database, path } = await startThread(t)
-  const sequence = () => readFileSync(`${path}-wal`).readUInt32BE(WAL_SEQUENCE_OFFSET)
+  const sequence = () => walSequence(path)
   await database.short.execute(manySessions(0))
   const before = sequence()
 
