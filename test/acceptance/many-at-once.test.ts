@@ -43,7 +43,7 @@ forEachDatabase((provider) => {
     )
   })
 
-  test('200 clients at once with rules and events on issue at most 16 statements, the rules being read once', async (t) => {
+  test('200 clients at once with rules and events on read the rules once, and count and log in at most 16 statements', async (t) => {
     const database = await openDatabase(t, provider)
     const { app, clock } = await startApp(t, {
       database,
@@ -64,9 +64,12 @@ forEachDatabase((provider) => {
 
     assert.deepEqual(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200]))
     assert.equal(count.of('rate_limit_rule').length, 1)
-    assert.ok(count.of('rate_limit_counter').length >= 1)
-    assert.ok(count.of('rate_limit_event').length >= 1)
-    assert.ok(count.statements.length <= 16, `${count.statements.length} statements`)
+    // Not all statements: a slow machine begins to sum up the events meanwhile.
+    const checks = count.of('rate_limit_counter')
+    const logged = count.statements.filter((sql) => /INSERT INTO \S*rate_limit_event"/.test(sql))
+    assert.ok(checks.length >= 1)
+    assert.ok(logged.length >= 1)
+    assert.ok(checks.length + logged.length <= 16, `${checks.length} of counters, ${logged.length} of events`)
     assert.equal(await database.client.rateLimitEvent.count(), 200)
     assert.equal(await database.client.rateLimitCounter.count(), 200)
   })
