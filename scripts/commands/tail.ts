@@ -20,7 +20,8 @@ interface TailOptions extends DatabaseOptions {
 
 type Test = (event: ShownEvent) => boolean
 
-const PAGE = 1_000
+/** As many as a process writes at once: those are in the order of their clients. */
+const PAGE = 5_000
 /** How many of the latest events are looked at for the first lines. */
 const LOOKED_AT = 1_000_000
 const PAUSE_MS = SECOND_MS
@@ -40,7 +41,7 @@ export async function run(options: TailOptions, context: CommandContext): Promis
     const news = new NewEvents(database, newest?.id ?? 0)
     const { signal } = context
     await follow(signal, PAUSE_MS, async () => {
-      for (const event of await news.read(performance.now())) if (isShown(event)) print(event)
+      for (const event of inTime(await news.read(performance.now()))) if (isShown(event)) print(event)
     })
   })
   return { lines: [] }
@@ -76,7 +77,11 @@ async function readLatest(database: Database, newestId: number, most: number, is
     if (page.length < PAGE) break
     beforeId = page.at(-1)?.id ?? 0
   }
-  return found.slice(0, most).reverse()
+  return inTime(found.reverse()).slice(-most)
+}
+
+function inTime(events: readonly ShownEvent[]): ShownEvent[] {
+  return events.toSorted((a, b) => a.timestampMs - b.timestampMs || a.id - b.id)
 }
 
 /** Reads every event once that is written from now on. */

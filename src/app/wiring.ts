@@ -32,10 +32,10 @@ import { Poll } from '../time/poll.js'
 import type { Component } from './components.js'
 
 /**
- * The least time between two statements that insert events, in milliseconds: more rows share the cost of a statement, and
- * the pages that SQLite copies for each transaction.
+ * The longest time for which events gather, in milliseconds: more rows share the cost of a statement, and the pages that
+ * SQLite copies for each transaction. A process that is killed loses what it has gathered.
  */
-const GATHER_MS = 20
+const GATHER_MS = 500
 /** The longest wait of a report for the latest events, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000
 

@@ -19,6 +19,7 @@ function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
   const table = {
     batches: [] as number[],
     keys: [] as string[],
+    counts: [] as number[],
     last: 0,
     held: false,
     failure: undefined as Error | undefined,
@@ -34,13 +35,15 @@ function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
     writer: 'a',
     table: {
       async write({ first, rows }) {
-        const keys = rows.map((row) => String(JSON.parse(row)[1]))
+        const values: unknown[][] = rows.map((row) => JSON.parse(row))
+        const keys = values.map(([, key]) => String(key))
         table.batches.push(rows.length)
         if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
         if (table.failure !== undefined) throw table.failure
         if (keys.includes(table.refused)) throw new RangeError('the value is refused')
         if (first <= table.last) return false
         table.keys.push(...keys)
+        table.counts.push(...values.map((row) => Number(row[6])))
         table.last = first + rows.length - 1
         if (table.answersAreLost) throw new Error('the connection broke')
         return true
@@ -78,28 +81,74 @@ describe('the event log', () => {
     assert.deepEqual(events.stats(), { written: 51, dropped: 0, buffered: 0, spooled: 0, lastError: null })
   })
 
-  test('gathers what comes soon after a statement, until there is a flush, a full statement, or time has passed', async (t) => {
+  test('gathers for twenty times as long as the last events took, and no longer than is set', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const gatherMs = 3_600_000
-    const { events, table } = logOf({ gatherMs, batchSize: 3 })
+    let nowMs = 0
+    t.mock.method(performance, 'now', () => nowMs)
+    const { events, table } = logOf({ gatherMs: 500 })
+    const pass = async (ms: number) => {
+      nowMs += ms
+      await tick(t, ms)
+    }
+    /** Records an event, which is written after a while, for a while. */
+    const write = async (gathersMs: number, takesMs: number) => {
+      const before = table.batches.length
+      table.held = true
+      events.record(eventOf('a'))
+      await pass(0)
+      if (gathersMs > 0) {
+        await pass(gathersMs - 1)
+        assert.equal(table.batches.length, before, `${gathersMs} ms`)
+        await pass(1)
+      }
+      assert.equal(table.batches.length, before + 1, `${gathersMs} ms`)
+      await pass(takesMs)
+      table.letGo()
+      await pass(0)
+    }
+    await write(0, 10)
+    await write(200, 2)
+    await write(40, 30)
+    await write(500, 0)
+    await write(0, 0)
+  })
+
+  test('gathers until there is a flush, or a quarter of the buffer is full', async (t) => {
+    let nowMs = 0
+    t.mock.method(performance, 'now', () => nowMs++)
+    const { events, table } = logOf({ gatherMs: 3_600_000, bufferSize: 12 })
     const record = async (...keys: string[]) => {
       for (const key of keys) {
         events.record(eventOf(key))
-        await tick(t, 0)
+        await turn()
       }
     }
     await record('a', 'b')
     assert.deepEqual(table.batches, [1])
     await events.flush()
     assert.deepEqual(table.batches, [1, 1])
-    await record('c', 'd')
-    await tick(t, gatherMs)
-    assert.deepEqual(table.batches, [1, 1, 2])
-    for (const key of ['e', 'f', 'g', 'h']) events.record(eventOf(key))
-    await tick(t, 0)
-    assert.deepEqual(table.batches, [1, 1, 2, 3])
+    await record('c', 'd', 'e')
+    await turn()
+    assert.deepEqual(table.batches, [1, 1, 3])
+    await record('f')
     await events.close()
-    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'])
+    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f'])
+  })
+
+  test('writes the events of a client together, in their order, and a flush waits for all clients', async () => {
+    const { events, table } = logOf({ batchSize: 2 })
+    const paths: string[] = []
+    const recordAt = (key: string, count: number) => events.record({ ...eventOf(key), count })
+    recordAt('c', 1)
+    recordAt('a"b', 10)
+    const flush = events.flush().then(() => paths.push(...table.keys))
+    recordAt('a', 2)
+    recordAt('a"b', 9)
+    recordAt('b', 3)
+    recordAt('a', 1)
+    await flush
+    assert.deepEqual(paths, ['a', 'a', 'a"b', 'a"b', 'b', 'c'])
+    assert.deepEqual(table.counts, [2, 1, 10, 9, 3, 1])
   })
 
   test('writes no more than 200 rows by one statement', async () => {
@@ -222,7 +271,7 @@ describe('the event log', () => {
   test('drops and counts a row that the table refuses, and writes all others in their order', async () => {
     const { events, table, lines } = logOf({ batchSize: 16 })
     const isRefused = (place: number) => place % 20 === 7
-    const keys = Array.from({ length: 50 }, (_, place) => (isRefused(place) ? table.refused : `k${place}`))
+    const keys = Array.from({ length: 50 }, (_, place) => (isRefused(place) ? table.refused : `k${place + 10}`))
     for (const key of keys) events.record(eventOf(key))
     await events.flush()
     assert.deepEqual(
