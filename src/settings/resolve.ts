@@ -12,6 +12,7 @@ import type { RateLimitOptions } from './options.js'
 import { resolveSchedule } from './schedule.js'
 import {
   type AnySetting,
+  explain,
   FLAG,
   parseSettings,
   readFlag,
@@ -135,7 +136,7 @@ function validateClock(clock: Clock): Clock {
   if (typeof clock.now !== 'function') {
     throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
   }
-  const nowMs: unknown = clock.now()
+  const nowMs: unknown = explain('clock', clock, () => clock.now())
   if (typeof nowMs === 'number' && nowMs >= 0 && nowMs <= LAST_MOMENT_MS) return clock
   throw new InvalidSettingError(
     `Setting "clock" answers ${shown(nowMs)}: give an object whose "now" answers milliseconds since the epoch, as Date.now does`,

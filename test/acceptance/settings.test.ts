@@ -19,6 +19,7 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['ruleCacheTimeout', Number.NaN, /0 to 86400/],
   ['middleware', [], /object/],
   ['middleware', 'fast', /object/],
+  ['middleware', Promise.resolve({ defaultRate: '5/m' }), /object/],
   ['onStoreError', 'ignore', /local.*allow.*deny/],
   ['alertThreshold', 0, /1 or more/],
   ['alertThreshold', 2.5, /1 or more/],
@@ -104,6 +105,20 @@ for (const answer of [Number.NaN, Number.POSITIVE_INFINITY, -1, 1e15, '0', null,
     )
   })
 }
+
+test('a clock that throws is refused at start', async (t) => {
+  const now = () => {
+    throw new Error('no battery')
+  }
+  assert.match(await complaintOf(t, { clock: { now } }), /^Setting "clock" is .*now.*: no battery$/)
+})
+
+test('settings that are not awaited are refused at start', async (t) => {
+  const app = Fastify()
+  t.after(() => app.close())
+  Reflect.apply(app.register, app, [rateLimitPlugin, Promise.resolve({ middleware: { defaultRate: '5/m' } })])
+  await assert.rejects(async () => app.ready(), { message: /^The settings are a promise: await it/ })
+})
 
 for (const [setting, value, allowed] of WRONG_METRICS) {
   test(`metrics.${setting}: ${shown(value)} is refused at start`, async (t) => {
