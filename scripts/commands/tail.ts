@@ -20,8 +20,7 @@ interface TailOptions extends DatabaseOptions {
 
 type Test = (event: ShownEvent) => boolean
 
-/** As many as a process writes at once: those are in the order of their clients. */
-const PAGE = 5_000
+const PAGE = 1_000
 /** How many of the latest events are looked at for the first lines. */
 const LOOKED_AT = 1_000_000
 const PAUSE_MS = SECOND_MS
@@ -35,13 +34,13 @@ export async function run(options: TailOptions, context: CommandContext): Promis
   const settings = commandSettings(options, context)
   const isShown = createTest(options, settings)
   await withDatabaseToRead(settings, async ({ database }) => {
-    const [newest] = await readEvents(database, {}, 1)
-    for (const event of await readLatest(database, newest?.id ?? 0, lines, isShown)) print(event)
+    const newestId = await readNewestId(database)
+    for (const event of await readLatest(database, newestId, lines, isShown)) print(event)
     if (!options.follow) return
-    const news = new NewEvents(database, newest?.id ?? 0)
+    const news = new NewEvents(database, newestId)
     const { signal } = context
     await follow(signal, PAUSE_MS, async () => {
-      for (const event of inTime(await news.read(performance.now()))) if (isShown(event)) print(event)
+      for (const event of sortByTime(await news.read(performance.now()))) if (isShown(event)) print(event)
     })
   })
   return { lines: [] }
@@ -67,20 +66,30 @@ function createTest({ client, policy, path, refused }: TailOptions, { privacy }:
   return (event) => tests.every((test) => test(event))
 }
 
-/** Reads the latest events that pass a test, the oldest first. */
+/**
+ * Reads the latest events that pass a test, the oldest first. Their ids do not tell: a group of events is written by
+ * key.
+ */
 async function readLatest(database: Database, newestId: number, most: number, isShown: Test): Promise<ShownEvent[]> {
   const found: ShownEvent[] = []
-  let beforeId = newestId + 1
-  while (found.length < most && beforeId > newestId - LOOKED_AT) {
-    const page = await readEvents(database, { beforeId }, PAGE)
+  const time = database.dialect.fromMs('$3')
+  const isBefore = `AND "timestamp" <= ${time} AND ("timestamp" < ${time} OR id < $4)`
+  let before: readonly number[] = []
+  for (let lookedAt = 0; found.length < most && lookedAt < LOOKED_AT; lookedAt += PAGE) {
+    const page = await selectEvents(
+      database,
+      `id <= $1 ${before.length > 0 ? isBefore : ''} ORDER BY "timestamp" DESC, id DESC LIMIT $2`,
+      [newestId, PAGE, ...before],
+    )
     found.push(...page.filter(isShown))
-    if (page.length < PAGE) break
-    beforeId = page.at(-1)?.id ?? 0
+    const last = page.at(-1)
+    if (last === undefined || page.length < PAGE) break
+    before = [last.timestampMs, last.id]
   }
-  return inTime(found.reverse()).slice(-most)
+  return found.slice(0, most).reverse()
 }
 
-function inTime(events: readonly ShownEvent[]): ShownEvent[] {
+function sortByTime(events: readonly ShownEvent[]): ShownEvent[] {
   return events.toSorted((a, b) => a.timestampMs - b.timestampMs || a.id - b.id)
 }
 
@@ -101,7 +110,7 @@ class NewEvents {
   async read(nowMs: number): Promise<ShownEvent[]> {
     const events: ShownEvent[] = []
     for (let afterId = this.#floor; ; ) {
-      const page = await readEvents(this.#database, { afterId }, PAGE)
+      const page = await selectEvents(this.#database, 'id > $1 ORDER BY id LIMIT $2', [afterId, PAGE])
       events.push(...page.filter(({ id }) => !this.#seen.has(id)))
       if (page.length < PAGE) break
       afterId = page.at(-1)?.id ?? afterId
@@ -130,19 +139,17 @@ export interface ShownEvent {
   readonly limit: number
 }
 
-/** Reads events in the order of their ids, or backwards. */
-export function readEvents(
-  { dialect, query }: Database,
-  range: { readonly afterId?: number; readonly beforeId?: number },
-  most: number,
-): Promise<ShownEvent[]> {
-  const { afterId = -1, beforeId = Number.MAX_SAFE_INTEGER } = range
+async function readNewestId({ dialect, query }: Database): Promise<number> {
+  const [newest] = await query<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${dialect.table('rate_limit_event')}`)
+  return newest?.id ?? 0
+}
+
+function selectEvents({ dialect, query }: Database, rest: string, parameters: number[]): Promise<ShownEvent[]> {
   return query<ShownEvent>(
     `SELECT id, "timestamp" AS "timestampMs", (${CLIENT}) AS client, key, (${POLICY}) AS policy,
        (${OUTCOME}) AS outcome, method, path, allowed, count, "limit"
-     FROM ${dialect.table('rate_limit_event')} WHERE id > $1 AND id < $2
-     ORDER BY id ${range.afterId === undefined ? 'DESC' : ''} LIMIT $3`,
-    [afterId, beforeId, most],
+     FROM ${dialect.table('rate_limit_event')} WHERE ${rest}`,
+    parameters,
   )
 }
 

@@ -33,9 +33,9 @@ import type { Component } from './components.js'
 
 /**
  * The longest time for which events gather, in milliseconds: more rows share the cost of a statement, and the pages that
- * SQLite copies for each transaction. A process that is killed loses what it has gathered.
+ * SQLite copies for each transaction. A process that is killed loses what has gathered.
  */
-const GATHER_MS = 500
+const MAX_GATHER_MS = 500
 /** The longest wait of a report for the latest events, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000
 
@@ -173,7 +173,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
     writer: spools?.own.writer ?? randomUUID(),
     spools,
     batchSize: database.dialect.rowsPerInsert,
-    gatherMs: GATHER_MS,
+    maxGatherMs: MAX_GATHER_MS,
     bufferSize: settings.eventBuffer,
     now: () => clock.now(),
     log,

@@ -24,8 +24,8 @@ export interface EventLogOptions {
   readonly writer: string
   /** The most events that one statement writes. */
   readonly batchSize: number
-  /** The longest time for which events gather, in milliseconds: what a process that is killed loses. 0 by default. */
-  readonly gatherMs?: number
+  /** The longest time for which events gather, in milliseconds; 0 by default. */
+  readonly maxGatherMs?: number
   /** The most events in memory. Further ones go to the spool, or are dropped and counted. */
   readonly bufferSize: number
   readonly spools?: OpenSpools | undefined
@@ -34,13 +34,11 @@ export interface EventLogOptions {
   readonly log: { error(details: object, message: string): void }
 }
 
-/** The most events that gather, and are taken from the buffer at once. */
-const MOST_GATHERED = 5_000
-/** The part of a full buffer at which events gather no longer: there must be room for others while they are written. */
-const GATHERED_PART = 1 / 4
+/** The most events that are taken from the buffer at once. */
+const MAX_TAKEN = 5_000
 /**
- * Events gather for so many times as long as the last ones took to be written: writing them takes a twentieth of a
- * database's time at most, unless `gatherMs` ends it earlier.
+ * Events gather for so many times as long as the last ones took to be written, so that writing them takes a small part of
+ * the time. `maxGatherMs`, many events and a flush end it earlier.
  */
 const GATHER_FACTOR = 20
 const ERROR_LOG_INTERVAL_MS = 60_000
@@ -59,11 +57,13 @@ const CLOSE_RETRY_MS = 100
 /** Events on their way to the table, and whether they are in the spool too. */
 interface Head extends EventRows {
   isSpooled: boolean
+  /** The time of the first one, before they were sorted. */
+  readonly firstMs: number
 }
 
 /**
- * Writes events in the background: after the current turn of the event loop, or later, together with others, the longer
- * that takes. What cannot be written is tried again, in its order. With a spool, events go to the disk while the table
+ * Writes events in the background: after the current turn of the event loop, or later where writing the
+ * last ones took long, together with those that come meanwhile. What cannot be written is tried again, in its order. With a spool, events go to the disk while the table
  * does not take them, or too slowly: older ones than those in the buffer, and younger ones than the head.
  */
 export class EventLog {
@@ -106,7 +106,8 @@ export class EventLog {
     this.#spool = options.spools?.own
     // The other half is for what comes while rows are appended to the spool.
     this.#threshold = this.#spool === undefined ? options.bufferSize : Math.ceil(options.bufferSize / 2)
-    this.#mostGathered = Math.min(MOST_GATHERED, Math.ceil(options.bufferSize * GATHERED_PART))
+    // The rest of the buffer is for what comes while these are written.
+    this.#mostGathered = Math.min(MAX_TAKEN, Math.ceil(options.bufferSize / 4))
     this.#writer = this.#createWriter((count) => this.#settle(count))
     this.#replay = new SpoolReplay({
       spools: options.spools?.abandoned ?? [],
@@ -135,7 +136,7 @@ export class EventLog {
    */
   flush(): Promise<void> {
     const upTo = this.#accepted
-    if (this.#settledInOrder >= upTo || this.#isClosed) return Promise.resolve()
+    if (this.#settled >= upTo || this.#isClosed) return Promise.resolve()
     this.#endGathering?.()
     this.#writer.retryNow()
     return new Promise((resolve) => this.#flushes.push({ upTo, resolve }))
@@ -151,15 +152,10 @@ export class EventLog {
     }
   }
 
-  /** Returns the age of the oldest event that is not in the table, in milliseconds; 0 where there is none. */
+  /** Returns the age of the oldest events that are not all in the table, in milliseconds; 0 where there are none. */
   lagMs(): number {
-    const head = this.#head
-    const left = head?.rows.slice(this.#settled + 1 - head.first) ?? []
-    const rows = left.length > 0 ? left : this.#buffer.slice(0, 1)
-    // A row begins with the timestamp.
-    const times = rows.map((row) => Number.parseInt(row.slice(1), 10))
-    const nowMs = this.#options.now()
-    return times.reduce((longest, timeMs) => Math.max(longest, nowMs - timeMs), 0)
+    const oldestMs = this.#unsettledHead?.firstMs ?? timeOf(this.#buffer[0])
+    return oldestMs === undefined ? 0 : Math.max(0, this.#options.now() - oldestMs)
   }
 
   /** Whether the last write failed, or the last events were lost. */
@@ -172,10 +168,10 @@ export class EventLog {
     return this.#accepted - this.#settled - this.#spooled
   }
 
-  /** The number up to which all events are settled: rows of the head are written in another order. */
-  get #settledInOrder(): number {
+  /** The head, unless all its events are settled. */
+  get #unsettledHead(): Head | undefined {
     const head = this.#head
-    return head === undefined || this.#settled >= head.first + head.rows.length - 1 ? this.#settled : head.first - 1
+    return head === undefined || this.#settled >= head.first + head.rows.length - 1 ? undefined : head
   }
 
   /** Writes what is left, for some seconds at most; then the rest goes to the spool, or is lost. */
@@ -185,7 +181,7 @@ export class EventLog {
     const timeout = new Promise<void>((resolve) => {
       endWait = resolve
     })
-    // Repeats, so that the process does not end before this does: all other timers of the log let it.
+    // Repeats, so that the process does not end before this does: the timers of retries let it.
     const timer = setInterval(() => {
       isOver = true
       endWait()
@@ -251,9 +247,12 @@ export class EventLog {
   /** Waits for more events, where the last ones have just been written. */
   async #gather(): Promise<void> {
     await yieldToEventLoop()
-    const gatherMs = Math.min(this.#options.gatherMs ?? 0, this.#tookMs * GATHER_FACTOR)
+    const gatherMs = Math.min(this.#options.maxGatherMs ?? 0, this.#tookMs * GATHER_FACTOR)
     const restMs = this.#writtenMs + gatherMs - performance.now()
     if (restMs <= 0 || this.#buffer.length >= this.#mostGathered || this.#flushes.length > 0) return
+    // What the spool has is written next.
+    if (this.#spool?.isEmpty === false) return
+    // The process goes on meanwhile, unlike while it retries: it would lose these events.
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, restMs)
       this.#endGathering = () => {
@@ -266,8 +265,9 @@ export class EventLog {
 
   async #writeBuffer(): Promise<void> {
     const first = this.#accepted - this.#buffer.length + 1
-    const rows = sortByKey(this.#buffer.splice(0, MOST_GATHERED))
-    this.#head = { writer: this.#options.writer, first, rows, isSpooled: false }
+    const taken = this.#buffer.splice(0, MAX_TAKEN)
+    const rows = sortByKey(taken)
+    this.#head = { writer: this.#options.writer, first, rows, isSpooled: false, firstMs: timeOf(taken[0]) ?? 0 }
     await this.#writer.write(this.#head)
     if (!this.#isClosed) this.#head = undefined
   }
@@ -281,7 +281,7 @@ export class EventLog {
     }
     const file = await spool.read(this.#settled)
     if (file === undefined || this.#isClosed) return
-    this.#head = { ...file, isSpooled: true }
+    this.#head = { ...file, isSpooled: true, firstMs: timeOf(file.rows[0]) ?? 0 }
     await this.#writer.write(this.#head)
     if (this.#isClosed) return
     if (file.unreadable > 0) {
@@ -314,7 +314,11 @@ export class EventLog {
   #settle(count: number): void {
     this.#settled += count
     if (this.#head?.isSpooled) this.#spooled -= count
-    if (this.#flushes.length > 0) this.#endFlushes(({ upTo }) => upTo <= this.#settledInOrder)
+    if (this.#flushes.length === 0) return
+    // Rows are sorted: before all of them are settled, none of their numbers tells which events are.
+    const head = this.#unsettledHead
+    const settled = head === undefined ? this.#settled : head.first - 1
+    this.#endFlushes(({ upTo }) => upTo <= settled)
   }
 
   #fail(error: unknown): void {
@@ -406,12 +410,18 @@ export class EventLog {
   }
 }
 
+/** Returns the time of an event, in milliseconds: its row begins with it. */
+function timeOf(row: string | undefined): number | undefined {
+  return row === undefined ? undefined : Number.parseInt(row.slice(1), 10)
+}
+
 /**
- * Sorts rows by their keys. The index of keys has the rows of a client beside each other: each of its pages is then
- * changed by few statements, which on SQLite takes half the time. The rows of one client stay in their order.
+ * Sorts rows by their keys, those of one key in their order. The index of keys has the rows of a key beside each other:
+ * each of its pages is then changed by few statements, which on SQLite takes half the time.
  */
 function sortByKey(rows: readonly string[]): string[] {
   const keyed = rows.map((row) => {
+    // The key follows the time, and is followed by another text.
     const begin = row.indexOf('"')
     return { key: row.slice(begin, row.indexOf('","', begin)), row }
   })

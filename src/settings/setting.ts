@@ -1,5 +1,5 @@
 /** Describes a setting, once, and derives what follows from the description. */
-import { inspect } from 'node:util'
+import { inspect, types } from 'node:util'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { VALIDATORS } from '../generated/validators.js'
 
@@ -92,16 +92,15 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  * @throws InvalidSettingError for the first setting that is unknown, or that it does not accept
  */
 export function validateSettings(table: AnyTable, given: object, called: (name: string) => string): void {
-  // It has no entries, and would be taken for no settings at all.
-  if (given instanceof Promise)
-    throw new InvalidSettingError('The settings are a promise: await it, and give its result')
+  // A promise has no entries, and would be taken for no settings at all.
+  if (types.isPromise(given)) throw new InvalidSettingError('The settings are a promise: await it, and give its result')
   for (const [name, value] of Object.entries(given)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
       const known = Object.keys(table).join(', ')
       throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
     }
-    if (value !== undefined && (value instanceof Promise || !setting.accepts(value))) {
+    if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
       const its = setting.isSecret ? 'not as it has to be' : shown(value)
       throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${setting.allowed}`)
     }

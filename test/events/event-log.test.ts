@@ -12,7 +12,7 @@ function eventOf(key: string): RateLimitEvent {
 }
 
 /** A table whose writing can be held up and made to fail, and which keeps what was written. */
-function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
+function logOf({ bufferSize = 1_000, batchSize = 200, maxGatherMs = 0, asked = () => {} } = {}) {
   const clock = fakeClock()
   const lines: string[] = []
   const waiting: (() => void)[] = []
@@ -38,6 +38,7 @@ function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
         const values: unknown[][] = rows.map((row) => JSON.parse(row))
         const keys = values.map(([, key]) => String(key))
         table.batches.push(rows.length)
+        asked()
         if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
         if (table.failure !== undefined) throw table.failure
         if (keys.includes(table.refused)) throw new RangeError('the value is refused')
@@ -52,7 +53,7 @@ function logOf({ bufferSize = 1_000, batchSize = 200, gatherMs = 0 } = {}) {
       refusesRows: (error) => error instanceof RangeError,
     },
     batchSize,
-    gatherMs,
+    maxGatherMs,
     bufferSize,
     now: clock.now,
     log: { error: (_details, message) => lines.push(message) },
@@ -85,7 +86,7 @@ describe('the event log', () => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     let nowMs = 0
     t.mock.method(performance, 'now', () => nowMs)
-    const { events, table } = logOf({ gatherMs: 500 })
+    const { events, table } = logOf({ maxGatherMs: 500 })
     const pass = async (ms: number) => {
       nowMs += ms
       await tick(t, ms)
@@ -109,30 +110,50 @@ describe('the event log', () => {
     await write(0, 10)
     await write(200, 2)
     await write(40, 30)
-    await write(500, 0)
+    await write(500, 10)
+    await pass(200)
     await write(0, 0)
   })
 
   test('gathers until there is a flush, or a quarter of the buffer is full', async (t) => {
+    // Time passes only while the table is asked: it alone would end no gathering.
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     let nowMs = 0
-    t.mock.method(performance, 'now', () => nowMs++)
-    const { events, table } = logOf({ gatherMs: 3_600_000, bufferSize: 12 })
+    t.mock.method(performance, 'now', () => nowMs)
+    const { events, table } = logOf({
+      maxGatherMs: 3_600_000,
+      bufferSize: 12,
+      asked: () => {
+        nowMs += 1_000
+      },
+    })
     const record = async (...keys: string[]) => {
       for (const key of keys) {
         events.record(eventOf(key))
-        await turn()
+        await tick(t, 0)
       }
     }
     await record('a', 'b')
     assert.deepEqual(table.batches, [1])
     await events.flush()
     assert.deepEqual(table.batches, [1, 1])
-    await record('c', 'd', 'e')
-    await turn()
-    assert.deepEqual(table.batches, [1, 1, 3])
+    events.record(eventOf('c'))
+    await events.flush()
+    assert.deepEqual(table.batches, [1, 1, 1])
+    await record('d', 'e')
+    assert.deepEqual(table.batches, [1, 1, 1])
     await record('f')
+    assert.deepEqual(table.batches, [1, 1, 1, 3])
+    await record('g')
     await events.close()
-    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f'])
+    assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+  })
+
+  test('takes at most 5,000 events from the buffer at once', async () => {
+    const { events, table } = logOf({ bufferSize: 20_000, batchSize: 20_000 })
+    for (let place = 0; place < 12_000; place++) events.record(eventOf('a'))
+    await events.flush()
+    assert.deepEqual(table.batches, [5_000, 5_000, 2_000])
   })
 
   test('writes the events of a client together, in their order, and a flush waits for all clients', async () => {

@@ -42,7 +42,7 @@ function openLog(
   t: TestContext,
   folder: string,
   table: ReturnType<typeof openTable>,
-  { bufferSize = 100, maxSpoolBytes }: { readonly bufferSize?: number; readonly maxSpoolBytes?: number } = {},
+  options: { readonly bufferSize?: number; readonly maxSpoolBytes?: number; readonly maxGatherMs?: number } = {},
 ) {
   const spools = openSpools(folder)
   const lines: string[] = []
@@ -51,8 +51,8 @@ function openLog(
     spools,
     table: table.events,
     batchSize: 50,
-    bufferSize,
-    maxSpoolBytes,
+    bufferSize: 100,
+    ...options,
     now: fakeClock().now,
     log: { error: (_details, message) => lines.push(message) },
   })
@@ -75,6 +75,20 @@ async function spool(log: EventLog, counts: readonly number[]): Promise<void> {
   }
   await eventually('all is spooled', () => log.stats().buffered === 0)
 }
+
+test('events in files do not wait for others to gather', async (t) => {
+  const started = performance.now()
+  const { now } = performance
+  // Whatever is written takes long, and so what follows it would gather for long.
+  t.mock.method(performance, 'now', () => started + (now.call(performance) - started) * 10_000)
+  const table = openTable()
+  const { log } = openLog(t, openFolder(t), table, { maxGatherMs: 3_600_000 })
+  table.isAway = true
+  await spool(log, countTo(20))
+  table.isAway = false
+  await eventually('all are written', () => log.stats().written === 20)
+  assert.deepEqual(table.counts, countTo(20))
+})
 
 test('events that cannot be written go to files for the owner alone, and from there to the table, in their order', async (t) => {
   const folder = join(openFolder(t), 'made', 'here')
