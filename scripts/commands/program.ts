@@ -288,7 +288,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     summary: 'Print the latest events of the log',
     about: [
       'Prints the latest events, the oldest first: the time, what came of the request (allowed, over_limit, would_be, denied, unavailable), the client, the policy that decided, the request, and the count with its limit. Filters look at the latest million events. With --json every event is one line of JSON.',
-      'With --follow it goes on with new events, which servers write within some seconds, until it is interrupted.',
+      'With --follow it goes on with new events, which servers write within some seconds, until it is interrupted: each second it sorts the new ones by time.',
     ],
     example: 'ratelimit tail --follow --refused --client 203.0.113.0/24',
   })

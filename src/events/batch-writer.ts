@@ -1,3 +1,4 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { EventRows, EventTable } from './event.js'
 
 export interface BatchWriterOptions {
@@ -35,6 +36,8 @@ export class BatchWriter {
     for (let done = 0; done < rows.length && !this.#isStopped; ) {
       const batch = { writer, first: first + done, rows: rows.slice(done, done + this.#size) }
       done += await this.#try(batch)
+      // SQLite without a thread blocks the process for each statement.
+      if (done < rows.length) await yieldToEventLoop()
     }
   }
 

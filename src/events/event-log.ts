@@ -78,8 +78,8 @@ export class EventLog {
   /** The oldest events: those of the running statement, and others that were taken with them. */
   #head: Head | undefined
   #turn: Promise<void> | undefined
-  /** When the last events were written, by `performance.now()`, and how long that took. */
-  #writtenMs = Number.NEGATIVE_INFINITY
+  /** When writing the last events began, by `performance.now()`, and how long it took. */
+  #beganMs = Number.NEGATIVE_INFINITY
   #tookMs = 0
   #endGathering: (() => void) | undefined
   /** The rows that are being appended to the spool. */
@@ -230,7 +230,7 @@ export class EventLog {
 
   async #drain(): Promise<void> {
     await this.#gather()
-    const beganMs = performance.now()
+    this.#beganMs = performance.now()
     try {
       if (this.#spool === undefined) await this.#writeBuffer()
       else await this.#writeOldest(this.#spool)
@@ -238,8 +238,7 @@ export class EventLog {
       this.#fail(error)
       await pauseMs(SPOOL_RETRY_MS)
     }
-    this.#writtenMs = performance.now()
-    this.#tookMs = this.#writtenMs - beganMs
+    this.#tookMs = performance.now() - this.#beganMs
     const isDone = this.#isClosed || (this.#buffer.length === 0 && this.#spool?.isEmpty !== false)
     this.#turn = isDone && this.#appending === undefined ? undefined : this.#drain()
   }
@@ -248,7 +247,7 @@ export class EventLog {
   async #gather(): Promise<void> {
     await yieldToEventLoop()
     const gatherMs = Math.min(this.#options.maxGatherMs ?? 0, this.#tookMs * GATHER_FACTOR)
-    const restMs = this.#writtenMs + gatherMs - performance.now()
+    const restMs = this.#beganMs + gatherMs - performance.now()
     if (restMs <= 0 || this.#buffer.length >= this.#mostGathered || this.#flushes.length > 0) return
     // What the spool has is written next.
     if (this.#spool?.isEmpty === false) return
@@ -366,14 +365,30 @@ export class EventLog {
   async #spoolBuffer(): Promise<boolean> {
     const first = this.#accepted - this.#buffer.length + 1
     const rows = this.#buffer.splice(0, MAX_GROUP)
-    const isSpooled = await this.#append(first, rows, () => {
-      this.#spooled += rows.length
-    })
-    if (!isSpooled) this.#buffer = [...rows, ...this.#buffer]
-    return isSpooled
+    return this.#append(
+      first,
+      rows,
+      () => {
+        this.#spooled += rows.length
+      },
+      () => {
+        this.#buffer = [...rows, ...this.#buffer]
+      },
+    )
   }
 
-  async #append(first: number, rows: readonly string[], appended: () => void): Promise<boolean> {
+  /**
+   * Appends rows to the spool, if that is possible.
+   *
+   * @param appended called when they are there
+   * @param failed called when they are not; both before anything else is written
+   */
+  async #append(
+    first: number,
+    rows: readonly string[],
+    appended: () => void,
+    failed: () => void = () => undefined,
+  ): Promise<boolean> {
     const spool = this.#spool
     if (spool === undefined) return false
     const { maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options
@@ -384,6 +399,7 @@ export class EventLog {
     let isAppended = true
     this.#appending = append.then(appended, (error: unknown) => {
       isAppended = false
+      failed()
       this.#spoolRetryMs = performance.now() + SPOOL_RETRY_MS
       this.#report('Rate limit events cannot be spooled', error)
     })
@@ -416,7 +432,7 @@ function timeOf(row: string | undefined): number | undefined {
 }
 
 /**
- * Sorts rows by their keys, those of one key in their order. The index of keys has the rows of a key beside each other:
+ * Sorts rows by their keys; those of one key stay in their order. The index of keys has the rows of a key beside each other:
  * each of its pages is then changed by few statements, which on SQLite takes half the time.
  */
 function sortByKey(rows: readonly string[]): string[] {

@@ -108,10 +108,10 @@ describe('the event log', () => {
       await pass(0)
     }
     await write(0, 10)
-    await write(200, 2)
-    await write(40, 30)
-    await write(500, 10)
-    await pass(200)
+    await write(190, 2)
+    await write(38, 30)
+    await write(470, 10)
+    await pass(190)
     await write(0, 0)
   })
 
@@ -147,6 +147,19 @@ describe('the event log', () => {
     await record('g')
     await events.close()
     assert.deepEqual(table.keys, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+  })
+
+  test('lets the event loop run between two statements', async () => {
+    const { events, table } = logOf({ batchSize: 1 })
+    const seen: number[] = []
+    for (const key of ['a', 'b', 'c']) events.record(eventOf(key))
+    const flush = events.flush()
+    for (let round = 0; round < 5; round++) {
+      await turn()
+      seen.push(table.batches.length)
+    }
+    await flush
+    assert.ok(seen.includes(1) && seen.includes(2), `${seen}`)
   })
 
   test('takes at most 5,000 events from the buffer at once', async () => {

@@ -22,10 +22,11 @@ function openFolder(t: TestContext): string {
 /** A table of the log that can go away; it keeps the counts of the events. */
 function openTable() {
   const last = new Map<string, number>()
-  const table = { counts: [] as number[], isAway: false, attempts: 0 }
+  const table = { counts: [] as number[], isAway: false, attempts: 0, answered: Promise.resolve() }
   const events: EventTable = {
     async write({ writer, first, rows }) {
       table.attempts++
+      await table.answered
       if (table.isAway) throw new Error('the database is away')
       if (first <= (last.get(writer) ?? 0)) return false
       last.set(writer, first + rows.length - 1)
@@ -57,7 +58,7 @@ function openLog(
     log: { error: (_details, message) => lines.push(message) },
   })
   atEnd(t, () => log.close())
-  return { log, lines, writer: spools.own.writer }
+  return { log, lines, spools, writer: spools.own.writer }
 }
 
 function countTo(last: number): number[] {
@@ -88,6 +89,34 @@ test('events in files do not wait for others to gather', async (t) => {
   table.isAway = false
   await eventually('all are written', () => log.stats().written === 20)
   assert.deepEqual(table.counts, countTo(20))
+})
+
+test('events that the spool refuses are written before later ones, and none is lost', async (t) => {
+  const table = openTable()
+  const { log, spools } = openLog(t, openFolder(t), table, { bufferSize: 20 })
+  let refuse: (error: Error) => void = () => undefined
+  const append = () =>
+    new Promise<void>((_resolve, reject) => {
+      refuse = reject
+    })
+  t.mock.method(spools.own, 'append', append)
+  const record = (...counts: number[]) => {
+    for (const count of counts) log.record({ ...EVENT, count })
+  }
+  let answer: () => void = () => undefined
+  table.answered = new Promise((resolve) => {
+    answer = resolve
+  })
+  record(1)
+  await eventually('the first one is being written', () => table.attempts === 1)
+  record(...countTo(13).slice(1))
+  await eventually('the spool is asked', () => refuse.length === 1)
+  record(14, 15)
+  answer()
+  await eventually('the first one is written', () => log.stats().written === 1)
+  refuse(new Error('no space left'))
+  await eventually('all are written', () => log.stats().written === 15)
+  assert.deepEqual(table.counts, countTo(15))
 })
 
 test('events that cannot be written go to files for the owner alone, and from there to the table, in their order', async (t) => {
