@@ -162,6 +162,13 @@ describe('the event log', () => {
     assert.ok(seen.includes(1) && seen.includes(2), `${seen}`)
   })
 
+  test('writes what takes one statement in the order of the requests', async () => {
+    const { events, table } = logOf({ batchSize: 3 })
+    for (const key of ['c', 'a', 'b']) events.record(eventOf(key))
+    await events.flush()
+    assert.deepEqual(table.keys, ['c', 'a', 'b'])
+  })
+
   test('takes at most 5,000 events from the buffer at once', async () => {
     const { events, table } = logOf({ bufferSize: 20_000, batchSize: 20_000 })
     for (let place = 0; place < 12_000; place++) events.record(eventOf('a'))
@@ -169,7 +176,7 @@ describe('the event log', () => {
     assert.deepEqual(table.batches, [5_000, 5_000, 2_000])
   })
 
-  test('writes the events of a client together, in their order, and a flush waits for all clients', async () => {
+  test('writes what takes several statements by key, that of a key in its order, and a flush waits for all of it', async () => {
     const { events, table } = logOf({ batchSize: 2 })
     const paths: string[] = []
     const recordAt = (key: string, count: number) => events.record({ ...eventOf(key), count })
