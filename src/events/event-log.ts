@@ -62,9 +62,10 @@ interface Head extends EventRows {
 }
 
 /**
- * Writes events in the background: after the current turn of the event loop, or later where writing the
- * last ones took long, together with those that come meanwhile. What cannot be written is tried again, in its order. With a spool, events go to the disk while the table
- * does not take them, or too slowly: older ones than those in the buffer, and younger ones than the head.
+ * Writes events in the background: after the current turn of the event loop, or later where writing the last ones took
+ * long, together with those that come meanwhile. What cannot be written is tried again, in its order. With a spool,
+ * events go to the disk while the table does not take them, or too slowly: older ones than those in the buffer, and
+ * younger ones than the head.
  */
 export class EventLog {
   readonly #options: EventLogOptions
@@ -433,8 +434,8 @@ function timeOf(row: string | undefined): number | undefined {
 }
 
 /**
- * Sorts rows by their keys; those of one key stay in their order. The index of keys has the rows of a key beside each other:
- * each of its pages is then changed by few statements, which on SQLite takes half the time.
+ * Sorts rows by their keys; those of one key stay in their order. The index of keys has the rows of a key beside each
+ * other: each of its pages is then changed by few statements, which on SQLite takes half the time.
  */
 function sortByKey(rows: readonly string[]): string[] {
   const keyed = rows.map((row) => {
