@@ -1,4 +1,5 @@
 import { isFound, parseClientSearch } from '../../src/analytics/client-search.js'
+import { followsPlace, NEWEST_FIRST } from '../../src/analytics/listed-events.js'
 import type { Database } from '../../src/db/database.js'
 import { CLIENT, OUTCOME, POLICY } from '../../src/events/readings.js'
 import type { Settings } from '../../src/settings/resolve.js'
@@ -72,15 +73,15 @@ function createTest({ client, policy, path, refused }: TailOptions, { privacy }:
  */
 async function readLatest(database: Database, newestId: number, most: number, isShown: Test): Promise<ShownEvent[]> {
   const found: ShownEvent[] = []
-  const time = database.dialect.fromMs('$3')
-  const isBefore = `AND "timestamp" <= ${time} AND ("timestamp" < ${time} OR id < $4)`
+  const { fromMs, whole } = database.dialect
+  const follows = `AND ${followsPlace(fromMs('$3'), whole('$4'))}`
   let before: readonly number[] = []
   for (let lookedAt = 0; found.length < most && lookedAt < LOOKED_AT; lookedAt += PAGE) {
-    const page = await selectEvents(
-      database,
-      `id <= $1 ${before.length > 0 ? isBefore : ''} ORDER BY "timestamp" DESC, id DESC LIMIT $2`,
-      [newestId, PAGE, ...before],
-    )
+    const page = await selectEvents(database, `id <= $1 ${before.length > 0 ? follows : ''} ${NEWEST_FIRST} LIMIT $2`, [
+      newestId,
+      PAGE,
+      ...before,
+    ])
     found.push(...page.filter(isShown))
     const last = page.at(-1)
     if (last === undefined || page.length < PAGE) break

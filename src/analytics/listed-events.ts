@@ -38,7 +38,7 @@ export interface ListedEvent extends EventPlace {
 
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
   count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
-const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
+export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
 /** Longer than any log. */
 const ALL_DAYS = 36_500
 
@@ -126,13 +126,14 @@ function conditionsFor(
   if (sinceMs !== undefined) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)
   if (untilMs !== undefined) conditions.push(`"timestamp" < ${moment(untilMs)}`)
   if (before !== undefined) {
-    const place = moment(before.timestampMs)
-    conditions.push(
-      `("timestamp" < ${place} OR ("timestamp" = ${place} AND id < ${dialect.whole(add(before.id))}))`,
-      `"timestamp" <= ${place}`,
-    )
+    conditions.push(followsPlace(moment(before.timestampMs), dialect.whole(add(before.id))))
   }
   return conditions
+}
+
+/** Returns the condition of an event that follows a place, the newest first: a range of the index of timestamps. */
+export function followsPlace(timestamp: string, id: string): string {
+  return `"timestamp" <= ${timestamp} AND ("timestamp" < ${timestamp} OR id < ${id})`
 }
 
 function readEvents(

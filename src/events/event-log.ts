@@ -366,31 +366,15 @@ export class EventLog {
 
   async #spoolBuffer(): Promise<boolean> {
     const first = this.#accepted - this.#buffer.length + 1
-    const rows = this.#buffer.splice(0, MAX_GROUP)
-    return this.#append(
-      first,
-      rows,
-      () => {
-        this.#spooled += rows.length
-      },
-      () => {
-        this.#buffer = [...rows, ...this.#buffer]
-      },
-    )
+    const rows = this.#buffer.slice(0, MAX_GROUP)
+    // They leave the buffer once the spool has them: while rows are being appended, none of the buffer is written.
+    return this.#append(first, rows, () => {
+      this.#buffer.splice(0, rows.length)
+      this.#spooled += rows.length
+    })
   }
 
-  /**
-   * Appends rows to the spool, if that is possible.
-   *
-   * @param appended called when they are there
-   * @param failed called when they are not; both before anything else is written
-   */
-  async #append(
-    first: number,
-    rows: readonly string[],
-    appended: () => void,
-    failed: () => void = () => undefined,
-  ): Promise<boolean> {
+  async #append(first: number, rows: readonly string[], appended: () => void): Promise<boolean> {
     const spool = this.#spool
     if (spool === undefined) return false
     const { maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options
@@ -401,7 +385,6 @@ export class EventLog {
     let isAppended = true
     this.#appending = append.then(appended, (error: unknown) => {
       isAppended = false
-      failed()
       this.#spoolRetryMs = performance.now() + SPOOL_RETRY_MS
       this.#report('Rate limit events cannot be spooled', error)
     })
