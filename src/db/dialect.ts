@@ -75,6 +75,14 @@ export interface SqlConnection extends Statements {
 /** The minute of all moments after the year 9999: PostgreSQL allows infinity, and SQLite any text. */
 export const LAST_MINUTE = (LAST_MOMENT_MS + 1) / MINUTE_MS
 
+/** A query whose rows several statements read. */
+export interface SharedQuery {
+  /** The name by which the statements read its rows. */
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly sql: string
+}
+
 /** The SQL that differs between the databases. */
 export interface Dialect {
   readonly provider: 'sqlite' | 'postgresql'
@@ -99,6 +107,13 @@ export interface Dialect {
   /** A transaction that finds the id up to which no new event can appear, and an expression for that id. */
   readonly settleIds: readonly string[]
   readonly lastSettledId: string
+  /**
+   * Returns the statements of a transaction that runs a query once, for several statements that read its rows from its
+   * name. PostgreSQL runs them as one, which sees the database as it was before; SQLite one after the other.
+   *
+   * @param parameters of the query and of the statements
+   */
+  shareRows(query: SharedQuery, statements: readonly string[], parameters: readonly SqlValue[]): SqlStatement[]
   /** Casts an expression, mostly a parameter, to a whole number. */
   whole(expression: string): string
   /** Makes a text sort by its bytes, as every list of a report does. */

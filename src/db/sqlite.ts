@@ -30,6 +30,14 @@ export const sqliteDialect: Dialect = {
   lockRollups: [],
   settleIds: [],
   lastSettledId: '9223372036854775807',
+  // A table of the connection, in memory.
+  shareRows: ({ name, columns, sql }, statements, parameters) =>
+    [
+      `CREATE TEMP TABLE IF NOT EXISTS ${name} (${columns.join(', ')})`,
+      `INSERT INTO ${name} ${sql}`,
+      ...statements,
+      `DELETE FROM ${name}`,
+    ].map((each) => ({ sql: each, parameters })),
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,

@@ -1,5 +1,5 @@
 /** The rule of counting: the same statements count events the first time, count them again, and add hours to days. */
-import type { Dialect } from '../db/dialect.js'
+import type { Dialect, SharedQuery } from '../db/dialect.js'
 import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../events/readings.js'
 
 /** The length of a bucket in minutes. */
@@ -59,12 +59,30 @@ export const ROLLUPS: readonly Rollup[] = [
 /** The most combinations of path, rule and method that have rows of their own in a bucket. */
 const MAX_COMBINATIONS = 256
 
-/** Returns a SELECT of events as rows to count. */
-export function eventSource(dialect: Dialect, condition: string): string {
-  return `SELECT ${dialect.toMinute('"timestamp"')} AS minute, path, rule_name, method, key, ${CLIENT} AS client,
-      ${POLICY} AS policy, 1 AS requests, ${eventCounts()}, CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
-      CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
-    FROM ${dialect.table('rate_limit_event')} WHERE ${condition}`
+const EVENT_KEYS = ['minute', 'path', 'rule_name', 'method', 'key', 'client', 'policy', 'is_marked']
+const EVENT_COUNTS = ['requests', ...TRAFFIC.counts, 'over_limit', 'unavailable']
+
+/**
+ * Returns the query of events as rows to count. Most events of a minute are alike: these are one row. `is_marked` is 1
+ * for events of an hour that is to be counted again, or is not yet counted again so far.
+ */
+export function eventSums(dialect: Dialect, condition: string): SharedQuery {
+  const minute = dialect.toMinute('"timestamp"')
+  const sums = EVENT_COUNTS.map((count) => `SUM(${count}) AS ${count}`).join(', ')
+  return {
+    name: 'rate_limit_event_sums',
+    columns: [...EVENT_KEYS, ...EVENT_COUNTS],
+    sql: `SELECT ${EVENT_KEYS.join(', ')}, ${sums} FROM (
+        SELECT ${minute} AS minute, path, rule_name, method, key, ${CLIENT} AS client, ${POLICY} AS policy,
+          CASE WHEN "timestamp" >= ${dialect.fromMs('since')} THEN 1 ELSE 0 END AS is_marked, 1 AS requests, ${eventCounts()},
+          CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
+          CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
+        FROM ${dialect.table('rate_limit_event')} LEFT JOIN (
+          SELECT hour, MIN(since) AS since FROM ${dialect.table('rate_limit_rollup_mark')} GROUP BY hour
+        ) AS marked ON hour = ${minute} / ${HOUR_SPAN}
+        WHERE ${condition}
+      ) AS events GROUP BY ${EVENT_KEYS.join(', ')}`,
+  }
 }
 
 /** Returns a SELECT of the rows of hours, to be counted into days. */
@@ -89,7 +107,7 @@ export function countSql(
   const table = dialect.table(rollup.table)
   const names = ['span', 'bucket', ...keys].join(', ')
   const sums = counts.map((count) => `SUM(${count}) AS ${count}`).join(', ')
-  // Most events of a minute are alike: these are added up once for all spans.
+  // Added up once for all spans.
   const minutes = `SELECT minute, ${keys.join(', ')}, ${sums} FROM (${source}) AS events
     WHERE minute >= 0 AND ${counts.join(' + ')} > 0 GROUP BY minute, ${keys.join(', ')}`
   const counted = `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}

@@ -7,7 +7,7 @@ import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 import {
   countSql,
   DAY_SPAN,
-  eventSource,
+  eventSums,
   HOUR_SPAN,
   hourSource,
   KEPT_MINUTES,
@@ -23,16 +23,6 @@ const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
 /** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** Returns the query of the next events to fold: the id of the last one up to a bound, and how many they are. */
-export function nextEventsSql(database: Database, bound: string): string {
-  const { dialect } = database
-  // The bound is outside: PostgreSQL takes a range of a table that was never analyzed for small, and then sorts it all.
-  return `SELECT MAX(id) AS last, COUNT(*) AS found FROM (
-      SELECT id FROM ${dialect.table('rate_limit_event')} WHERE id > ${watermarkSql(database)}
-      ORDER BY id LIMIT ${dialect.eventsPerFold}
-    ) AS next_events WHERE id <= ${bound}`
-}
-
 /**
  * Folds the next events into the rollups, as many as one step takes.
  *
@@ -42,42 +32,43 @@ export function nextEventsSql(database: Database, bound: string): string {
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {
   const { dialect, query } = database
-  const watermark = watermarkSql(database)
-  const next = (bound: string) => query<{ last: number | null; found: number }>(nextEventsSql(database, bound))
-  const [waiting] = await next('9223372036854775807')
-  if (waiting === undefined || waiting.found < least) return false
-  if (!(await areIdsSettled(database))) return false
-  const [settled] = await next(dialect.lastSettledId)
-  if (settled === undefined || settled.last === null) return false
-
-  const parameters = [settled.last, firstMinute(nowMs)]
-  const isNew = `id > ${watermark} AND id <= $1`
-  // An hour that is being counted again reads its remaining events from the log.
-  const source = eventSource(
-    dialect,
-    `${isNew} AND NOT EXISTS (
-       SELECT 1 FROM ${dialect.table('rate_limit_rollup_mark')}
-       WHERE hour = ${dialect.toMinute('"timestamp"')} / ${HOUR_SPAN} AND "timestamp" >= ${dialect.fromMs('since')}
-     )`,
+  const events = dialect.table('rate_limit_event')
+  // Events are counted by their ids, which have few gaps: reading them takes longer.
+  const [ids] = await query<{ first: number | null; newest: number | null }>(
+    `SELECT (SELECT MIN(id) FROM ${events} WHERE id > ${watermarkSql(database)}) AS first,
+       (SELECT MAX(id) FROM ${events}) AS newest`,
   )
+  const { first = null, newest = null } = ids ?? {}
+  if (first === null || newest === null || newest - first + 1 < least) return false
+  if (!(await areIdsSettled(database))) return false
+  const [settled] = await query<{ id: number }>(`SELECT ${dialect.lastSettledId} AS id`)
+  const end = first + dialect.eventsPerFold - 1
+  const last = Math.min(end, newest, settled?.id ?? 0)
+  if (last < first) return false
+
+  const parameters = [last, firstMinute(nowMs)]
+  const sums = eventSums(dialect, `id > ${watermarkSql(database)} AND id <= $1`)
+  // An hour that is being counted again reads its remaining events from the log.
+  const unmarked = `SELECT * FROM ${sums.name} WHERE is_marked = 0`
   const statements: readonly SqlStatement[] = [
     ...toStatements(dialect.lockRollups),
-    ...ROLLUPS.map((rollup) => ({ sql: countSql(dialect, rollup, source, rollup.spans, '$2'), parameters })),
-    { sql: trendSql(dialect, eventSource(dialect, isNew)), parameters: [settled.last] },
-    {
-      sql: `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1, ${reopenSql('folded.hour', '$2')}
-        FROM (SELECT MIN(${dialect.toMinute('"timestamp"')}) / ${HOUR_SPAN} AS hour
-          FROM ${dialect.table('rate_limit_event')} WHERE ${isNew}) AS folded
-        WHERE event_id < $1`,
+    ...dialect.shareRows(
+      sums,
+      [
+        ...ROLLUPS.map((rollup) => countSql(dialect, rollup, unmarked, rollup.spans, '$2')),
+        trendSql(dialect, `SELECT * FROM ${sums.name}`),
+        `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1, ${reopenSql('folded.hour', '$2')}
+         FROM (SELECT MIN(minute) / ${HOUR_SPAN} AS hour FROM ${sums.name}) AS folded WHERE event_id < $1`,
+      ],
       parameters,
-    },
+    ),
     ...ROLLUPS.map(({ table }) => ({
       sql: `DELETE FROM ${dialect.table(table)} WHERE span = 1 AND bucket < $1`,
       parameters: [firstMinute(nowMs)],
     })),
   ]
   await database.transaction(statements.map((statement) => ({ ...statement, plannedOnce: true })))
-  return settled.found === dialect.eventsPerFold
+  return last === end
 }
 
 async function areIdsSettled(database: Database): Promise<boolean> {
@@ -153,10 +144,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
   const nextMs = isTime ? Math.min(endMs, Math.max(since + 1, Math.floor(next.at))) : endMs
   const parameters = Number.isFinite(nextMs) ? [since, nextMs] : [since]
   const before = Number.isFinite(nextMs) ? ` AND "timestamp" < ${dialect.fromMs('$2')}` : ''
-  const source = eventSource(
-    dialect,
-    `"timestamp" >= ${dialect.fromMs('$1')}${before} AND id <= ${watermarkSql(database)}`,
-  )
+  const sums = eventSums(dialect, `"timestamp" >= ${dialect.fromMs('$1')}${before} AND id <= ${watermarkSql(database)}`)
   const firstHour = Math.floor(hour / DAY_HOURS) * DAY_HOURS
   const forget = (span: Span, from: number, to: number) =>
     ROLLUPS.map(({ table }) => ({
@@ -178,10 +166,13 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [hour, firstMinute(nowMs)],
     },
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
-    ...ROLLUPS.map((rollup) => ({
-      sql: countSql(dialect, rollup, source, [1, HOUR_SPAN], `$${parameters.length + 1}`),
-      parameters: [...parameters, firstMinute(nowMs)],
-    })),
+    ...dialect.shareRows(
+      sums,
+      ROLLUPS.map((rollup) =>
+        countSql(dialect, rollup, `SELECT * FROM ${sums.name}`, [1, HOUR_SPAN], `$${parameters.length + 1}`),
+      ),
+      [...parameters, firstMinute(nowMs)],
+    ),
     ...(Number.isFinite(nextMs)
       ? [
           {
