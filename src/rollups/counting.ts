@@ -110,33 +110,49 @@ export function countSql(
   // Added up once for all spans.
   const minutes = `SELECT minute, ${keys.join(', ')}, ${sums} FROM (${source}) AS events
     WHERE minute >= 0 AND ${counts.join(' + ')} > 0 GROUP BY minute, ${keys.join(', ')}`
-  const counted = `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
-    FROM (${minutes}) AS minutes CROSS JOIN (${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans
-    WHERE span > 1 OR minute >= ${firstMinute}
-    GROUP BY span, minute / span, ${keys.join(', ')}`
+  const allSpans = `(${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans`
+  const hasBucket = `(span > 1 OR minute >= ${firstMinute})`
+  const counted =
+    rollup === TRAFFIC
+      ? withRoom(table, minutes, allSpans, hasBucket, sums)
+      : `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
+         FROM (${minutes}) AS minutes CROSS JOIN ${allSpans} WHERE ${hasBucket}
+         GROUP BY span, minute / span, ${keys.join(', ')}`
   return `INSERT INTO ${table} AS rollup (${names}, ${counts.join(', ')})
-    ${rollup === TRAFFIC ? withRoom(table, counted, sums) : counted}
+    ${counted}
     ON CONFLICT (${names}) DO UPDATE SET ${counts.map((count) => `${count} = rollup.${count} + excluded.${count}`).join(', ')}`
 }
 
-/** Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. */
-function withRoom(table: string, counted: string, sums: string): string {
-  return `WITH counted AS (${counted}), present AS (
-      SELECT span, bucket, COUNT(*) AS combinations FROM ${table}
-      WHERE path <> '' AND (span, bucket) IN (SELECT span, bucket FROM counted) GROUP BY span, bucket
+/**
+ * Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. Most
+ * buckets of a host with many paths are full: their new combinations are added up before any are ranked. What is known
+ * is looked up one by one: PostgreSQL would compare each combination with each of the bucket.
+ */
+function withRoom(table: string, minutes: string, spans: string, hasBucket: string, sums: string): string {
+  const inBucket = (row: string) =>
+    `FROM ${table} AS known WHERE known.span = ${row}.span AND known.bucket = ${row}.bucket`
+  return `WITH minutes AS MATERIALIZED (${minutes}), buckets AS (
+      SELECT minute, span, minute / span AS bucket
+      FROM (SELECT DISTINCT minute FROM minutes) AS times CROSS JOIN ${spans} WHERE ${hasBucket}
+    ), rooms AS MATERIALIZED (
+      SELECT buckets.*, ${MAX_COMBINATIONS} - (SELECT COUNT(*) ${inBucket('buckets')} AND path <> '') AS room FROM buckets
     ), marked AS (
-      SELECT counted.*, CASE WHEN path = '' OR known.total IS NOT NULL THEN 1 ELSE 0 END AS is_known
-      FROM counted LEFT JOIN ${table} AS known USING (span, bucket, path, rule_name, method)
+      SELECT span, bucket, room, minutes.*, EXISTS (SELECT 1 ${inBucket('rooms')} AND known.path = minutes.path
+        AND known.rule_name = minutes.rule_name AND known.method = minutes.method) AS is_known
+      FROM rooms JOIN minutes USING (minute)
+    ), counted AS (
+      SELECT span, bucket, room, rule_name, method, known_path AS path, is_placed, ${sums} FROM (
+        SELECT marked.*, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
+          CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS is_placed
+        FROM marked
+      ) AS shortened GROUP BY span, bucket, room, rule_name, method, known_path, is_placed
     ), placed AS (
-      SELECT marked.*, ROW_NUMBER() OVER (
-        PARTITION BY span, bucket, is_known ORDER BY total DESC, path, rule_name, method
-      ) AS place FROM marked
+      SELECT counted.*, ROW_NUMBER() OVER (
+        PARTITION BY span, bucket, is_placed ORDER BY total DESC, path, rule_name, method
+      ) AS place FROM counted
     )
     SELECT span, bucket, kept_path, rule_name, method, ${sums} FROM (
-      SELECT placed.*, CASE
-          WHEN is_known = 1 OR place <= ${MAX_COMBINATIONS} - COALESCE(combinations, 0) THEN path ELSE ''
-        END AS kept_path
-      FROM placed LEFT JOIN present USING (span, bucket)
+      SELECT placed.*, CASE WHEN is_placed = 1 OR place <= room THEN path ELSE '' END AS kept_path FROM placed
     ) AS kept WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 
