@@ -108,12 +108,12 @@ export interface Dialect {
   readonly settleIds: readonly string[]
   readonly lastSettledId: string
   /**
-   * Returns the statements of a transaction that runs a query once, for several statements that read its rows from its
-   * name. PostgreSQL runs them as one, which sees the database as it was before; SQLite one after the other.
+   * Returns the statements of a transaction that runs a query once, for several statements that read its rows as a table of
+   * its name. PostgreSQL runs them as one, which sees the database as it was before; SQLite one after the other.
    *
    * @param parameters of the query and of the statements
    */
-  shareRows(query: SharedQuery, statements: readonly string[], parameters: readonly SqlValue[]): SqlStatement[]
+  readOnce(query: SharedQuery, statements: readonly string[], parameters: readonly SqlValue[]): SqlStatement[]
   /** Casts an expression, mostly a parameter, to a whole number. */
   whole(expression: string): string
   /** Makes a text sort by its bytes, as every list of a report does. */

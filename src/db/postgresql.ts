@@ -69,12 +69,11 @@ export function postgresqlDialect(schema: string): Dialect {
        FROM ${table('rate_limit_watermark_ahead')}`,
     ],
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
-    shareRows: ({ name, sql }, statements, parameters) => {
-      const [last, ...others] = [...statements].reverse()
-      const parts = others.reverse().map((statement, place) => `, statement_${place} AS (${statement})`)
+    readOnce: ({ name, sql }, statements, parameters) => {
+      const parts = statements.slice(0, -1).map((statement, place) => `, statement_${place} AS (${statement})`)
       return [
         { sql: ADD_UP_BY_HASH, parameters: [] },
-        { sql: `WITH ${name} AS MATERIALIZED (${sql})${parts.join('')} ${last}`, parameters },
+        { sql: `WITH ${name} AS MATERIALIZED (${sql})${parts.join('')} ${statements.at(-1)}`, parameters },
       ]
     },
     whole: (expression) => `(${expression})::bigint`,

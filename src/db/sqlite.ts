@@ -31,7 +31,7 @@ export const sqliteDialect: Dialect = {
   settleIds: [],
   lastSettledId: '9223372036854775807',
   // A table of the connection, in memory.
-  shareRows: ({ name, columns, sql }, statements, parameters) =>
+  readOnce: ({ name, columns, sql }, statements, parameters) =>
     [
       `CREATE TEMP TABLE IF NOT EXISTS ${name} (${columns.join(', ')})`,
       `INSERT INTO ${name} ${sql}`,

@@ -88,7 +88,8 @@ async function readClosed({ dialect, query }: Database, nowMs: number): Promise<
   const [row] = await query<{ marked: number | null; folded: number | null }>(
     `SELECT (SELECT MIN(hour) FROM ${dialect.table('rate_limit_rollup_mark')}) AS marked,
        (SELECT ${dialect.toMinute('"timestamp"')} FROM ${table}
-        WHERE id = event_id AND event_id < (SELECT MAX(later.id) FROM ${table} AS later)) AS folded
+        WHERE id = (SELECT MAX(earlier.id) FROM ${table} AS earlier WHERE earlier.id <= event_id)
+          AND event_id < (SELECT MAX(later.id) FROM ${table} AS later)) AS folded
      FROM ${dialect.table('rate_limit_watermark')}`,
   )
   const marked = row?.marked ?? Number.POSITIVE_INFINITY

@@ -64,7 +64,7 @@ const EVENT_COUNTS = ['requests', ...TRAFFIC.counts, 'over_limit', 'unavailable'
 
 /**
  * Returns the query of events as rows to count. Most events of a minute are alike: these are one row. `is_marked` is 1
- * for events of an hour that is to be counted again, or is not yet counted again so far.
+ * for events that are left to the recount of their hour.
  */
 export function eventSums(dialect: Dialect, condition: string): SharedQuery {
   const minute = dialect.toMinute('"timestamp"')
@@ -126,7 +126,8 @@ export function countSql(
 /**
  * Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. Most
  * buckets of a host with many paths are full: their new combinations are added up before any are ranked. What is known
- * is looked up one by one: PostgreSQL would compare each combination with each of the bucket.
+ * is looked up one by one: PostgreSQL would compare each combination with each of the bucket, and for EXISTS it may read
+ * the whole table.
  */
 function withRoom(table: string, minutes: string, spans: string, hasBucket: string, sums: string): string {
   const inBucket = (row: string) =>
@@ -137,22 +138,22 @@ function withRoom(table: string, minutes: string, spans: string, hasBucket: stri
     ), rooms AS MATERIALIZED (
       SELECT buckets.*, ${MAX_COMBINATIONS} - (SELECT COUNT(*) ${inBucket('buckets')} AND path <> '') AS room FROM buckets
     ), marked AS (
-      SELECT span, bucket, room, minutes.*, EXISTS (SELECT 1 ${inBucket('rooms')} AND known.path = minutes.path
-        AND known.rule_name = minutes.rule_name AND known.method = minutes.method) AS is_known
+      SELECT span, bucket, room, minutes.*, (SELECT 1 ${inBucket('rooms')} AND known.path = minutes.path
+        AND known.rule_name = minutes.rule_name AND known.method = minutes.method LIMIT 1) IS NOT NULL AS is_known
       FROM rooms JOIN minutes USING (minute)
     ), counted AS (
-      SELECT span, bucket, room, rule_name, method, known_path AS path, is_placed, ${sums} FROM (
+      SELECT span, bucket, room, rule_name, method, known_path AS path, has_place, ${sums} FROM (
         SELECT marked.*, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
-          CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS is_placed
+          CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_place
         FROM marked
-      ) AS shortened GROUP BY span, bucket, room, rule_name, method, known_path, is_placed
+      ) AS shortened GROUP BY span, bucket, room, rule_name, method, known_path, has_place
     ), placed AS (
       SELECT counted.*, ROW_NUMBER() OVER (
-        PARTITION BY span, bucket, is_placed ORDER BY total DESC, path, rule_name, method
+        PARTITION BY span, bucket, has_place ORDER BY total DESC, path, rule_name, method
       ) AS place FROM counted
     )
     SELECT span, bucket, kept_path, rule_name, method, ${sums} FROM (
-      SELECT placed.*, CASE WHEN is_placed = 1 OR place <= room THEN path ELSE '' END AS kept_path FROM placed
+      SELECT placed.*, CASE WHEN has_place = 1 OR place <= room THEN path ELSE '' END AS kept_path FROM placed
     ) AS kept WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 

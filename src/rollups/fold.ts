@@ -27,24 +27,24 @@ const LOCK_NOT_AVAILABLE = '55P03'
  * Folds the next events into the rollups, as many as one step takes.
  *
  * @param least with fewer events it does nothing, and reports read them from the log; a whole step by default
- * @returns whether a whole step was folded, so that there may be more: not where a transaction of a host, which may have
- * inserted events, is under way
+ * @returns whether there may be more: not where a transaction of a host, which may have inserted events, is under way
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {
   const { dialect, query } = database
   const events = dialect.table('rate_limit_event')
-  // Events are counted by their ids, which have few gaps: reading them takes longer.
-  const [ids] = await query<{ first: number | null; newest: number | null }>(
-    `SELECT (SELECT MIN(id) FROM ${events} WHERE id > ${watermarkSql(database)}) AS first,
-       (SELECT MAX(id) FROM ${events}) AS newest`,
-  )
-  const { first = null, newest = null } = ids ?? {}
-  if (first === null || newest === null || newest - first + 1 < least) return false
+  const first = `(SELECT MIN(id) FROM ${events} WHERE id > ${watermarkSql(database)})`
+  const newest = `(SELECT MAX(id) FROM ${events})`
+  // The number of events is taken from their ids, which have few gaps: counting them takes longer.
+  const [waiting] = await query<{ ids: number | null }>(`SELECT ${newest} - ${first} + 1 AS ids`)
+  if ((waiting?.ids ?? 0) < least) return false
   if (!(await areIdsSettled(database))) return false
-  const [settled] = await query<{ id: number }>(`SELECT ${dialect.lastSettledId} AS id`)
-  const end = first + dialect.eventsPerFold - 1
-  const last = Math.min(end, newest, settled?.id ?? 0)
-  if (last < first) return false
+  // Read now, since events with lower ids may have become visible. The watermark is the id of an event.
+  const [step] = await query<{ last: number | null; newest: number }>(
+    `SELECT MAX(id) AS last, ${newest} AS newest FROM ${events}
+     WHERE id > ${watermarkSql(database)} AND id < ${first} + ${dialect.eventsPerFold} AND id <= ${dialect.lastSettledId}`,
+  )
+  const last = step?.last ?? null
+  if (step === undefined || last === null) return false
 
   const parameters = [last, firstMinute(nowMs)]
   const sums = eventSums(dialect, `id > ${watermarkSql(database)} AND id <= $1`)
@@ -52,7 +52,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   const unmarked = `SELECT * FROM ${sums.name} WHERE is_marked = 0`
   const statements: readonly SqlStatement[] = [
     ...toStatements(dialect.lockRollups),
-    ...dialect.shareRows(
+    ...dialect.readOnce(
       sums,
       [
         ...ROLLUPS.map((rollup) => countSql(dialect, rollup, unmarked, rollup.spans, '$2')),
@@ -68,7 +68,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     })),
   ]
   await database.transaction(statements.map((statement) => ({ ...statement, plannedOnce: true })))
-  return last === end
+  return last < step.newest
 }
 
 async function areIdsSettled(database: Database): Promise<boolean> {
@@ -166,7 +166,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
       parameters: [hour, firstMinute(nowMs)],
     },
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
-    ...dialect.shareRows(
+    ...dialect.readOnce(
       sums,
       ROLLUPS.map((rollup) =>
         countSql(dialect, rollup, `SELECT * FROM ${sums.name}`, [1, HOUR_SPAN], `$${parameters.length + 1}`),

@@ -109,6 +109,21 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(busiest, { client: 'user:0000', requests: 4 })
   })
 
+  test('an hour is not trimmed while it is half folded, wherever a step ends', async (t) => {
+    const { clock, database, sums } = await start(t)
+    await logRows(database, hourOf(DAY_START_MS))
+    const table = database.dialect.table('rate_limit_event')
+    const [{ end } = { end: 0 }] = await database.query<{ end: number }>(`SELECT MIN(id) + 1199 AS end FROM ${table}`)
+    // No event has the last id of a step.
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 1_200 } })
+    await database.execute(`DELETE FROM ${table} WHERE id = $1`, [end])
+    clock.advance(DAY_START_MS + 2 * HOUR_MS - clock.now())
+    await foldStep(database, clock.now(), 1)
+    const folded = await sums(60)
+    while (await trimNextHour(database, clock.now()));
+    assert.deepEqual(await sums(60), folded)
+  })
+
   test('a server trims minutes as well, and shows the busiest of a quarter of an hour', async (t) => {
     const { rows, clock, database, analytics } = await start(t)
     await logRows(database, hourOf(DAY_START_MS))

@@ -72,7 +72,7 @@ forEachDatabase((provider, open) => {
     atEnd(t, () => connection.end())
     await connection.query('BEGIN')
     const sums = eventSums(dialect, 'id > 100 AND id <= 10100')
-    const [settings, statement] = dialect.shareRows(sums, [`SELECT COUNT(*) FROM ${sums.name}`], [])
+    const [settings, statement] = dialect.readOnce(sums, [`SELECT COUNT(*) FROM ${sums.name}`], [])
     await connection.query(settings?.sql ?? '')
     const { rows } = await connection.query<{ 'QUERY PLAN': string }>(`EXPLAIN ${statement?.sql}`)
     assert.doesNotMatch(rows.map((line) => line['QUERY PLAN']).join('\n'), /Sort|JIT/)
