@@ -84,7 +84,8 @@ async function readProgress(database: Database, nowMs: number): Promise<Progress
  */
 async function readClosed({ dialect, query }: Database, nowMs: number): Promise<number> {
   const table = dialect.table('rate_limit_event')
-  // The last id, not "EXISTS", for which PostgreSQL reads the whole log where there is no later event.
+  // The event at the watermark may have been deleted. The last id, not "EXISTS", for which PostgreSQL reads the whole log
+  // where there is no later event.
   const [row] = await query<{ marked: number | null; folded: number | null }>(
     `SELECT (SELECT MIN(hour) FROM ${dialect.table('rate_limit_rollup_mark')}) AS marked,
        (SELECT ${dialect.toMinute('"timestamp"')} FROM ${table}

@@ -142,19 +142,16 @@ function withRoom(table: string, minutes: string, spans: string, hasBucket: stri
         AND known.rule_name = minutes.rule_name AND known.method = minutes.method LIMIT 1) IS NOT NULL AS is_known
       FROM rooms JOIN minutes USING (minute)
     ), counted AS (
-      SELECT span, bucket, room, rule_name, method, known_path AS path, has_place, ${sums} FROM (
-        SELECT marked.*, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
-          CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_place
-        FROM marked
-      ) AS shortened GROUP BY span, bucket, room, rule_name, method, known_path, has_place
+      SELECT span, bucket, room, rule_name, method, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
+        CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_place, ${sums}
+      FROM marked GROUP BY span, bucket, room, rule_name, method, known_path, has_place
     ), placed AS (
       SELECT counted.*, ROW_NUMBER() OVER (
-        PARTITION BY span, bucket, has_place ORDER BY total DESC, path, rule_name, method
+        PARTITION BY span, bucket, has_place ORDER BY total DESC, known_path, rule_name, method
       ) AS place FROM counted
     )
-    SELECT span, bucket, kept_path, rule_name, method, ${sums} FROM (
-      SELECT placed.*, CASE WHEN has_place = 1 OR place <= room THEN path ELSE '' END AS kept_path FROM placed
-    ) AS kept WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
+    SELECT span, bucket, CASE WHEN has_place = 1 OR place <= room THEN known_path ELSE '' END AS kept_path, rule_name, method, ${sums}
+    FROM placed WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 
 /** Returns the statement that adds events to the trend, which keeps the sums of each hour after events are deleted. */
