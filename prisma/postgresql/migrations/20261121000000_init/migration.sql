@@ -1,8 +1,11 @@
+-- The keys of counters, and the columns of indexes of the log, are compared by their bytes, which the collation of a
+-- language makes many times as slow.
+
 -- CreateTable
 CREATE TABLE "rate_limit_event" (
     "id" BIGSERIAL NOT NULL,
     "timestamp" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "rule_name" VARCHAR(100) NOT NULL DEFAULT '',
     "path" VARCHAR(500) NOT NULL,
     "method" VARCHAR(10) NOT NULL,
@@ -14,7 +17,7 @@ CREATE TABLE "rate_limit_event" (
     "client_ip" VARCHAR(64),
     "client" VARCHAR(255) NOT NULL DEFAULT '',
     "policy" VARCHAR(255) NOT NULL DEFAULT '',
-    "outcome" VARCHAR(20) NOT NULL DEFAULT '',
+    "outcome" VARCHAR(20) COLLATE "C" NOT NULL DEFAULT '',
 
     CONSTRAINT "rate_limit_event_pkey" PRIMARY KEY ("id")
 );
@@ -61,7 +64,7 @@ CREATE TABLE "rate_limit_rule" (
 
 -- CreateTable
 CREATE TABLE "rate_limit_counter" (
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "count" BIGINT NOT NULL DEFAULT 0,
     "window_start" TIMESTAMPTZ(3) NOT NULL,
     "window_end" TIMESTAMPTZ(3) NOT NULL,
@@ -116,7 +119,7 @@ CREATE UNIQUE INDEX "rate_limit_token_token_hash_key" ON "rate_limit_token"("tok
 
 -- CreateTable
 CREATE TABLE "rate_limit_sliding_window" (
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "used" BIGINT NOT NULL,
     "asked" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
@@ -130,7 +133,7 @@ CREATE TABLE "rate_limit_sliding_window" (
 
 -- CreateTable
 CREATE TABLE "rate_limit_token_bucket" (
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "used" BIGINT NOT NULL,
     "asked" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
@@ -144,7 +147,7 @@ CREATE TABLE "rate_limit_token_bucket" (
 
 -- CreateTable
 CREATE TABLE "rate_limit_leaky_bucket" (
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "used" BIGINT NOT NULL,
     "asked" INTEGER NOT NULL,
     "cost" BIGINT NOT NULL,
@@ -158,7 +161,7 @@ CREATE TABLE "rate_limit_leaky_bucket" (
 
 -- CreateTable
 CREATE TABLE "rate_limit_concurrency" (
-    "key" VARCHAR(255) NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
     "period_ms" BIGINT NOT NULL,
     "used" BIGINT NOT NULL,
     "granted" BIGINT NOT NULL,
