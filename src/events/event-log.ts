@@ -2,6 +2,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { errorMessage } from '../errors.js'
 import { BatchWriter } from './batch-writer.js'
 import { type EventRows, type EventTable, eventValues, type RateLimitEvent } from './event.js'
+import { RowBuffer } from './row-buffer.js'
 import { MAX_SPOOL_BYTES, type OpenSpools, type Spool } from './spool.js'
 import { SpoolReplay } from './spool-replay.js'
 
@@ -75,7 +76,7 @@ export class EventLog {
   #threshold: number
   readonly #mostGathered: number
   /** Each event as the JSON of its row, cut to the table's lengths, so that hostile requests cannot swell it. */
-  #buffer: string[] = []
+  readonly #buffer = new RowBuffer()
   /** The oldest events: those of the running statement, and others that were taken with them. */
   #head: Head | undefined
   #turn: Promise<void> | undefined
@@ -155,7 +156,7 @@ export class EventLog {
 
   /** Returns the age of the oldest events that are not all in the table, in milliseconds; 0 where there are none. */
   lagMs(): number {
-    const oldestMs = this.#unsettledHead?.firstMs ?? timeOf(this.#buffer[0])
+    const oldestMs = this.#unsettledHead?.firstMs ?? timeOf(this.#buffer.first)
     return oldestMs === undefined ? 0 : Math.max(0, this.#options.now() - oldestMs)
   }
 
@@ -216,7 +217,7 @@ export class EventLog {
     if (lost === 0) return
     this.#lose(lost, this.#lastFailure ?? new Error('the database did not answer before the app was closed'))
     this.#settled += lost
-    this.#buffer = []
+    this.#buffer.drop(this.#buffer.length)
   }
 
   /** Drops and counts an event where nothing has room for it. */
@@ -265,7 +266,8 @@ export class EventLog {
 
   async #writeBuffer(): Promise<void> {
     const first = this.#accepted - this.#buffer.length + 1
-    const taken = this.#buffer.splice(0, MAX_TAKEN)
+    const taken = this.#buffer.peek(MAX_TAKEN)
+    this.#buffer.drop(taken.length)
     // The order within one statement makes no difference: a quiet log has the order of the requests.
     const rows = taken.length > this.#options.batchSize ? sortByKey(taken) : taken
     this.#head = { writer: this.#options.writer, first, rows, isSpooled: false, firstMs: timeOf(taken[0]) ?? 0 }
@@ -366,10 +368,10 @@ export class EventLog {
 
   async #spoolBuffer(): Promise<boolean> {
     const first = this.#accepted - this.#buffer.length + 1
-    const rows = this.#buffer.slice(0, MAX_GROUP)
+    const rows = this.#buffer.peek(MAX_GROUP)
     // They leave the buffer once the spool has them: while rows are being appended, none of the buffer is written.
     return this.#append(first, rows, () => {
-      this.#buffer.splice(0, rows.length)
+      this.#buffer.drop(rows.length)
       this.#spooled += rows.length
     })
   }
