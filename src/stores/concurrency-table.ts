@@ -1,7 +1,7 @@
 /** The table of requests in progress. */
 import type { Dialect } from '../db/dialect.js'
 import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
-import { byKey, type CounterTable } from './counter-table.js'
+import { byKey, type CounterTable, lockedRows } from './counter-table.js'
 import { type CheckGroup, placeDecisions, sameLimitAndCost } from './groups.js'
 
 const NAME = 'rate_limit_concurrency'
@@ -35,7 +35,9 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
       }
     },
     async settle(database, groups, nowMs) {
-      const rows = [...groups].sort(byKey).map(([key, { checks }]) => [key, checks.map(({ place = 0 }) => [place])])
+      const rows = [...groups].sort(byKey).map(([key, { checks }], order) => {
+        return [key, order, checks.map(({ place = 0 }) => [place])]
+      })
       await database.execute(settle, [JSON.stringify(rows), nowMs])
     },
   }
@@ -97,18 +99,15 @@ function advanceSql(dialect: Dialect): string {
     RETURNING key, used, granted`
 }
 
-/** Returns SQL that gives places back, by their identities. Rows are locked in the order of keys. */
+/** Returns SQL that gives places back, by their identities. */
 function settleSql(dialect: Dialect): string {
-  const table = dialect.table(NAME)
   const field = (index: number) => dialect.jsonField(index, 'bigint')
-  return `UPDATE ${table} AS c SET (used, granted, first_ms, last_ms, places, updated_at) =
+  return `UPDATE ${dialect.table(NAME)} AS c SET (used, granted, first_ms, last_ms, places, updated_at) =
       (WITH given AS MATERIALIZED (SELECT ${field(0)} AS place FROM ${dialect.jsonRows('settled.given')}),
         held AS MATERIALIZED (SELECT ${field(0)} AS place, ${field(1)} AS until_ms, ${field(2)} AS cost
           FROM ${dialect.jsonRows(dialect.checkedPlaces('settled.places'))} WHERE ${field(0)} NOT IN (SELECT place FROM given))
        SELECT COALESCE(SUM(cost), 0), 0, COALESCE(MIN(until_ms), 0), COALESCE(MAX(until_ms), 0),
         COALESCE(${dialect.rowsAsJson('place, until_ms, cost')}, '[]'), ${dialect.fromMs(dialect.whole('$2'))} FROM held)
-    FROM (SELECT locked.*, ${dialect.jsonField(1, 'text')} AS given
-      FROM ${dialect.jsonRows()} JOIN ${table} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
-      WHERE ${dialect.lazily} ORDER BY ${dialect.bytewise('locked.key')} ${dialect.lockRows}) AS settled
+    FROM ${lockedRows(dialect, NAME, `${dialect.jsonField(2, 'text')} AS given`)} AS settled
     WHERE c.key = settled.key`
 }

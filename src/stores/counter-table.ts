@@ -57,13 +57,13 @@ export function byKey([a]: readonly [string, unknown], [b]: readonly [string, un
 }
 
 /**
- * Returns a subquery of the rows whose keys come first in the elements of the JSON in `$1`, with more fields of these. The
- * rows are locked in the order of keys, as other writers do.
+ * Returns a subquery of the rows of some keys, with more fields of the JSON in `$1`: its elements are the key, its place
+ * by `byKey`, and these fields. The rows are locked in the order of their places, as other writers do.
  */
 export function lockedRows(dialect: Dialect, name: string, fields: string): string {
   return `(SELECT locked.*, ${fields}
       FROM ${dialect.jsonRows()} JOIN ${dialect.table(name)} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
-      WHERE ${dialect.lazily} ORDER BY ${dialect.bytewise('locked.key')} ${dialect.lockRows})`
+      WHERE ${dialect.lazily} ORDER BY ${dialect.jsonField(1, 'bigint')} ${dialect.lockRows})`
 }
 
 /**
@@ -77,7 +77,7 @@ export function settlementSql(
   condition = 'true',
 ): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
-  const rows = lockedRows(dialect, name, `${field(1)} AS period, ${field(2)} AS given, ${field(3)} AS forgotten`)
+  const rows = lockedRows(dialect, name, `${field(2)} AS period, ${field(3)} AS given, ${field(4)} AS forgotten`)
   return `UPDATE ${dialect.table(name)} AS c SET ${assignments.join(', ')},
       updated_at = ${dialect.fromMs(dialect.whole('$2'))}
     FROM ${rows} AS settled WHERE c.key = settled.key AND (${condition})`
@@ -88,8 +88,8 @@ export function settlementRows(
   groups: ReadonlyMap<string, CheckGroup<Settlement>>,
   toForgottenMs: (settlement: Settlement) => number,
 ): string {
-  const rows = [...groups].sort(byKey).map(([key, { first }]) => {
-    return [key, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
+  const rows = [...groups].sort(byKey).map(([key, { first }], place) => {
+    return [key, place, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
   })
   return JSON.stringify(rows)
 }

@@ -183,16 +183,16 @@ function advancedSql(dialect: Dialect, assignments: readonly string[], condition
  */
 function makePlainSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
-  const fields = `${dialect.jsonField(1, 'text')} AS seen, ${field(2)} AS period, ${field(3)} AS started, ${field(4)} AS counted`
+  const fields = `${dialect.jsonField(2, 'text')} AS seen, ${field(3)} AS period, ${field(4)} AS started, ${field(5)} AS counted`
   return `UPDATE ${dialect.table(NAME)} AS c SET windows = NULL, window_start = ${dialect.fromMs('rows.started')},
       count = rows.counted, window_end = ${dialect.fromMs('rows.started + rows.period')}
     FROM ${lockedRows(dialect, NAME, fields)} AS rows
     WHERE c.key = rows.key AND ${dialect.listText('rows.windows')} = rows.seen`
 }
 
-function toPlainRow({ key, windows }: ListedRow): readonly (number | string)[] {
+function toPlainRow({ key, windows }: ListedRow, place: number): readonly (number | string)[] {
   const [first = []] = readListed(LISTED_FORMS.rate_limit_fixed_windows, windows).windows
-  return [key, windows, ...first]
+  return [key, place, windows, ...first]
 }
 
 /** Returns SQL with the rules of `settleFixedWindow`. */

@@ -2,15 +2,18 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
+import pg from 'pg'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
 import type { Check, Store } from '../../src/index.js'
 import type { Decision } from '../../src/limiter/algorithm.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
+import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { EVENT } from '../support/events.js'
+import { eventually } from '../support/eventually.js'
 import { foldRollups } from '../support/rollups.js'
 import { openStore } from '../support/store-place.js'
 import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.js'
@@ -18,6 +21,11 @@ import { forEachStore, onRedisCluster, type TestPlace } from '../support/stores.
 const NOW_MS = 1_705_161_600_000
 const MAX_LIMIT = 2_147_483_647
 const DAY_MS = 86_400_000
+const SETTLED_TABLES = [
+  ['fixed_window', 'rate_limit_counter'],
+  ['sliding_window', 'rate_limit_sliding_window'],
+  ['concurrency', 'rate_limit_concurrency'],
+] as const
 const BATCHES = 40
 const BATCH_SIZE = 40
 /** What other statements can have written as the windows of a counter: texts on SQLite, arrays on PostgreSQL. */
@@ -174,6 +182,37 @@ forEachDatabase((provider) => {
       assert.deepEqual(await counts({ ...take('broken', 0), cost: 0 }, { ...take(broken, 0), cost: 0 }), [0, 0], broken)
     }
   })
+
+  for (const [algorithm, name] of SETTLED_TABLES) {
+    test(`a settlement locks counters in the order of checks, so that neither waits for the other: ${algorithm}`, {
+      skip: provider === 'sqlite' && 'SQLite has one writer at a time, and no rows to lock',
+    }, async (t) => {
+      const { url, client, database } = await openDatabase(t, provider)
+      const store = new DatabaseStore({ database: client })
+      // UTF-8 has them in the other order.
+      const [first, second] = ['\u{10000}', '\uffff']
+      const policy = { algorithm, limit: 5, periodMs: DAY_MS }
+      const forgottenAtMs = Math.ceil(NOW_MS / DAY_MS) * DAY_MS
+      const taken = [first, second].map((key, place) => ({ key, policy, cost: 1, place, forgottenAtMs }))
+      await store.check(taken, NOW_MS)
+      const other = new pg.Client({ connectionString: url })
+      await other.connect()
+      atEnd(t, () => other.end())
+      const table = database.dialect.table(name)
+      const lock = (key: string, wait = '') =>
+        other.query(`SELECT FROM ${table} WHERE key = $1 FOR UPDATE ${wait}`, [key])
+      await other.query('BEGIN')
+      await lock(first)
+      const settled = store.settle(taken, NOW_MS)
+      const waiting = `SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`
+      await eventually('the settlement waits', async () => {
+        return (await database.query(waiting, [`%${table}%`])).length > 0
+      })
+      await lock(second, 'NOWAIT')
+      await other.query('COMMIT')
+      await settled
+    })
+  }
 
   test('no event is refused by the table, whatever is in it', async (t) => {
     const { client, database } = await openDatabase(t, provider)
