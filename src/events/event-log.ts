@@ -126,8 +126,8 @@ export class EventLog {
   /** Records an event. Never waits and never throws. */
   record(event: RateLimitEvent): void {
     if (this.#inMemory >= this.#threshold && !this.#hasRoom()) return
-    this.#accepted++
     this.#buffer.push(JSON.stringify(eventValues(event)))
+    this.#accepted++
     if (this.#buffer.length >= this.#mostGathered) this.#endGathering?.()
     this.#turn ??= this.#drain()
   }

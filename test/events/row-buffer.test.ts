@@ -60,7 +60,7 @@ describe('a buffer of rows', () => {
     assert.deepEqual(buffer.peek(rows.length), rows.slice(3))
   })
 
-  test('grows while rows wait in it, also for one larger than all others together', () => {
+  test('holds any number of rows, also one larger than all others together', () => {
     const rows = Array.from({ length: 3_000 }, (_, i) => `${i} ${'é'.repeat(i % 200)}`)
     rows.push('語'.repeat(1_000_000))
     const buffer = bufferOf(...rows)
@@ -77,13 +77,13 @@ describe('a buffer of rows', () => {
       seed = (seed * 48_271) % 2_147_483_647
       return seed % below
     }
-    for (let step = 0; step < 2_000; step++) {
-      for (let i = random(40); i > 0; i--) {
-        const row = `${step}:${'ü'.repeat(random(100))}`
+    for (let step = 0; step < 500; step++) {
+      for (let i = random(400); i > 0; i--) {
+        const row = `${step}:${'ü'.repeat(random(1_000))}`
         buffer.push(row)
         list.push(row)
       }
-      const dropped = random(40)
+      const dropped = random(400)
       assert.deepEqual(buffer.peek(dropped), list.slice(0, dropped))
       buffer.drop(dropped)
       list = list.slice(dropped)
