@@ -100,7 +100,7 @@ export interface Dialect {
   toMs(expression: string): string
   /** Converts a timestamp to minutes since the epoch: negative before it, `LAST_MINUTE` for later or invalid ones. */
   toMinute(expression: string): string
-  /** The number of events that are folded into the rollups at once. */
+  /** The most events that are folded into the rollups at once: as many ids, some of which may be of no event. */
   readonly eventsPerFold: number
   /** The statements that lock the rollups, at the start of a transaction that changes them. */
   readonly lockRollups: readonly string[]

@@ -11,7 +11,7 @@ const MAX_WAIT_MS = 1_000
 /**
  * Folds whole steps before a report. Where that fails, as for a read-only user, the report reads the events.
  *
- * @param least the number of events below which nothing is folded; a whole step unless given
+ * @param least the number of new ids below which nothing is folded; a whole step unless given
  */
 export async function foldForReport(database: Database, nowMs: number, least?: number): Promise<void> {
   const untilMs = performance.now() + MAX_WAIT_MS

@@ -26,7 +26,7 @@ const LOCK_NOT_AVAILABLE = '55P03'
 /**
  * Folds the next events into the rollups, as many as one step takes.
  *
- * @param least with fewer events it does nothing, and reports read them from the log; a whole step by default
+ * @param least with fewer new ids it does nothing, and reports read their events from the log; a whole step by default
  * @returns whether there may be more: not where a transaction of a host, which may have inserted events, is under way
  */
 export async function foldStep(database: Database, nowMs: number, least = database.dialect.eventsPerFold) {

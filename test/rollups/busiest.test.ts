@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { analyticsFor } from '../../src/analytics/analytics.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
 import { BUSIEST_CLIENTS, trimNextHour } from '../../src/rollups/busiest.js'
-import { foldStep } from '../../src/rollups/fold.js'
+import { foldStep, recountHour, watermarkSql } from '../../src/rollups/fold.js'
 import { RollupKeeper } from '../../src/rollups/keeper.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
@@ -33,7 +33,7 @@ function hourOf(startMs: number): Partial<RateLimitEvent>[] {
   ]
 }
 
-forEachDatabase((_provider, open) => {
+forEachDatabase((provider, open) => {
   test('an hour keeps all clients until it is over, then the busiest and the refused', async (t) => {
     const { rows, clock, database, analytics } = await start(t)
     await logRows(database, hourOf(DAY_START_MS))
@@ -110,16 +110,35 @@ forEachDatabase((_provider, open) => {
   })
 
   test('an hour is not trimmed while it is half folded, wherever a step ends', async (t) => {
-    const { clock, database, sums } = await start(t)
-    await logRows(database, hourOf(DAY_START_MS))
-    const table = database.dialect.table('rate_limit_event')
-    const [{ end } = { end: 0 }] = await database.query<{ end: number }>(`SELECT MIN(id) + 1199 AS end FROM ${table}`)
-    // No event has the last id of a step.
+    const { clock, database, sums, events } = await start(t)
     Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 1_200 } })
-    await database.execute(`DELETE FROM ${table} WHERE id = $1`, [end])
+    const hour = hourOf(DAY_START_MS)
+    await logRows(database, hour.slice(0, 1_199))
+    // No event has the last id of the step.
+    await database.query(
+      provider === 'postgresql'
+        ? `SELECT nextval(pg_get_serial_sequence('${events}', 'id'))`
+        : `UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'rate_limit_event' RETURNING seq`,
+    )
+    await logRows(database, hour.slice(1_199))
     clock.advance(DAY_START_MS + 2 * HOUR_MS - clock.now())
     await foldStep(database, clock.now(), 1)
     const folded = await sums(60)
+    assert.ok(folded.length > BUSIEST_CLIENTS)
+    while (await trimNextHour(database, clock.now()));
+    assert.deepEqual(await sums(60), folded)
+  })
+
+  test('an hour is not trimmed while it is half folded, where the last folded event is deleted', async (t) => {
+    const { clock, database, sums, events } = await start(t)
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 1_200 } })
+    await logRows(database, hourOf(DAY_START_MS))
+    clock.advance(DAY_START_MS + 2 * HOUR_MS - clock.now())
+    await foldStep(database, clock.now(), 1)
+    await database.execute(`DELETE FROM ${events} WHERE id = ${watermarkSql(database)}`)
+    await recountHour(database, DAY_START_MS / HOUR_MS, clock.now())
+    const folded = await sums(60)
+    assert.ok(folded.length > BUSIEST_CLIENTS)
     while (await trimNextHour(database, clock.now()));
     assert.deepEqual(await sums(60), folded)
   })
@@ -156,6 +175,7 @@ forEachDatabase((_provider, open) => {
     return {
       clock,
       database,
+      events: database.dialect.table('rate_limit_event'),
       analytics: analyticsFor(database, clock),
       async rows(span: number): Promise<number | undefined> {
         const [row] = await database.query<{ rows: number }>(`SELECT COUNT(*) AS rows FROM ${table} WHERE span = $1`, [
