@@ -1,5 +1,5 @@
--- The keys of counters, and the columns of indexes of the log, are compared by their bytes, which the collation of a
--- language makes many times as slow.
+-- Texts in the indexes of counters, of the log and of its sums are compared by their bytes: by the rules of a language,
+-- this takes many times as long.
 
 -- CreateTable
 CREATE TABLE "rate_limit_event" (
