@@ -1,5 +1,5 @@
 -- Texts in the indexes of counters, of the log and of its sums are compared by their bytes: by the rules of a language,
--- this takes many times as long.
+-- this takes up to three times as long.
 
 -- CreateTable
 CREATE TABLE "rate_limit_event" (
