@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
 import { RowBuffer } from '../../src/events/row-buffer.js'
+import { collectGarbage } from '../support/garbage.js'
 
 function bufferOf(...rows: string[]): RowBuffer {
   const buffer = new RowBuffer()
@@ -70,31 +70,28 @@ describe('a buffer of rows', () => {
   })
 
   test('holds the rows of random pushes and drops as a list does', () => {
-    const buffer = new RowBuffer()
-    let list: string[] = []
-    let seed = 1
-    const random = (below: number) => {
-      seed = (seed * 48_271) % 2_147_483_647
-      return seed % below
-    }
-    for (let step = 0; step < 500; step++) {
-      for (let i = random(400); i > 0; i--) {
-        const row = `${step}:${'ü'.repeat(random(1_000))}`
-        buffer.push(row)
-        list.push(row)
+    const lengths = fc.array(fc.nat(50_000), { maxLength: 40, size: 'max' })
+    const steps = fc.array(fc.record({ lengths, dropped: fc.nat(40) }), { maxLength: 20, size: 'max' })
+    const holdsAsList = (some: readonly { readonly lengths: readonly number[]; readonly dropped: number }[]) => {
+      const buffer = new RowBuffer()
+      let list: string[] = []
+      for (const [step, { lengths, dropped }] of some.entries()) {
+        for (const length of lengths) {
+          const row = `${step}:${'ü'.repeat(length)}`
+          buffer.push(row)
+          list.push(row)
+        }
+        assert.deepEqual(buffer.peek(dropped), list.slice(0, dropped))
+        buffer.drop(dropped)
+        list = list.slice(dropped)
+        assert.equal(buffer.length, list.length)
+        assert.equal(buffer.first, list[0])
       }
-      const dropped = random(400)
-      assert.deepEqual(buffer.peek(dropped), list.slice(0, dropped))
-      buffer.drop(dropped)
-      list = list.slice(dropped)
-      assert.equal(buffer.length, list.length)
-      assert.equal(buffer.first, list[0])
     }
+    fc.assert(fc.property(steps, holdsAsList), { numRuns: 30 })
   })
 
   test('frees the memory of many rows once it is empty', () => {
-    setFlagsFromString('--expose-gc')
-    const collectGarbage: () => void = runInNewContext('gc')
     const bytesOfBuffers = () => {
       collectGarbage()
       return process.memoryUsage().arrayBuffers
