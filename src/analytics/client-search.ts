@@ -1,4 +1,3 @@
-import { isIP } from 'node:net'
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import {
   clientAddress,
@@ -7,7 +6,7 @@ import {
   networkClient,
   networksAround,
 } from '../overrides/client-networks.js'
-import type { ParsedNetwork } from '../overrides/network.js'
+import { bareAddress, type ParsedNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
 import { DAY_SPAN } from '../rollups/counting.js'
 import { compositeInAnyKey } from '../rules/composite.js'
@@ -81,12 +80,10 @@ export function isFound(
 /** Parses an address or a network, with or without `ip:`, brackets and a port. */
 function parseAddress(text: string): ParsedNetwork | undefined {
   const bare = text.replace(/^ip:/i, '')
-  const [, bracketed, withPort] = /^(?:\[([^\]]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+)$/.exec(bare) ?? []
-  const [written = bare] = [bracketed ?? withPort]
-  const [address = '', bits] = written.split('/')
-  const [zoneless = ''] = address.split('%')
-  if (isIP(zoneless) === 0) return undefined
-  const parsed = clientAddress(`ip:${zoneless}${bits === undefined ? '' : `/${bits}`}`)
+  const [written = '', bits] = bare.split('/')
+  const address = bareAddress(written)
+  if (address === undefined) return undefined
+  const parsed = clientAddress(`ip:${address}${bits === undefined ? '' : `/${bits}`}`)
   // An address of a network stands for the network.
   return parsed && networksAround(parsed)[0]
 }

@@ -1,9 +1,9 @@
 import type { EventEmitter } from 'node:events'
-import { BlockList, isIP, type Socket } from 'node:net'
+import { BlockList, type Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import { type ParsedNetwork, parseNetwork } from '../overrides/network.js'
+import { bareAddress, type ParsedNetwork, parseNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { memoize, remember } from '../remember.js'
 import { addressKey, type ClientKey, privateAddressKey } from './client-key.js'
@@ -24,6 +24,11 @@ export interface ClientAddress {
   readonly plain: string | null
   /** The list that has the address. */
   readonly listed: 'allow' | 'deny' | null
+  /**
+   * The proxy whose word for the client is not understood; null where the address is the client's. It is counted
+   * instead, and what denies it holds. What exempts it does not: it may be told anything by a client.
+   */
+  readonly relay: ClientAddress | null
 }
 
 export interface AddressLists {
@@ -37,18 +42,17 @@ const UNKNOWN = createAddress('unknown', null, null)
  * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
 export const GONE = createAddress('unknown', null, 'deny')
-const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 /** How many parsed addresses are remembered. */
 const REMEMBERED = 10_000
+/** How much of a text that is no address is logged. */
+const SHOWN_LENGTH = 60
 /** Longer than any address with its port and zone; a longer text is parsed each time, and not remembered. */
 const REMEMBERED_LENGTH = 64
 
 /** Returns an address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for other texts. */
 export function plainIp(text: string): string | null {
-  const [, bracketed, withPort] = WITH_PORT.exec(text.trim()) ?? []
-  const [address = ''] = (bracketed ?? withPort ?? text.trim()).split('%')
-  if (isIP(address) === 4) return address
-  return isIP(address) === 6 ? ipaddr.process(address).toString() : null
+  const address = bareAddress(text)
+  return address === undefined ? null : ipaddr.process(address).toString()
 }
 
 /**
@@ -82,7 +86,8 @@ export function createAllowList(list: BlockList): (address: ClientAddress) => Cl
 }
 
 function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
-  return { key, logged: key, loggedPeer: plain, pseudonym: null, clientKey: addressKey(key), plain, listed }
+  const clientKey = addressKey(key)
+  return { key, logged: key, loggedPeer: plain, pseudonym: null, clientKey, plain, listed, relay: null }
 }
 
 function createPrivateAddress(
@@ -94,7 +99,13 @@ function createPrivateAddress(
   const pseudonym = privacy.pseudonymFor(counted)
   const logged = privacy.loggedFor(counted)
   const clientKey = privateAddressKey(counted, logged, pseudonym)
-  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, clientKey, plain, listed }
+  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, clientKey, plain, listed, relay: null }
+}
+
+/** Creates the address of a client that a proxy forwards in a text that is none. */
+function createUnread(relay: ClientAddress): ClientAddress {
+  const listed = relay.listed === 'deny' ? 'deny' : null
+  return { ...relay, plain: null, pseudonym: null, listed, relay }
 }
 
 /** Returns the client of a pseudonym, whose address is not known; undefined for another text. */
@@ -168,6 +179,8 @@ export function createRequestAddresses(
   let warnsOfForwarding = true
   let warnsOfTrustProxy = true
   let warnsOfUnknown = true
+  let warnsOfUnread = true
+  const unreadFrom = memoize(createUnread)
 
   // A common mistake behind a proxy: every client is counted as the proxy.
   function warnOfForwarding({ plain, loggedPeer }: ClientAddress): void {
@@ -193,19 +206,40 @@ export function createRequestAddresses(
     log.warn('Rate limits count requests without any address together, as ip:unknown')
   }
 
+  function warnOfUnread({ loggedPeer }: ClientAddress, text: unknown): void {
+    if (!warnsOfUnread) return
+    warnsOfUnread = false
+    // What cannot be read may still have a client's address in it.
+    const shown = privacy === undefined ? `, such as ${JSON.stringify(String(text).slice(0, SHOWN_LENGTH))}` : ''
+    log.warn(
+      `Rate limits cannot read the address of clients that the proxy ${loggedPeer} forwards${shown}: they are counted together, as the proxy, without what exempts it. Let it forward addresses such as 203.0.113.7, [2001:db8::1]:443`,
+    )
+  }
+
+  /** Returns the client of a request whose `request.ip` is no address. */
+  function unreadClient(text: unknown, peer: string | undefined): ClientAddress {
+    const relay = resolve(peer ?? '')
+    // Without a text nothing was said of another client.
+    if (relay === undefined || text === undefined || text === '') return relay ?? UNKNOWN
+    if (text !== null) warnOfUnread(relay, text)
+    return unreadFrom(relay)
+  }
+
   return {
     client(request) {
       const { socket } = request
       const peer = socket.remoteAddress
       if (peer === undefined && isGone(socket)) return GONE
-      let ip: string | undefined
+      let ip: string | null | undefined
       try {
         ip = request.ip
       } catch (error) {
         // A host's function that fails trusts nothing.
         warnOfTrustProxy(error)
+        ip = null
       }
-      const address = resolve(ip ?? '') ?? resolve(peer ?? '') ?? UNKNOWN
+      const address = (typeof ip === 'string' ? resolve(ip) : undefined) ?? unreadClient(ip, peer)
+      if (address.relay !== null) return address
       if (address.plain === null) warnOfUnknown()
       else if (ip === peer && warnsOfForwarding) {
         const { headers } = request

@@ -138,6 +138,7 @@ function findLimit(checked: CheckedRequest): Decided {
   const { rules, overrides } = checked.inForce
   if (overrides.size > 0) {
     checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym)
+    if (address.relay !== null) denyAsRelay(checked, address.relay)
   }
   const { override } = checked
   if (address.listed === 'deny') return findClient(checked, DENIED_LIMIT)
@@ -153,6 +154,12 @@ function findLimit(checked: CheckedRequest): Decided {
   if (rule === null) return findClient(checked, TOO_LONG_LIMIT)
   const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
   return limit instanceof Promise ? later(checked, limit, findClient) : findClient(checked, limit)
+}
+
+/** Denies what a denied proxy forwards. */
+function denyAsRelay(checked: CheckedRequest, { plain, pseudonym }: ClientAddress): void {
+  const override = checked.inForce.overrides.find(plain, null, checked.path, checked.nowMs, pseudonym)
+  if (override === null || override?.effect === 'deny') checked.override = override
 }
 
 function findClient(checked: CheckedRequest, limit: Limit): Decided {

@@ -112,7 +112,8 @@ function refuseRequest(
   done: HookHandlerDoneFunction,
 ): void {
   const refusal = checked.overruled ?? checked
-  refusal.limit.ban?.noteRefusal(refusal)
+  // A ban of clients that are counted as their proxy would be the proxy's.
+  if (checked.address.relay === null || !refusal.client.byAddress) refusal.limit.ban?.noteRefusal(refusal)
   dependencies.noteRefusal(checked)
   refuse(checked, reply, dependencies.hasErrorHandler, done)
 }

@@ -12,6 +12,22 @@ export interface ParsedNetwork extends Network {
   readonly family: 'ipv4' | 'ipv6'
 }
 
+/** Matches IPv6 in brackets, and what a port follows without a doubt: dotted numbers, and eight groups. */
+const WITH_PORT =
+  /^(?:\[([^\]]+)\](?::\d{1,5})?|((?:[\da-f:]*:)?\d+\.\d+\.\d+\.\d+|(?:[\da-f]{1,4}:){7}[\da-f]{1,4}):\d{1,5})$/i
+
+/**
+ * Returns the address in a text as proxies write it, without its quotes, brackets, port and zone; undefined for another
+ * text. `2001:db8::1:443` is read as it stands, though its end may have been meant as a port.
+ */
+export function bareAddress(text: string): string | undefined {
+  const trimmed = text.trim()
+  const unquoted = /^"(.*)"$/.exec(trimmed)?.[1] ?? trimmed
+  const [, bracketed, withPort] = WITH_PORT.exec(unquoted) ?? []
+  const [address = ''] = (bracketed ?? withPort ?? unquoted).split('%')
+  return isIP(address) === 0 ? undefined : address
+}
+
 /**
  * Parses an address or a CIDR network. Bits of the address behind the prefix are kept.
  *

@@ -109,6 +109,51 @@ forEachDatabase((provider) => {
     assert.deepEqual(await keysOf(garbage), Array(garbage.length).fill('ip:127.0.0.1'))
   })
 
+  test('a client that a proxy forwards in a text that is no address has no place on its allow list, nor in its overrides', async (t) => {
+    const { app, keysOf, statusesFrom, log } = await startLogging(t, provider, {
+      plugin: { useDynamicRules: true, middleware: { allowList: ['127.0.0.0/8'], defaultRate: '2/h' } },
+    })
+    const overrides = app.smartRateLimit.client.rateLimitOverride
+
+    assert.deepEqual(await statusesFrom([undefined, undefined, undefined]), [200, 200, 200], 'the proxy itself')
+    assert.deepEqual(await keysOf(['unknown', '2001:db8::1:50000']), ['ip:127.0.0.1', 'ip:127.0.0.1'])
+    assert.deepEqual(await statusesFrom(['"_x"', undefined]), [429, 200])
+    for (const effect of ['allow', '100/h']) {
+      await overrides.create({ data: { client: 'ip:127.0.0.1', effect, pathPattern: effect === 'allow' ? '' : '^/' } })
+      assert.deepEqual(await statusesFrom(['unknown', undefined, '203.0.113.7']), [429, 200, 200])
+    }
+    await overrides.create({ data: { client: 'ip:127.0.0.0/8', effect: 'deny' } })
+    assert.deepEqual(await statusesFrom(['unknown', undefined, '203.0.113.7']), [403, 403, 429])
+    assert.deepEqual(
+      log.map(({ msg }) => msg),
+      [
+        'Rate limits cannot read the address of clients that the proxy 127.0.0.1 forwards, such as "unknown": they are counted together, as the proxy, without what exempts it. Let it forward addresses such as 203.0.113.7, [2001:db8::1]:443',
+      ],
+    )
+  })
+
+  test('what a denied proxy forwards is denied, also where it is no address', async (t) => {
+    const { statusesFrom } = await startLogging(t, provider, { plugin: { middleware: { denyList: ['127.0.0.1'] } } })
+
+    assert.deepEqual(await statusesFrom(['unknown', undefined, '203.0.113.7']), [403, 403, 200])
+  })
+
+  test('no proxy is banned for clients that it forwards in a text that is no address', async (t) => {
+    const { app, statusesFrom } = await startLogging(t, provider, { plugin: { useDynamicRules: true } })
+    const { client } = app.smartRateLimit
+    await client.rateLimitRule.create({
+      data: { name: 'bans', pathPattern: '^/', rate: '1/h', banAfter: 2, banFor: '1h' },
+    })
+    await statusesFrom(Array(5).fill('unknown'))
+    await statusesFrom(Array(5).fill('203.0.113.7'))
+    await eventually('a ban', async () => (await client.rateLimitOverride.count()) > 0)
+    const bans = await client.rateLimitOverride.findMany()
+    assert.deepEqual(
+      bans.map((ban) => ban.client),
+      ['ip:203.0.113.7'],
+    )
+  })
+
   test('the classic wrong trustProxy is warned about once: a forwarding header from a private peer that is not trusted', async (t) => {
     const { keysOf, log } = await startLogging(t, provider, { fastify: { trustProxy: false } })
     await keysOf([undefined, '203.0.113.7', '203.0.113.8'])
@@ -267,6 +312,7 @@ test('a trustProxy function that fails makes limits count the peer, and is repor
         return true
       },
     },
+    plugin: { middleware: { allowList: ['127.0.0.0/8'] } },
   })
 
   assert.deepEqual(await keysOf(['6.6.6.6, garbage', '7.7.7.7, garbage', '203.0.113.7']), [
