@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { errorMessage } from '../errors.js'
-import { parseNetwork } from '../overrides/network.js'
+import { parseAddress, parseNetwork } from '../overrides/network.js'
 import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
 import { remember } from '../remember.js'
 import type { Expression } from './cel.js'
@@ -209,9 +209,9 @@ const REMEMBERED = 1_000
 /** Longer than any address; clients may write longer texts into headers. */
 const MAX_ADDRESS_LENGTH = 64
 
-const parseAddress = remember(
+const readAddress = remember(
   REMEMBERED,
-  (text) => (text.length > MAX_ADDRESS_LENGTH || isIP(text) === 0 ? undefined : ipaddr.process(text)),
+  (text) => (text.length > MAX_ADDRESS_LENGTH || isIP(text) === 0 ? undefined : parseAddress(text)),
   MAX_ADDRESS_LENGTH,
 )
 
@@ -224,7 +224,7 @@ function createNetworkTest(text: string): (address: string) => boolean {
   const { address, bits, family } = parseNetwork(text)
   const network = ipaddr.parse(address)
   return function isInside(asked) {
-    const parsed = parseAddress(asked)
+    const parsed = readAddress(asked)
     return parsed !== undefined && parsed.kind() === family && parsed.match(network, bits)
   }
 }

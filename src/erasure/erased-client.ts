@@ -3,7 +3,7 @@ import { InvalidSettingError } from '../errors.js'
 import { clientAddress, containsNetwork, networkClient } from '../overrides/client-networks.js'
 import type { ParsedNetwork } from '../overrides/network.js'
 import { parseOverrideClient } from '../overrides/override.js'
-import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
+import { type AddressPrivacy, countedBits, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { type ClientKind, partName, partsFor } from '../rules/client-kind.js'
 import { compositeFromKey, splitComposite } from '../rules/composite.js'
 
@@ -142,9 +142,9 @@ function noClient(text: string): Error {
 function readAddress(text: string, ipv6Subnet: number): ParsedNetwork | undefined {
   const parsed = clientAddress(text) ?? clientAddress(ADDRESS + text)
   if (parsed === undefined) return undefined
-  const { family, address, bits } = parsed
-  if (bits < (family === 'ipv4' ? 32 : ipv6Subnet)) throw noClient(text)
-  return clientAddress(ADDRESS + (family === 'ipv4' ? address : toCountedAddress(address, ipv6Subnet)))
+  const { address, bits } = parsed
+  if (bits < countedBits(address, ipv6Subnet)) throw noClient(text)
+  return clientAddress(ADDRESS + toCountedAddress(address, ipv6Subnet))
 }
 
 /** Returns what all spellings in a network of IPv6 begin with: its first group; another text as it is. */

@@ -3,7 +3,7 @@ import { BlockList, type Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import { bareAddress, type ParsedNetwork, parseNetwork } from '../overrides/network.js'
+import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { memoize, remember } from '../remember.js'
 import { addressKey, type ClientKey, privateAddressKey } from './client-key.js'
@@ -49,10 +49,10 @@ const SHOWN_LENGTH = 60
 /** Longer than any address with its port and zone; a longer text is parsed each time, and not remembered. */
 const REMEMBERED_LENGTH = 64
 
-/** Returns an address in its usual spelling, without port and zone, IPv4-mapped IPv6 as IPv4; null for other texts. */
+/** Returns an address in its usual spelling, IPv6 that stands for IPv4 as IPv4; null for other texts. */
 export function plainIp(text: string): string | null {
   const address = bareAddress(text)
-  return address === undefined ? null : ipaddr.process(address).toString()
+  return address === undefined ? null : parseAddress(address).toString()
 }
 
 /**

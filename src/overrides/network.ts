@@ -3,13 +3,24 @@ import ipaddr from 'ipaddr.js'
 
 /** An address and the number of its leading bits that count: 32 or 128 for a single address. */
 export interface Network {
-  /** The usual spelling, without port and zone; IPv4-mapped IPv6 as IPv4. */
+  /** The usual spelling, without port and zone; IPv6 that stands for IPv4 as IPv4. */
   readonly address: string
   readonly bits: number
 }
 
 export interface ParsedNetwork extends Network {
   readonly family: 'ipv4' | 'ipv6'
+}
+
+/** The networks whose last 32 bits are an IPv4 address: of translators, and of a spelling that is out of use. */
+const HOLDS_IPV4 = ['64:ff9b::', '::ffff:0:0:0', '::'].map((prefix) => ipaddr.IPv6.parse(prefix))
+const IPV6_ONLY: readonly string[] = ['::', '::1']
+
+/** Parses an address. IPv6 that stands for an IPv4 client, mapped or translated, is that client. */
+export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 {
+  const ip = ipaddr.process(text)
+  if (ip instanceof ipaddr.IPv4 || IPV6_ONLY.includes(ip.toString())) return ip
+  return HOLDS_IPV4.some((prefix) => ip.match(prefix, 96)) ? new ipaddr.IPv4(ip.toByteArray().slice(-4)) : ip
 }
 
 /** Matches IPv6 in brackets, and what a port follows without a doubt: dotted numbers, and eight groups. */
@@ -41,15 +52,17 @@ export function parseNetwork(text: string): ParsedNetwork {
       `${JSON.stringify(text)} is no address: give 203.0.113.7, or a network such as 10.0.0.0/8 or 2001:db8::/32`,
     )
   }
-  const ip = ipaddr.process(written)
+  const ip = parseAddress(written)
   const family = ip.kind()
   const most = wholeBits(family)
-  // The bits of an IPv4-mapped network count from the front of the IPv6 spelling.
+  // The bits of IPv4 that is written as IPv6 count from the front of that spelling.
   const before = family === 'ipv4' && written.includes(':') ? 96 : 0
   const bits = length === undefined ? most : /^\d{1,3}$/.test(length) ? Number(length) - before : -1
-  if (bits < 0 || bits > most) {
+  // Who writes 64:ff9b::/96 may mean a translator, and not all of IPv4.
+  const least = before === 0 ? 0 : 1
+  if (bits < least || bits > most) {
     throw new Error(
-      `${JSON.stringify(text)} is no network such as 10.0.0.0/8: the bits after / are ${before} to ${most + before}`,
+      `${JSON.stringify(text)} is no network such as 10.0.0.0/8: the bits after / are ${before + least} to ${before + most}`,
     )
   }
   return { family, address: ip.toString(), bits }

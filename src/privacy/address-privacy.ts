@@ -53,9 +53,21 @@ const REMEMBERED = 1_000
 const REMEMBERED_LENGTH = 256
 const PART = /^(rule:[^:]+:)?(ip:)?(.+)$/s
 
+/**
+ * Matches the IPv6 addresses that are one client each, since their network is no client's own: loopback, those of one
+ * link (fe80::/10), and IPv4 clients behind a translator of the network itself (64:ff9b:1::/48).
+ */
+const ONE_CLIENT = /^(?:::1$|fe[89ab][\da-f]:|64:ff9b:1:)/
+
+/** Returns how many leading bits of an address are one client. */
+export function countedBits(ip: string, ipv6Subnet: number): number {
+  if (!ip.includes(':')) return wholeBits('ipv4')
+  return ONE_CLIENT.test(ip) ? wholeBits('ipv6') : ipv6Subnet
+}
+
 /** Returns the address as limits count it: for IPv6 its network. */
 export function toCountedAddress(ip: string, ipv6Subnet: number): string {
-  if (ipv6Subnet === 128 || ip === '::1' || !ip.includes(':')) return ip
+  if (!ip.includes(':') || countedBits(ip, ipv6Subnet) === wholeBits('ipv6')) return ip
   const network = ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Subnet}`)
   return `${network.toString()}/${ipv6Subnet}`
 }
@@ -90,9 +102,8 @@ export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressP
   /** Returns the counted address that a text spells; undefined for a network of several clients, and for other texts. */
   function countedFor(text: string): string | undefined {
     try {
-      const { family, address, bits } = parseNetwork(text)
-      if (family === 'ipv4') return bits === 32 ? address : undefined
-      return bits >= ipv6Subnet ? toCountedAddress(address, ipv6Subnet) : undefined
+      const { address, bits } = parseNetwork(text)
+      return bits >= countedBits(address, ipv6Subnet) ? toCountedAddress(address, ipv6Subnet) : undefined
     } catch {
       return undefined
     }

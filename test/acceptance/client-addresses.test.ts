@@ -52,6 +52,26 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statusesFrom(['203.0.113.7', '::ffff:203.0.113.7', '::FFFF:cb00:7107']), [200, 429, 429])
   })
 
+  test('clients of IPv4 behind a translator to IPv6 are the clients of IPv4, for lists, overrides and conditions too', async (t) => {
+    const { app, keysOf, statusesFrom } = await startLogging(t, provider, {
+      plugin: { useDynamicRules: true, middleware: { defaultRate: '1/h', denyList: ['192.0.2.0/24'] } },
+    })
+    const { rateLimitOverride, rateLimitRule } = app.smartRateLimit.client
+    await rateLimitOverride.create({ data: { client: 'ip:64:ff9b::198.51.100.3', effect: 'deny' } })
+    await rateLimitRule.create({
+      data: { name: 'lab', pathPattern: '^/', rate: '0/h', condition: "inNetwork(client.ip, '198.51.100.8/29')" },
+    })
+
+    assert.deepEqual(await keysOf(['64:ff9b::198.51.100.1', '198.51.100.2']), ['ip:198.51.100.1', 'ip:198.51.100.2'])
+    assert.deepEqual(
+      await statusesFrom(['198.51.100.1', '64:ff9b::198.51.100.2', '64:ff9b::192.0.2.1', '198.51.100.3']),
+      [429, 429, 403, 403],
+    )
+    assert.deepEqual(await statusesFrom(['64:ff9b::198.51.100.9', '64:ff9b::198.51.100.20']), [429, 200])
+    const [override] = await rateLimitOverride.findMany()
+    assert.equal(override?.client, 'ip:198.51.100.3')
+  })
+
   test('IPv6 clients of one /64 network are one client; the next network is another', async (t) => {
     const { keysOf, statusesFrom } = await startLogging(t, provider, {
       plugin: { middleware: { defaultRate: '3/h' } },
@@ -98,7 +118,7 @@ forEachDatabase((provider) => {
       'ip:203.0.113.7',
       'ip:2001:db8::/64',
       'ip:2001:db8::/64',
-      'ip:fe80::/64',
+      'ip:fe80::1',
     ])
   })
 

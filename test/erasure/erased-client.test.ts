@@ -50,6 +50,14 @@ describe('an erased client', () => {
     assert.equal(alice.hasCounter('rule:slow:2001:db8:1:2::/64'), true)
   })
 
+  test('of IPv6 is one address where limits count these alone, and its IPv4 address behind a translator', () => {
+    const neighbour = erased('fe80::1')
+    assert.deepEqual(neighbour.names, ['ip:fe80::1'])
+    assert.equal(neighbour.hasAddress('fe80::2'), false)
+    assert.throws(() => erased('ip:fe80::/64'), /no single client/)
+    assert.deepEqual(erased('64:ff9b::203.0.113.7').names, ['ip:203.0.113.7'])
+  })
+
   test('has counters in every scope and namespace, and none that only begins like it', () => {
     const alice = erased('ip:203.0.113.7')
     for (const counter of [

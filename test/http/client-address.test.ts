@@ -28,6 +28,17 @@ describe('an address', () => {
     ['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
     ['::ffff:cb00:7107', '203.0.113.7'],
+    ['64:ff9b::198.51.100.1', '198.51.100.1'],
+    ['64:FF9B:0:0::c633:6401', '198.51.100.1'],
+    ['[64:ff9b::198.51.100.1]:443', '198.51.100.1'],
+    ['::ffff:0:198.51.100.1', '198.51.100.1'],
+    ['64:ff9b:1::198.51.100.1', '64:ff9b:1::c633:6401'],
+    ['2002:c633:6401::1', '2002:c633:6401::1'],
+    ['2001:0:4136:e378:8000:63bf:39cc:9bfe', '2001:0:4136:e378:8000:63bf:39cc:9bfe'],
+    ['::198.51.100.1', '198.51.100.1'],
+    ['::c633:6401', '198.51.100.1'],
+    ['::', '::'],
+    ['0:0:0:0:0:0:0:1', '::1'],
     ['fe80::1%eth0', 'fe80::1'],
     ['garbage', null],
     ['', null],
@@ -46,8 +57,18 @@ describe('a client', () => {
     assert.equal(resolve('2001:db8:1:2:3:4:5:6')?.key, '2001:db8:1:2::/64')
     assert.equal(resolve('2001:db8:1:2:ffff::')?.key, '2001:db8:1:2::/64')
     assert.equal(resolve('::1')?.key, '::1')
+    assert.equal(resolve('fec0::1')?.key, 'fec0::/64')
     assert.equal(createAddressResolver(128, NO_LISTS)('2001:db8::5')?.key, '2001:db8::5')
     assert.equal(createAddressResolver(48, NO_LISTS)('2001:db8:1:2::5')?.key, '2001:db8:1::/48')
+  })
+
+  test('is a whole address where the network is no client: on a link, and behind translators', () => {
+    for (const ipv6Subnet of [48, 64, 128]) {
+      const resolve = createAddressResolver(ipv6Subnet, NO_LISTS)
+      for (const address of ['fe80::1', 'febf::2:3', '64:ff9b:1::c633:6401', '64:ff9b:1:fffe::c633:6401']) {
+        assert.equal(resolve(address)?.key, address)
+      }
+    }
   })
 
   test('has its pseudonym derived once, keeps its whole address in memory alone, and cannot be named by one', () => {
@@ -80,6 +101,8 @@ describe('a client', () => {
       deny: parseAddressList('deny', ['10.6.6.6', '1.2.3.4', '::ffff:9.9.9.0/120']),
     })
     assert.equal(resolve('10.4.5.6')?.listed, 'allow')
+    assert.equal(resolve('64:ff9b::1.2.3.4')?.listed, 'deny')
+    assert.equal(resolve('64:ff9b::9.9.9.9')?.listed, 'deny')
     assert.equal(resolve('10.6.6.6')?.listed, 'deny')
     assert.equal(resolve('::ffff:10.1.2.3')?.listed, 'allow')
     assert.equal(resolve('::ffff:1.2.3.4')?.listed, 'deny')
@@ -103,7 +126,7 @@ test('an address with a zone of any length is not kept', () => {
   collectGarbage()
   const before = process.memoryUsage().heapUsed
   for (let place = 0; place < 5_000; place++) {
-    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`)?.key, 'fe80::/64')
+    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`)?.key, 'fe80::1')
   }
   collectGarbage()
   assert.ok(process.memoryUsage().heapUsed - before < 10e6)
@@ -118,6 +141,9 @@ describe('an address list', () => {
     '10.0.0.0/',
     '10.0.0.0/-1',
     '::/129',
+    '64:ff9b::/96',
+    '64:ff9b::/64',
+    '::ffff:0:0/96',
     '1.2.3.4/8/9',
     '1.2.3.4:80',
     'fe80::1%eth0',
