@@ -68,6 +68,7 @@ export function createStoreComponent(
 export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
   if (store instanceof MemoryStore) return createMemoryLimiter(store)
   const { leaseMs } = settings.middleware
+  const now = () => Math.floor(settings.clock.now())
   const memory = new MemoryStore()
   const fallback = fallbackFor(settings.onStoreError, {
     decide: (check, nowMs) => memory.checkOne(check, nowMs),
@@ -78,7 +79,8 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     store,
     fallback,
     refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
-    lease: leaseMs === undefined ? undefined : { leaseMs, now: () => Math.floor(settings.clock.now()) },
+    lease: leaseMs === undefined ? undefined : { leaseMs, now },
+    now,
     timeoutMs: settings.storeTimeoutMs,
     log,
   })

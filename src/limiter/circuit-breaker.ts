@@ -1,35 +1,33 @@
-import { type Check, type Decision, isRate, type Settlement } from './algorithm.js'
+import type { Check, Decision, Settlement } from './algorithm.js'
 import type { Fallback } from './fallback.js'
 import type { BatchStore, WrappedStore } from './limiter.js'
 import { holdsPlaces } from './owed-places.js'
-
-/** The interval at which a failed store is tried again. */
-const PROBE_INTERVAL_MS = 1_000
-const FAILED = 'Rate limit store failed: onStoreError decides until it answers again (tried once a second)'
+import { Recovery } from './recovery.js'
 
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
   readonly fallback: Fallback
   /** Called when the store answers again. */
   readonly onRecovery: () => void
+  /** The clock of requests. */
+  readonly now: () => number
   readonly log: { error(details: object, message: string): void; info(message: string): void }
 }
 
-/** Since when the store fails, and when it may be tried again; by the clock of the checks. */
-interface Outage {
-  readonly sinceMs: number
-  probeAtMs: number
-}
-
 /**
- * Replaces a failing store with the fallback, which decides at once. The store receives one probe a second until it
- * answers one. The beginning and the end of an outage are logged.
+ * Replaces a failing store with the fallback, which decides at once. The store is probed in the background until it
+ * answers. The beginning and the end of an outage are logged.
  */
 export class CircuitBreaker implements WrappedStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #options: CircuitBreakerOptions
-  #outage: Outage | undefined
+  readonly #recovery: Recovery
+  /** The last check that the store did not answer; undefined while it answers. */
+  #unanswered: Check | undefined
+  /** When it failed or answered last; when the outage began. */
+  #atMs = 0
+  #sinceMs = 0
   /** How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date. */
   #turn = 0
   /** How many batches have failed. */
@@ -39,23 +37,27 @@ export class CircuitBreaker implements WrappedStore {
     this.concurrency = store.concurrency
     this.#store = store
     this.#options = options
+    this.#recovery = new Recovery({
+      attempt: () => this.#probe(),
+      over: () => this.#logEnd(),
+      now: options.now,
+    })
   }
 
   /** Whether the fallback decides now. */
   get isOpen(): boolean {
-    return this.#outage !== undefined
+    return this.#unanswered !== undefined
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
-    if (this.#outage === undefined) return undefined
-    const untilProbeMs = this.#outage.probeAtMs - nowMs
-    // The request does not wait for the probe. The clock may have been set back.
-    if (untilProbeMs <= 0 || untilProbeMs > PROBE_INTERVAL_MS) void this.#probe(this.#outage, check, nowMs)
+    if (this.#unanswered === undefined) return undefined
+    // One check may fail for a reason of its own: the next probe has another one.
+    this.#unanswered = check
     return this.#options.fallback.decide(check, nowMs)
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    if (this.#outage !== undefined) return this.#decide(checks, nowMs)
+    if (this.isOpen) return this.#decide(checks, nowMs)
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -73,7 +75,7 @@ export class CircuitBreaker implements WrappedStore {
     try {
       await this.#store.settle?.(settlements, nowMs)
     } catch (error) {
-      this.#noteFailure(error, turn, nowMs)
+      this.#noteFailure(error, turn, settlements, nowMs)
     }
   }
 
@@ -83,20 +85,28 @@ export class CircuitBreaker implements WrappedStore {
     return this.#store.reset(keys)
   }
 
-  async #probe(outage: Outage, check: Check, nowMs: number): Promise<void> {
-    outage.probeAtMs = nowMs + PROBE_INTERVAL_MS
-    const turn = this.#turn
+  close(): void {
+    this.#recovery.close()
+  }
+
+  /** Returns whether the store answers again. */
+  async #probe(): Promise<boolean> {
     try {
-      // No one would give back what a probe takes.
-      await this.#store.check([isRate(check.policy) ? check : { ...check, cost: 0 }], nowMs)
-      if (turn === this.#turn) this.#end(outage, nowMs)
+      // It uses nothing: its request was decided by the fallback, and may be long over.
+      this.#atMs = this.#options.now()
+      if (this.#unanswered !== undefined) await this.#store.check([{ ...this.#unanswered, cost: 0 }], this.#atMs)
     } catch {
       this.errors++
+      return false
     }
+    this.#turn++
+    this.#unanswered = undefined
+    this.#options.onRecovery()
+    return true
   }
 
   #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): readonly Decision[] {
-    this.#noteFailure(error, turn, nowMs)
+    this.#noteFailure(error, turn, checks, nowMs)
     const decisions = this.#decide(checks, nowMs)
     // The store may have taken places all the same. Of those that are admitted the end is settled.
     const refused = checks.filter((_check, index) => decisions[index]?.allowed === false).filter(holdsPlaces)
@@ -108,19 +118,23 @@ export class CircuitBreaker implements WrappedStore {
     return checks.map((check) => this.#options.fallback.decide(check, nowMs))
   }
 
-  #noteFailure(error: unknown, turn: number, nowMs: number): void {
+  #noteFailure(error: unknown, turn: number, [check]: readonly Check[], nowMs: number): void {
     this.errors++
-    if (turn !== this.#turn) return
+    if (turn !== this.#turn || check === undefined) return
     this.#turn++
-    this.#outage = { sinceMs: nowMs, probeAtMs: nowMs + PROBE_INTERVAL_MS }
-    this.#options.log.error({ err: error }, FAILED)
+    this.#unanswered = check
+    this.#recovery.begin(nowMs, (intervalMs) => {
+      this.#sinceMs = nowMs
+      const tried = intervalMs === 1_000 ? 'once a second' : `every ${intervalMs / 1_000} s, since it soon failed again`
+      this.#options.log.error(
+        { err: error },
+        `Rate limit store failed: onStoreError decides until it answers again (tried ${tried})`,
+      )
+    })
   }
 
-  #end({ sinceMs }: Outage, nowMs: number): void {
-    this.#turn++
-    this.#outage = undefined
-    this.#options.onRecovery()
-    const seconds = Math.max(0, Math.round((nowMs - sinceMs) / 1000))
+  #logEnd(): void {
+    const seconds = Math.max(0, Math.round((this.#atMs - this.#sinceMs) / 1_000))
     this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
   }
 }

@@ -56,7 +56,7 @@ export interface Limiter {
   reset(keys: readonly string[]): Promise<void>
   /** Forgets all refusals and shares, since another process may have reset their counters. */
   forgetAll(): void
-  /** Stops the poll, and gives shares back. The store is not closed. */
+  /** Stops polls and probes, and gives shares back. The store is not closed. */
   close(): Promise<void> | void
   /** Whether the fallback decides now. */
   readonly storeIsDown: boolean
@@ -69,13 +69,13 @@ export interface Limiter {
  * lets the fallback decide while the store fails or is too slow. A store in process memory answers at once and needs
  * neither batches nor remembered refusals nor shares.
  */
-export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, log }: LimiterOptions): Limiter {
+export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, now, log }: LimiterOptions): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
   const timed = new TimeLimit(store, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   const owed = new OwedPlaces(leases ?? timed)
   const onRecovery = () => refusals?.forgetAll()
-  const breaker = new CircuitBreaker(owed, { fallback, log, onRecovery })
+  const breaker = new CircuitBreaker(owed, { fallback, now, log, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
   const { check, settle } = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
   function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {
@@ -94,6 +94,7 @@ export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback,
       leases?.forgetAll()
     },
     async close() {
+      breaker.close()
       await refusalsPoll?.close()
       await leases?.close()
     },

@@ -85,14 +85,15 @@ test('what ends is sent in the batches of checks, beside these', async () => {
   ])
 })
 
-test('a store that has failed is tried with a check that takes nothing', async () => {
+test('a store that has failed is tried with a check that takes nothing', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
   const { limiter, asked, fail } = createCounted()
   const check = { key: 'a', policy: POLICY, cost: 2, place: 1 }
   fail(true)
   await limiter.check(check, START_MS)
   assert.equal(limiter.storeIsDown, true)
   fail(false)
-  await limiter.check(check, START_MS + 1_000)
+  t.mock.timers.tick(1_000)
   assert.deepEqual(
     asked.map(({ cost }) => cost),
     [2, 0],
@@ -120,6 +121,7 @@ function createCounted() {
   const limiter = createLimiter({
     store,
     fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
+    now: () => START_MS,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },
   })

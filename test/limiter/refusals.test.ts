@@ -42,7 +42,7 @@ function setUp() {
     },
     close: () => undefined,
   }
-  const limiter = createLimiter({ store, fallback, refusalsPoll, timeoutMs: 10_000, log })
+  const limiter = createLimiter({ store, fallback, refusalsPoll, now: () => NOW_MS, timeoutMs: 10_000, log })
   return {
     limiter,
     asked,
@@ -187,14 +187,15 @@ describe('a limiter that was refused', () => {
     assert.equal(asked.length, 3)
   })
 
-  test('asks the store again after an outage, in which it may have lost its counters', async () => {
+  test('asks the store again after an outage, in which it may have lost its counters', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const { limiter, asked, fail } = setUp()
     for (let times = 0; times < 4; times++) await limiter.check(checkOf(), NOW_MS)
     fail(true)
     await limiter.check(checkOf({}, 1, 'b'), NOW_MS)
     assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, false, 'meanwhile the refusal holds')
     fail(false)
-    await limiter.check(checkOf({}, 1, 'b'), NOW_MS + 1_000)
+    t.mock.timers.tick(1_000)
     while (limiter.storeIsDown) await turn()
     const before = asked.length
     assert.equal((await limiter.check(checkOf(), NOW_MS + 1_000)).allowed, false)

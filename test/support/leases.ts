@@ -54,6 +54,7 @@ export function startProcess(store: BatchStore, nowMs: number): LeasingProcess {
     store,
     lease: { leaseMs: LEASE_MS, now: () => clock.nowMs },
     fallback: { decide: (check) => decideWithoutStore(false, check), settle: () => undefined, reset: () => undefined },
+    now: () => clock.nowMs,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },
   })
