@@ -1,3 +1,4 @@
+import { latestStartMs } from '../time/clock.js'
 import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 
@@ -62,9 +63,9 @@ export function checkBucket(
   }
 }
 
-/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period. */
+/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period, or a wrong clock has written it. */
 function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy, nowMs: number): BucketCounter {
-  if (counter === undefined || counter.periodMs !== periodMs) {
+  if (counter?.periodMs !== periodMs || counter.checkedMs > latestStartMs(nowMs, periodMs)) {
     return { periodMs, drainLimit: limit, used: 0, fraction: 0, checkedMs: nowMs }
   }
   if (nowMs <= counter.checkedMs) return counter

@@ -1,4 +1,4 @@
-import { SECOND_MS } from '../time/clock.js'
+import { latestStartMs, SECOND_MS } from '../time/clock.js'
 import { type Check, type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
 
 /** The highest limit: a counter lists the places that are taken. */
@@ -26,7 +26,8 @@ export interface ConcurrencyCounter {
  * back. Places that are not given back, since a server died, are free again after one period.
  *
  * Time never runs backwards as long as places are taken: for the counter it is one period before the last of them ends,
- * or later. Another limit applies at once to what is taken. A counter of another period is replaced by a new one.
+ * or later. Another limit applies at once to what is taken. A counter of another period is replaced by a new one, and so
+ * is one whose last places a wrong clock has taken: the same clock had ended those before.
  */
 export function checkConcurrency(
   counter: ConcurrencyCounter | undefined,
@@ -34,9 +35,10 @@ export function checkConcurrency(
   nowMs: number,
 ): Checked<ConcurrencyCounter> {
   const { periodMs } = policy
-  const before = counter?.periodMs === periodMs ? counter.taken : []
-  const lastMs = before.at(-1)?.untilMs ?? 0
-  const momentMs = Math.max(nowMs, lastMs - periodMs)
+  const known = counter?.periodMs === periodMs ? counter.taken : []
+  const lastMs = (known.at(-1)?.untilMs ?? 0) - periodMs
+  const isNone = lastMs > latestStartMs(nowMs, periodMs)
+  const [before, momentMs] = isNone ? [[], nowMs] : [known, Math.max(nowMs, lastMs)]
   const taken = before.filter(({ untilMs }) => untilMs > momentMs)
   const decision = decideConcurrency(policy, countPlaces(taken), cost)
   if (decision.allowed && cost > 0) taken.push({ place, untilMs: momentMs + periodMs, cost })

@@ -1,3 +1,4 @@
+import { latestStartMs } from '../time/clock.js'
 import type { Checked, Decision, Policy, Settlement } from './algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 
@@ -13,7 +14,7 @@ export interface FixedWindowCounter {
  * the next period. It admits at most `limit` within one period, and up to twice the limit around a period's end.
  *
  * Time never runs backwards for a counter: a check that is older than the stored window counts in that window. A
- * counter of another period is replaced by a new one.
+ * counter of another period is replaced by a new one, and so is one that a wrong clock has written.
  *
  * @returns the counter to store in place of `counter`
  */
@@ -23,7 +24,7 @@ export function advanceFixedWindow(
   cost: number,
   nowMs: number,
 ): FixedWindowCounter {
-  if (counter !== undefined && nowMs < counter.endMs) {
+  if (counter !== undefined && nowMs < counter.endMs && counter.startMs <= latestStartMs(nowMs, periodMs)) {
     const { count, startMs, endMs } = counter
     const isMonth = periodMs === MONTH_MS && endMs === windowEndMs(periodMs, startMs)
     if (endMs - startMs === periodMs || isMonth) return { count: count + cost, startMs, endMs }

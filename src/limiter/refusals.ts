@@ -20,6 +20,8 @@ interface Refusal {
   readonly policy: Policy
   readonly decision: Decision
   readonly cost: number
+  /** When the store refused it. A clock that was set back since has to ask the store, whose counter may begin far ahead. */
+  readonly sinceMs: number
   readonly untilMs: number
   /** When the store has to confirm it, at the latest at its end. */
   readonly confirmAtMs: number
@@ -69,6 +71,7 @@ export class Refusals {
   answer(check: Check, nowMs: number): Decision | undefined {
     const refusal = this.#remembered.get(check.key)
     if (refusal === undefined || refusal.era !== this.#era || !holds(refusal, check)) return undefined
+    if (nowMs < refusal.sinceMs) return undefined
     if (nowMs >= refusal.confirmAtMs) {
       this.#remembered.delete(check.key)
       return undefined
@@ -109,6 +112,7 @@ export class Refusals {
       policy,
       decision,
       cost,
+      sinceMs: nowMs,
       untilMs: nowMs + waitMs,
       confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs),
       resetAtMs,

@@ -1,3 +1,4 @@
+import { latestStartMs } from '../time/clock.js'
 import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
 import { windowStartMs } from './period.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
@@ -59,10 +60,10 @@ export function settleSlidingWindow(
   }
 }
 
-/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period. */
+/** Returns the counter as it is at `nowMs`; a new one where it belongs to another period, or a wrong clock has written it. */
 function slideTo(counter: SlidingWindowCounter | undefined, periodMs: number, nowMs: number): SlidingWindowCounter {
   const cellStartMs = windowStartMs(periodMs, nowMs)
-  if (counter === undefined || counter.periodMs !== periodMs) {
+  if (counter?.periodMs !== periodMs || counter.cellStartMs > latestStartMs(nowMs, periodMs)) {
     return { periodMs, cellStartMs, checkedMs: nowMs, previous: 0, current: 0 }
   }
   if (cellStartMs <= counter.cellStartMs) {

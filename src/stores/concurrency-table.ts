@@ -1,6 +1,7 @@
 /** The table of requests in progress. */
 import type { Dialect } from '../db/dialect.js'
 import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
+import { latestStartMs } from '../time/clock.js'
 import { byKey, type CounterTable, lockedRows } from './counter-table.js'
 import { type CheckGroup, placeDecisions, sameLimitAndCost } from './groups.js'
 
@@ -27,7 +28,11 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
         const used = places.reduce((sum, [, , cost]) => sum + cost, 0)
         return [key, group.first.policy.periodMs, used, places]
       })
-      for (const { key, used, granted } of await query<PlacesRow>(advance, [JSON.stringify(rows), nowMs])) {
+      for (const { key, used, granted } of await query<PlacesRow>(advance, [
+        JSON.stringify(rows),
+        nowMs,
+        latestStartMs(nowMs),
+      ])) {
         const group = groups.get(key)
         if (group !== undefined) {
           placeDecisions(group, decideConcurrencyInOrder(group.checks, used - granted), decisions)
@@ -62,8 +67,9 @@ function advanceSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
   const nowMs = dialect.whole('$2')
   const now = dialect.fromMs('$2')
-  const goesOn = 'c.period_ms = excluded.period_ms'
   const last = 'c.last_ms - excluded.period_ms'
+  // As `latestStartMs`: $3 is that of a place that has no length.
+  const goesOn = `c.period_ms = excluded.period_ms AND (${last} <= ${dialect.whole('$3')} OR ${last} <= ${nowMs} + excluded.period_ms)`
   const appended = `substr(c.places, 1, length(c.places) - 1) || ',' || substr(list, 2)`
   return `INSERT INTO ${dialect.table(NAME)} AS c
       (key, period_ms, used, granted, first_ms, last_ms, places, expires_at, created_at, updated_at)

@@ -1,7 +1,7 @@
 /** Conformance cases for keys, for fixed windows, and for every algorithm. */
 import assert from 'node:assert/strict'
 import { canBeSettled, type Policy, RATE_ALGORITHMS } from '../limiter/algorithm.js'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, type PolicyFunction, repeat } from './conformance-checks.js'
 import type { Store } from './store.js'
 
@@ -148,6 +148,30 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     const back = await checkOne(store, NOW_MS - 30_000, key, policy(2))
     assert.equal(back.allowed, false)
     assert.equal(back.retryAfterMs, Number(now.retryAfterMs) + 30_000)
+  },
+
+  'counts on in what begins an hour or a period ahead, and takes as none what begins later': async (store, policy) => {
+    for (const [periodMs, aheadMs] of [
+      [MINUTE_MS, HOUR_MS],
+      [DAY_MS, DAY_MS],
+    ] as const) {
+      const key = freshKey()
+      const startMs = Math.floor(NOW_MS / periodMs) * periodMs
+      await repeat(2, () => checkOne(store, startMs + aheadMs, key, policy(2, periodMs)))
+      const behind = await checkOne(store, startMs, key, policy(2, periodMs), 0)
+      assert.deepEqual([behind.allowed, behind.count], [false, 2], 'a clock that is behind resets nothing')
+      assert.ok(Number(behind.retryAfterMs) <= aheadMs + 2 * periodMs)
+      const again = await repeat(3, () => checkOne(store, startMs - 1, key, policy(2, periodMs)))
+      assert.deepEqual(
+        again.map(({ allowed, count }) => [allowed, count]),
+        [
+          [true, 1],
+          [true, 2],
+          [false, 3],
+        ],
+      )
+      assert.ok(Number(again[2]?.retryAfterMs) <= 2 * periodMs, `${again[2]?.retryAfterMs} ms`)
+    }
   },
 
   'refuses everything at limit 0 and says that waiting does not help': async (store, policy) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Check, Decision, PlainPolicy, Settlement } from '../limiter/algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency, MAX_PLACES, settleConcurrency } from '../limiter/concurrency.js'
-import { MINUTE_MS, SECOND_MS } from '../time/clock.js'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import { checkAll, freshKey, MAX_LIMIT, NOW_MS, seededRandom } from './conformance-checks.js'
 import type { Store } from './store.js'
 
@@ -178,6 +178,18 @@ const CASES: Cases = {
     assert.equal(await countTaken(store, NOW_MS + MINUTE_MS, key), 0)
   },
 
+  'places that were taken up to an hour ahead stay taken, and those further ahead are free': async (store) => {
+    const key = freshKey()
+    const aheadMs = NOW_MS + HOUR_MS
+    await ask(store, aheadMs, take(key, 2, { cost: 2 }))
+    assert.equal((await ask(store, NOW_MS, take(key, 2))).allowed, false)
+    const own = take(key, 2)
+    assert.equal((await ask(store, NOW_MS - 1, own)).count, 1)
+    assert.equal(await countTaken(store, NOW_MS - 1, key), 1)
+    await giveBack(store, NOW_MS - 1, own)
+    assert.equal(await countTaken(store, NOW_MS - 1, key), 0)
+  },
+
   'takes all places of the highest limit at once, and gives them back': async (store) => {
     const key = freshKey()
     const all = take(key, MAX_PLACES, { cost: MAX_PLACES })
@@ -200,7 +212,7 @@ async function decidesAsThePureFunctions(store: Store): Promise<void> {
   const taken: Taking[] = []
   let nowMs = NOW_MS
   for (let step = 0; step < 300; step++) {
-    nowMs += upTo(9_000) - 2_000
+    nowMs += random() < 0.03 ? upTo(6 * HOUR_MS) - 3 * HOUR_MS : upTo(9_000) - 2_000
     const periodMs = random() < 0.03 ? 2 * MINUTE_MS : MINUTE_MS
     const batch = Array.from({ length: 1 + upTo(4) }, () =>
       take(keys[upTo(1)] ?? '', random() < 0.1 ? 6 : 12, { cost: upTo(3), periodMs }),

@@ -10,7 +10,7 @@ import {
 import { type ConcurrencyCounter, checkConcurrency } from '../limiter/concurrency.js'
 import { parseRate, toPolicy } from '../limiter/rate.js'
 import { singlePolicies, WINDOW_CHECKS, type WindowsCounter } from '../limiter/windows.js'
-import { DAY_MS } from '../time/clock.js'
+import { DAY_MS, HOUR_MS } from '../time/clock.js'
 import { checkAll, freshKey, NOW_MS, seededRandom } from './conformance-checks.js'
 import { MemoryStore } from './memory-store.js'
 import type { Store } from './store.js'
@@ -33,16 +33,17 @@ export function createReference(): (check: Check, nowMs: number) => Decision {
   }
 }
 
-/** What happens on a trace: the rates that it changes between, from when, and how far a step leads on or back. */
+/** What happens on a trace: the rates that it changes between, from when, and how far a step or a rare jump leads on or back. */
 interface Course {
   readonly rates: readonly [string, ...string[]]
   readonly algorithms: readonly [RateAlgorithm, ...RateAlgorithm[]]
   readonly startMs: number
   readonly onMs: number
   readonly backMs: number
+  readonly jumpMs: number
 }
 
-/** Compares a trace with rates that change and a clock that sometimes goes back. */
+/** Compares a trace with rates that change and a clock that sometimes goes back, or is set. */
 export function decidesAsThePureFunctions(store: Store): Promise<void> {
   return compareTrace(store, {
     rates: ['10/m', '20/m', '3/m', '10/h', '0/m'],
@@ -50,6 +51,7 @@ export function decidesAsThePureFunctions(store: Store): Promise<void> {
     startMs: NOW_MS,
     onMs: 8_000,
     backMs: 1_000,
+    jumpMs: 3 * HOUR_MS,
   })
 }
 
@@ -69,6 +71,7 @@ export function decidesWindowsAsThePureFunctions(store: Store): Promise<void> {
     startMs: NOW_MS,
     onMs: 8_000,
     backMs: 1_000,
+    jumpMs: 3 * DAY_MS,
   })
 }
 
@@ -80,11 +83,13 @@ export function countsMonthsAsThePureFunctions(store: Store): Promise<void> {
     startMs: Date.parse('2028-02-20T11:00:00Z'),
     onMs: 5 * DAY_MS,
     backMs: DAY_MS,
+    jumpMs: 100 * DAY_MS,
   })
 }
 
 /** Compares the decisions on 300 batches on two keys with those of the pure functions. */
-async function compareTrace(store: Store, { rates, algorithms, startMs, onMs, backMs }: Course): Promise<void> {
+async function compareTrace(store: Store, course: Course): Promise<void> {
+  const { rates, algorithms, startMs, onMs, backMs, jumpMs } = course
   const seed = Date.now() % 1_000_000
   const random = seededRandom(seed)
   const pick = <Value>(values: readonly [Value, ...Value[]]): Value =>
@@ -93,7 +98,7 @@ async function compareTrace(store: Store, { rates, algorithms, startMs, onMs, ba
   const reference = createReference()
   let [nowMs, rate] = [startMs, pick(rates)]
   for (let step = 0; step < 300; step++) {
-    nowMs += Math.floor(random() * (onMs + backMs)) - backMs
+    nowMs += random() < 0.05 ? Math.floor((2 * random() - 1) * jumpMs) : Math.floor(random() * (onMs + backMs)) - backMs
     if (random() < 0.05) rate = pick(rates)
     const batch = Array.from({ length: pick([1, 1, 2, 5]) }, () => ({
       key: pick(keys),
@@ -125,7 +130,7 @@ export async function settlesAsThePureFunctions(store: Store): Promise<void> {
   // Minutes, hours and a month end meanwhile.
   let nowMs = Date.parse('2028-02-29T23:50:00Z')
   for (let step = 0; step < 200; step++) {
-    nowMs += upTo(9_000) - 1_000
+    nowMs += random() < 0.03 ? upTo(6 * HOUR_MS) - 3 * HOUR_MS : upTo(9_000) - 1_000
     const batch = counters.map(({ key, algorithm, rates }) => ({
       key,
       policy: toPolicy(algorithm, parseRate(rates[Math.floor((step / 40) % rates.length)] ?? '20/m')),

@@ -118,6 +118,22 @@ const CASES: Cases = {
     assert.deepEqual([allowed, limit, retryAfterMs], [false, 0, null])
   },
 
+  'takes as none, of several windows, each that begins more than an hour and its period ahead': async (
+    store,
+    policy,
+  ) => {
+    const key = freshKey()
+    const startMs = Math.floor(NOW_MS / DAY_MS) * DAY_MS
+    await checkOne(store, startMs + DAY_MS, key, policy('5/m, 6/h, 7/d'), 3)
+    const { windows } = await checkOne(store, startMs, key, policy('5/m, 6/h, 7/d'))
+    assert.deepEqual(
+      windows?.map(({ remaining }) => remaining),
+      [4, 5, 3],
+    )
+    const later = await checkOne(store, startMs, key, policy('5/m, 6/h, 7/d'), 5)
+    assert.deepEqual([later.allowed, later.limit], [false, 7], 'the day counts on, and the others from the beginning')
+  },
+
   'forgets all windows of a counter that is reset': async (store, policy) => {
     const key = freshKey()
     await checkOne(store, NOW_MS, key, policy('1/m, 2/h'))
@@ -173,6 +189,15 @@ const MONTH_CASES: Readonly<Record<string, (store: Store) => Promise<void>>> = {
       windows?.map(({ remaining }) => remaining),
       [3, 1],
     )
+  },
+
+  'fixed_window: a month that begins more than 31 days ahead is taken as none': async (store) => {
+    const key = freshKey()
+    const mayMs = Date.parse('2026-05-01')
+    await checkOne(store, mayMs, key, monthly('5/month'))
+    assert.equal((await checkOne(store, mayMs - 31 * DAY_MS, key, monthly('5/month'))).count, 2)
+    const before = await checkOne(store, mayMs - 32 * DAY_MS, key, monthly('5/month'))
+    assert.deepEqual([before.count, before.resetMs], [1, 2 * DAY_MS])
   },
 
   'fixed_window: a month and windows of as many days are counted apart': async (store) => {

@@ -5,6 +5,7 @@ import { isPlain } from '../limiter/algorithm.js'
 import { decideFixedWindow, settledStartMs } from '../limiter/fixed-window.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { WINDOW_CHECKS, writeFixedWindow } from '../limiter/windows.js'
+import { latestStartMs } from '../time/clock.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -88,7 +89,7 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
       const startMs = windowStartMs(periodMs, nowMs)
       // As a text, since an object moves names that look like numbers to its front.
       const costs = sorted.map(([key, group]) => `${JSON.stringify(key)}:${totalCost(group)}`)
-      return [`{${costs.join(',')}}`, nowMs, startMs, windowEndMs(periodMs, startMs)]
+      return [`{${costs.join(',')}}`, nowMs, startMs, windowEndMs(periodMs, startMs), latestStartMs(nowMs, periodMs)]
     },
     answer({ count, endMs }, group, nowMs) {
       let counted = count - totalCost(group)
@@ -143,19 +144,23 @@ function insertSql(dialect: Dialect, source: string, values: NewCounter): string
     FROM ${source} WHERE ${dialect.lazily}`
 }
 
-/** Whether a counter's window goes on. */
-const GOES_ON = `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
-      AND c.window_start >= excluded.window_start)`
+/** Returns SQL for whether a counter's window goes on. */
+function goesOnSql({ fromMs }: Dialect): string {
+  return `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
+      AND c.window_start >= excluded.window_start AND c.window_start <= ${fromMs('$5')})`
+}
+
 const COUNTED_ON = `CASE WHEN c.count >= ${ENOUGH} THEN c.count ELSE c.count + excluded.count END`
 
 /** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. It leaves out rows with `windows`. */
 function advanceSql(dialect: Dialect): string {
+  const goesOn = goesOnSql(dialect)
   return advancedSql(
     dialect,
     [
-      `count = CASE WHEN ${GOES_ON} THEN ${COUNTED_ON} ELSE excluded.count END`,
-      `window_start = CASE WHEN ${GOES_ON} THEN c.window_start ELSE excluded.window_start END`,
-      `window_end = CASE WHEN ${GOES_ON} THEN c.window_end ELSE excluded.window_end END`,
+      `count = CASE WHEN ${goesOn} THEN ${COUNTED_ON} ELSE excluded.count END`,
+      `window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END`,
+      `window_end = CASE WHEN ${goesOn} THEN c.window_end ELSE excluded.window_end END`,
     ],
     'c.windows IS NULL',
   )
@@ -166,7 +171,7 @@ function advanceSql(dialect: Dialect): string {
  * that begins anew takes both statements, and 1.3 times as long as with one.
  */
 function goOnSql(dialect: Dialect): string {
-  return advancedSql(dialect, [`count = ${COUNTED_ON}`], `c.windows IS NULL AND ${GOES_ON}`)
+  return advancedSql(dialect, [`count = ${COUNTED_ON}`], `c.windows IS NULL AND ${goesOnSql(dialect)}`)
 }
 
 function advancedSql(dialect: Dialect, assignments: readonly string[], condition: string): string {

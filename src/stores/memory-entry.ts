@@ -103,8 +103,9 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   }
 
   check(policy: Policy, cost: number, nowMs: number): Decision {
-    // While its window goes on, it is advanced in place.
-    if (nowMs < this.endMs && this.lengthMs === policy.periodMs) this.count += cost
+    // Within its window it is advanced in place.
+    const leftMs = this.endMs - nowMs
+    if (leftMs > 0 && leftMs <= this.lengthMs && this.lengthMs === policy.periodMs) this.count += cost
     else this.#replace(advanceFixedWindow(this, policy.periodMs, cost, nowMs))
     const decision = decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
     this.blocks = !decision.allowed

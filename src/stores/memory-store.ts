@@ -142,7 +142,7 @@ export class MemoryStore implements Store {
     for (let entry = first; entry !== undefined; entry = entry.next) {
       if (!entry.blocks || entry.resetAtMs <= nowMs) continue
       this.#refused ??= new RefusedCounters(REFUSED_PER_KEY * this.#maxKeys)
-      this.#refused.keep(key, entry)
+      this.#refused.keep(key, entry, nowMs)
     }
   }
 }

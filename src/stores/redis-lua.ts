@@ -1,3 +1,5 @@
+import { latestStartMs } from '../time/clock.js'
+
 /**
  * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns
  * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group.
@@ -28,6 +30,15 @@ local call, match, format, floor, fmod = redis.call, string.match, string.format
 local byte, gmatch, gsub, max, min, LIST = string.byte, string.gmatch, string.gsub, math.max, math.min, string.byte('w')
 local now = tonumber(ARGV[1])
 
+-- As 'latestStartMs': what begins later was written by a wrong clock, and is taken as none.
+local function latest_start(period)
+  return now + max(${latestStartMs(0)}, period)
+end
+
+local function goes_on(was_start, start, period)
+  return was_start >= start and was_start <= latest_start(period)
+end
+
 local function store(key, expires, numbers)
   call('SET', key, numbers, 'PX', format('%.0f', expires + GRACE_MS - now))
 end
@@ -37,7 +48,7 @@ local function fixed_window(key, stored, period, limit, cost)
   if stored then
     local was_period, was_start, count = match(stored, '^(%S+) (%S+) (%S+)')
     was_start = tonumber(was_start)
-    if tonumber(was_period) == period and was_start >= start then
+    if tonumber(was_period) == period and goes_on(was_start, start, period) then
       call('SET', key, format('%.0f %.0f %.0f', period, was_start, tonumber(count) + cost), 'KEEPTTL')
       return
     end
@@ -74,7 +85,7 @@ end
 -- Returns the cell, the time, the use of both cells, and what is in use.
 local function slide(period, was_cell, was_checked, was_previous, was_current)
   local cell, checked, previous, current = floor(now / period) * period, now, 0, 0
-  if was_cell and was_cell >= cell then
+  if was_cell and goes_on(was_cell, cell, period) then
     cell, checked, previous, current = was_cell, max(now, was_checked), was_previous, was_current
   elseif was_cell and was_cell + period == cell then
     previous = was_current
@@ -92,7 +103,7 @@ end
 
 -- Returns the time, the limit at which it drains, what is in use with its fraction, and that rounded up.
 local function drained(period, limit, checked, drain, used, fraction)
-  if not checked then
+  if not checked or checked > latest_start(period) then
     checked, drain, used, fraction = now, limit, 0, 0
   end
   if now > checked then
@@ -126,17 +137,17 @@ local function window_of(stored, period)
 end
 
 local function fixed_windows(key, was, asks)
-  local goes_on, cost = was.listed, asks.cost
+  local keeps_ttl, cost = was.listed, asks.cost
   for place, window in ipairs(asks.windows) do
     local start = was[2 * place - 1]
-    if start == window.text or start and tonumber(start) >= window.start then
+    if start == window.text or start and goes_on(tonumber(start), window.start, window.period) then
       was[2 * place] = was[2 * place] + cost
     else
-      was[2 * place - 1], was[2 * place], goes_on = window.text, cost, false
+      was[2 * place - 1], was[2 * place], keeps_ttl = window.text, cost, false
     end
   end
   local text = format(asks.form, unpack(was))
-  if goes_on then
+  if keeps_ttl then
     call('SET', key, text, 'KEEPTTL')
     return
   end
@@ -259,12 +270,12 @@ end
 local function places_of(key, period)
   local was_period = call('ZSCORE', key, 'p')
   if not was_period then return 0, now end
-  if -tonumber(was_period) ~= period then
+  local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]) - period
+  if -tonumber(was_period) ~= period or last > latest_start(period) then
     call('DEL', key)
     return 0, now
   end
-  local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
-  local moment = math.max(now, last - period)
+  local moment = max(now, last)
   call('ZREMRANGEBYSCORE', key, 0, format('%.0f', moment))
   local used = call('ZCARD', key) - 1
   if used == 0 then call('DEL', key) end

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { RATE_ALGORITHMS, type RateAlgorithm, type RatePolicy } from '../limiter/algorithm.js'
 import type { WindowNumbers } from '../limiter/windows.js'
+import { latestStartMs } from '../time/clock.js'
 import { MAX_WINDOWS, type MemoryCounter, newEntry, WINDOW_NUMBERS } from './memory-entry.js'
 
 /** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */
@@ -10,10 +11,17 @@ const PLACE_LENGTH = 2 + WINDOW_NUMBERS
 /** The mark of an empty place. */
 const EMPTY = 0
 
+interface KeptWindow {
+  readonly index: number
+  /** Its period and its beginning are the first ones. */
+  readonly numbers: WindowNumbers
+  readonly nowMs: number
+}
+
 /**
  * The counters of refused clients that a store in process memory has no room for, in a table of a fixed size. It
  * identifies a key by its mark, a hash with a secret of this process, so that a client cannot forge a key with the mark
- * of another one. Where all places of a key are taken, the counter that expires first is forgotten.
+ * of another one. Where all places of a key are taken, one that a wrong clock wrote is forgotten, or the counter that expires first.
  */
 export class RefusedCounters {
   readonly #secret = randomBytes(32)
@@ -27,15 +35,16 @@ export class RefusedCounters {
   }
 
   /** Keeps the counter of a key. */
-  keep(key: string, entry: MemoryCounter): void {
-    for (const [index, numbers] of entry.windows().entries()) this.#keepWindow(key, entry, index, numbers)
+  keep(key: string, entry: MemoryCounter, nowMs: number): void {
+    for (const [index, numbers] of entry.windows().entries()) this.#keepWindow(key, entry, { index, numbers, nowMs })
   }
 
-  #keepWindow(key: string, entry: MemoryCounter, index: number, numbers: WindowNumbers): void {
+  #keepWindow(key: string, entry: MemoryCounter, { index, numbers, nowMs }: KeptWindow): void {
     const { mark, start, end } = this.#placesFor(key, entry.algorithm, index)
     let [place, soonestMs] = [start, entry.resetAtMs]
     for (let each = start; each < end; each += PLACE_LENGTH) {
-      const resetAtMs = this.#at(each) === EMPTY ? Number.NEGATIVE_INFINITY : this.#at(each + 1)
+      const isFree = this.#at(each) === EMPTY || this.#at(each + 3) > latestStartMs(nowMs, this.#at(each + 2))
+      const resetAtMs = isFree ? Number.NEGATIVE_INFINITY : this.#at(each + 1)
       if (resetAtMs < soonestMs) [place, soonestMs] = [each, resetAtMs]
     }
     if (soonestMs === entry.resetAtMs) return

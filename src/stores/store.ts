@@ -11,7 +11,8 @@ import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
  * *Requests in progress*: a check of `concurrency` takes `cost` places, by the identity `place`, until these are given
  * back by `settle`, or one period has passed. `settle` frees no places but those with that identity.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
- * never goes back.
+ * never goes back. But what begins more than an hour and more than one period ahead was written by a wrong clock: it is
+ * taken as none, and overwritten.
  * *Failure*: a promise has to settle eventually; the limiter does not wait for it longer than its time-out. A rejected
  * promise means that no check of the batch was decided. The limiter then decides without the store; the store neither
  * retries nor logs.

@@ -11,5 +11,19 @@ export const SECOND_MS = 1_000
 export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
+/** More than the clocks of a fleet differ. */
+const MAX_SKEW_MS = HOUR_MS
+
+/**
+ * Returns the latest moment at which something may begin that a clock has written. What begins later was written by a
+ * wrong clock, and is taken as none: otherwise it would hold until that moment comes. What begins sooner goes on, so
+ * that no server undoes what others have written by being slow.
+ *
+ * @param lengthMs how long it lasts from its beginning
+ */
+export function latestStartMs(nowMs: number, lengthMs = 0): number {
+  return nowMs + Math.max(MAX_SKEW_MS, lengthMs)
+}
+
 /** The end of the last year of four digits. */
 export const LAST_MOMENT_MS = 253_402_300_799_999

@@ -167,6 +167,15 @@ describe('a limiter that was refused', () => {
     assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, true)
   })
 
+  test('asks the store when the clock was set back, which forgets what was counted far ahead', async () => {
+    const { limiter, asked } = setUp()
+    for (const aheadMs of [30 * 86_400_000, 60_000, 0]) {
+      for (let count = 0; count < 4; count++) await limiter.check(checkOf(), NOW_MS + aheadMs)
+    }
+    assert.equal(asked.length, 3 + 3 + 1, 'the window of a minute ahead goes on')
+    assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, false)
+  })
+
   test('asks the store for other keys, for other costs of a bucket, and for a look', async () => {
     const { limiter, asked } = setUp()
     const bucket = { algorithm: 'token_bucket', limit: 5 } as const

@@ -111,6 +111,20 @@ describe('the memory store, bounded', () => {
     assert.equal(store.size, 10)
   })
 
+  test('a clock that was set back from far ahead leaves no counters that take the places of others', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    const refuse = (stem: string, nowMs: number) => {
+      for (let place = 0; place < 2_000; place++) {
+        check(store, `${stem}${place}`, nowMs)
+        check(store, `${stem}${place}`, nowMs)
+      }
+    }
+    refuse('ahead', NOW_MS + 30 * 86_400_000)
+    refuse('now', NOW_MS)
+    assert.equal(check(store, 'ahead0').count, 1)
+    assert.equal(check(store, 'now0').count, 3)
+  })
+
   test('forgets a refused client that is reset, wherever its counter is', () => {
     const store = new MemoryStore({ maxKeys: 2 })
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'refused')

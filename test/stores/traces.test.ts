@@ -36,8 +36,8 @@ const steps = fc.record({
   waitMs: fc.oneof(
     { weight: 4, arbitrary: fc.integer({ min: 0, max: 20_000 }) },
     { weight: 2, arbitrary: fc.integer({ min: -40_000, max: 90_000 }) },
-    { weight: 1, arbitrary: fc.integer({ min: 0, max: 2 * HOUR_MS }) },
-    { weight: 1, arbitrary: fc.integer({ min: -DAY_MS, max: 500 * DAY_MS }) },
+    { weight: 1, arbitrary: fc.integer({ min: -2 * HOUR_MS, max: 2 * HOUR_MS }) },
+    { weight: 1, arbitrary: fc.integer({ min: -500 * DAY_MS, max: 500 * DAY_MS }) },
   ),
   newRate: fc.oneof({ weight: 11, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: rates }),
   checks: fc.array(

@@ -190,7 +190,8 @@ CREATE INDEX "rate_limit_concurrency_expires_at_idx" ON "rate_limit_concurrency"
 -- What follows advances counters that list their windows, by the rules of `limiter/`: from the stored numbers and the
 -- asked ones, the number of checks, the cost of each, and the time, to the numbers to store. `listed-counter.ts` has the
 -- form. Stored numbers of another form, or too large to calculate with, which only other statements can have written, are
--- none: they would fail all other counters.
+-- none: they would fail all other counters. So is a window that begins more than an hour and more than its period after
+-- now, as `latestStartMs` says.
 
 CREATE FUNCTION "rate_limit_fixed_windows"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
 RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
@@ -206,7 +207,7 @@ BEGIN
         IF was[old] IS DISTINCT FROM became[place] THEN
             old := (SELECT n FROM generate_series(3, cardinality(was), 3) AS n WHERE was[n] = became[place]);
         END IF;
-        IF was[old + 1] >= became[place + 1] THEN
+        IF was[old + 1] BETWEEN became[place + 1] AND now_ms + greatest(3600000, became[place]) THEN
             became[place + 1] := was[old + 1];
             -- The largest safe integer: an overflow would fail the statement.
             became[place + 2] := least(9007199254740991, was[old + 2] + cost);
@@ -239,7 +240,7 @@ BEGIN
             old := (SELECT n FROM generate_series(3, cardinality(was), 6) AS n WHERE was[n] = period);
         END IF;
         became[place + 4] := 0;
-        IF was[old + 1] >= became[place + 1] THEN
+        IF was[old + 1] BETWEEN became[place + 1] AND now_ms + greatest(3600000, period) THEN
             became[place + 1] := was[old + 1];
             became[place + 2] := greatest(was[old + 2], now_ms);
             became[place + 3] := was[old + 3];
@@ -289,7 +290,7 @@ BEGIN
         END IF;
         used := 0;
         fraction := 0;
-        IF old IS NOT NULL THEN
+        IF was[old + 1] <= now_ms + greatest(3600000, period) THEN
             elapsed := least(period, greatest(0, now_ms - was[old + 1]));
             drain := was[old + 2];
             -- As in `productSql`.
