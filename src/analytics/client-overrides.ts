@@ -1,5 +1,6 @@
 import { type Change, readChangesOf } from '../history/history.js'
 import { overrideClientsFor } from '../overrides/client-networks.js'
+import { lastsSql } from '../rules/ban.js'
 import type { LogSnapshot } from './window.js'
 import { clampedIsoTime } from './window.js'
 
@@ -54,10 +55,10 @@ export async function readClientOverrides(
   const [rows, history] = await Promise.all([
     query<OverrideRow>(
       `SELECT id, client, effect, algorithm, path_pattern, expires_at, note, created_at, updated_at
-       FROM ${dialect.table('rate_limit_override')}
-       WHERE ${dialect.isOneOf('client', '$1', 'text')} AND (expires_at IS NULL OR expires_at > ${dialect.fromMs('$2')})
+       FROM ${dialect.table('rate_limit_override')} AS entry
+       WHERE ${dialect.isOneOf('client', '$1', 'text')} AND (expires_at IS NULL OR ${lastsSql(dialect, 'entry', '$2')})
        ORDER BY id DESC`,
-      [spelled, nowMs],
+      [spelled, Math.floor(nowMs)],
     ),
     readChangesOf(query, dialect, 'override', clients, MAX_CHANGES),
   ])

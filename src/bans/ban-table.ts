@@ -5,7 +5,7 @@ import { changeToken } from '../history/actor.js'
 import { clientAddress } from '../overrides/client-networks.js'
 import { type Network, networksMeet } from '../overrides/network.js'
 import { OVERRIDES } from '../overrides/override.js'
-import { BAN_NOTE } from '../rules/ban.js'
+import { BAN_NOTE, lastsSql } from '../rules/ban.js'
 
 /** A ban that a rule is about to write. */
 export interface NewBan {
@@ -31,8 +31,8 @@ const UNRECORDED = 'expired'
 const IS_BAN = `effect = 'deny' AND path_pattern = ''`
 
 /**
- * Writes bans, each of another client. A ban replaces an expired override of its client and the empty path, and leaves
- * one in force. A client with an `allow` override in force, whatever its path, is not banned.
+ * Writes bans, each of another client. A ban replaces an override of its client and the empty path that has expired, or
+ * that a wrong clock wrote, and leaves one in force. A client with an `allow` override in force, whatever its path, is not banned.
  */
 export function writeBans(database: Database, bans: readonly NewBan[], nowMs: number): Promise<WrittenBans> {
   // The lock makes the number of a rule's bans exact: no other process writes one meanwhile.
@@ -72,8 +72,8 @@ function isAmong(networks: readonly Network[], client: string): boolean {
 
 function* countInForce(dialect: Dialect, ruleName: string, nowMs: number): SqlWork<number> {
   const [counted] = yield* runStatement<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM ${dialect.table(OVERRIDES.table)}
-     WHERE expires_at > ${dialect.fromMs(dialect.whole('$1'))} AND ${IS_BAN} AND note = $2`,
+    `SELECT COUNT(*) AS count FROM ${dialect.table(OVERRIDES.table)} AS ban
+     WHERE ${lastsSql(dialect, 'ban', '$1')} AND ${IS_BAN} AND note = $2`,
     [nowMs, BAN_NOTE + ruleName],
   )
   return Number(counted?.count ?? 0)
@@ -100,16 +100,16 @@ function* insertRows(dialect: Dialect, bans: readonly NewBan[], nowMs: number): 
          AND (allowing.expires_at IS NULL OR allowing.expires_at > ${now}))
      ON CONFLICT (client, path_pattern) DO UPDATE
      SET ${columns.map((column) => `${column} = excluded.${column}`).join(', ')}
-     WHERE standing.expires_at <= ${now}`,
+     WHERE NOT ${lastsSql(dialect, 'standing', '$2')}`,
     [JSON.stringify(rows), nowMs],
   )
 }
 
 function* readDenied(dialect: Dialect, bans: readonly NewBan[], nowMs: number): SqlWork<ReadonlySet<string>> {
   const rows = yield* runStatement<{ client: string }>(
-    `SELECT client FROM ${dialect.table(OVERRIDES.table)}
+    `SELECT client FROM ${dialect.table(OVERRIDES.table)} AS denial
      WHERE client IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()}) AND ${IS_BAN}
-       AND (expires_at IS NULL OR expires_at > ${dialect.fromMs(dialect.whole('$2'))})`,
+       AND (expires_at IS NULL OR ${lastsSql(dialect, 'denial', '$2')})`,
     [JSON.stringify(bans.map(({ client }) => [client])), nowMs],
   )
   return new Set(rows.map(({ client }) => client))

@@ -1,6 +1,6 @@
 /** Why limits match a request, or do not. */
 import { toRateText } from '../limiter/rate.js'
-import { clientText } from '../overrides/override.js'
+import { clientText, isInForce as isOverrideInForce } from '../overrides/override.js'
 import type { PathPatterns } from '../patterns/path-patterns.js'
 import type { Rule } from '../rules/rule.js'
 import { appliesToMethod } from '../rules/rule-set.js'
@@ -82,8 +82,8 @@ function othersFor(checked: CheckedRequest): string {
   if (hasAddress(checked)) return ''
   const nowMs = checked.dependencies.now()
   let count = 0
-  for (const { client, expiresAtMs } of checked.inForce.overrides.all()) {
-    if (client.kind !== 'user' && (expiresAtMs === null || nowMs < expiresAtMs)) count++
+  for (const override of checked.inForce.overrides.all()) {
+    if (override.client.kind !== 'user' && isOverrideInForce(override, nowMs)) count++
   }
   if (count === 0) return ''
   return ` No address was given: ${count === 1 ? '1 override' : `${count} overrides`} for addresses and networks may apply too.`

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../db/dialect.js'
 import { errorMessage } from '../errors.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
+import { bannedAtSql } from '../rules/ban.js'
 import { enforcedColumns, enforcedFields } from '../rules/description.js'
 import type { RecordedChange, RejectedRow } from '../rules/load-reports.js'
 import { Slices } from '../time/slices.js'
@@ -34,7 +35,7 @@ interface ChangeRow extends StoredOverride, RecordedChange {
 }
 
 const FIELDS = enforcedFields(OVERRIDES.fields)
-const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}`
+const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}, ${bannedAtSql('entry')} AS "bannedAt"`
 
 /**
  * Follows the override table. It reads the whole table once, a page at a time, and again after it has expired; in
@@ -226,5 +227,5 @@ export class OverrideReader {
 type Changes = Map<number, ActiveOverride | null>
 
 function isSameRow(known: StoredOverride | undefined, row: StoredOverride): boolean {
-  return known !== undefined && FIELDS.every((field) => known[field] === row[field])
+  return known !== undefined && [...FIELDS, 'bannedAt' as const].every((field) => known[field] === row[field])
 }

@@ -3,7 +3,7 @@ import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from '../patterns/pat
 import { remember } from '../remember.js'
 import { Slices } from '../time/slices.js'
 import { NetworkTable, networksMeet, wholeBits } from './network.js'
-import { clientText, type Override, type OverrideClient } from './override.js'
+import { clientText, isInForce, type Override, type OverrideClient } from './override.js'
 
 /** Overrides that changed, by the ids of their rows; null for a deleted one. */
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
@@ -198,10 +198,6 @@ function effectOrder({ effect }: ActiveOverride): number {
 function bitsFor(client: OverrideClient): number {
   if (client.kind === 'ip') return client.bits
   return client.kind === 'user' ? USER_BITS : PSEUDONYM_BITS
-}
-
-function isInForce({ expiresAtMs }: ActiveOverride, nowMs: number): boolean {
-  return expiresAtMs === null || nowMs < expiresAtMs
 }
 
 /** Returns a table's overrides that meet a client, those that let it through among them. */

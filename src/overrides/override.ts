@@ -22,6 +22,7 @@ import {
   validatePattern,
   validateStorable,
 } from '../rules/field-values.js'
+import { latestStartMs } from '../time/clock.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** The client that an override is for. */
@@ -93,14 +94,16 @@ const OVERRIDE_FIELDS = {
   },
 } as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
 
-/** A row of the override table, as far as matching needs it; `expiresAt` in milliseconds since the epoch. */
-export type OverrideRow = Row<typeof OVERRIDE_FIELDS>
+/** A row of the override table, as far as matching needs it; moments in milliseconds since the epoch. */
+export type OverrideRow = Row<typeof OVERRIDE_FIELDS> & { readonly bannedAt?: number | null }
 
 /** A parsed row. */
 export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' | 'algorithm' | 'expiresAt'> {
   /** A policy where the client has a rate of its own. */
   readonly effect: 'deny' | 'allow' | Policy
   readonly expiresAtMs: number | null
+  /** From when a rule bans the client; null for other overrides. */
+  readonly bannedAtMs: number | null
 }
 
 export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPattern'> = {
@@ -149,7 +152,14 @@ export function parseOverride(row: OverrideRow): Override {
     effect: typeof effect === 'string' ? effect : toPolicy(algorithm, effect),
     pathPattern,
     expiresAtMs: expiresAt,
+    bannedAtMs: row.bannedAt ?? null,
   }
+}
+
+/** Returns whether an override has not expired. A ban that begins far ahead was written by a wrong clock. */
+export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number): boolean {
+  if (expiresAtMs === null) return true
+  return nowMs < expiresAtMs && (bannedAtMs === null || bannedAtMs <= latestStartMs(nowMs, expiresAtMs - bannedAtMs))
 }
 
 /**

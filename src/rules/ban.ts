@@ -1,7 +1,9 @@
 /** The bans of clients that a rule keeps refusing. */
+import type { Dialect } from '../db/dialect.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
 import { MAX_COUNT, parseLength } from '../limiter/rate.js'
+import { latestStartMs } from '../time/clock.js'
 import type { Field } from './description.js'
 import { asText, integerWithin } from './field-values.js'
 
@@ -53,6 +55,24 @@ function parseBanFor(value: unknown): number | null {
 /** Returns the ban of a rule with valid fields; null where it bans no client. */
 export function toBan(after: number, forMs: number | null): RuleBan | null {
   return after === 0 || forMs === null ? null : { after, forMs }
+}
+
+/**
+ * Returns SQL for the moment from which a row of the overrides is a ban; null for other rows. That of a wrong clock
+ * becomes right where an operator edits the row.
+ */
+export function bannedAtSql(row: string): string {
+  const isBan = `${row}.effect = 'deny' AND ${row}.path_pattern = '' AND substr(${row}.note, 1, ${BAN_NOTE.length}) = '${BAN_NOTE}'`
+  return `CASE WHEN ${isBan} THEN
+      CASE WHEN ${row}.updated_at < ${row}.created_at THEN ${row}.updated_at ELSE ${row}.created_at END END`
+}
+
+/** Returns SQL for whether a row's expiry is to come, and was not written by a wrong clock: as `isInForce` of overrides. */
+export function lastsSql({ fromMs, toMs, whole }: Dialect, row: string, now: string): string {
+  const [startMs, endMs, nowMs] = [toMs(bannedAtSql(row)), toMs(`${row}.expires_at`), whole(now)]
+  // As `latestStartMs`, of a ban that lasts from its start to its end.
+  const isBelieved = `${startMs} <= ${nowMs} + ${latestStartMs(0)} OR 2 * ${startMs} - ${endMs} <= ${nowMs}`
+  return `(${row}.expires_at > ${fromMs(nowMs)} AND COALESCE(${isBelieved}, true))`
 }
 
 /**

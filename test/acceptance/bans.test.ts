@@ -70,6 +70,19 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/sign-in', { from: ALICE }), [403])
   })
 
+  test('a server whose clock is a month ahead bans nobody for the others', async (t) => {
+    const ahead = await start(t, provider, {}, undefined, fakeClock(fakeClock().now() + 30 * DAY_MS))
+    const { database } = ahead
+    await ahead.rules.create({ data: SIGN_IN })
+    await ahead.statuses(5, '/sign-in', { from: ALICE })
+    await ahead.banned(ALICE)
+    const clock = fakeClock()
+    const right = await start(t, provider, { database: database.url, schema: database.schema }, { database, clock })
+    assert.deepEqual(await right.statuses(7, '/sign-in', { from: ALICE }), UNTIL_BANNED)
+    const where = { client: `ip:${ALICE}`, expiresAt: new Date(clock.now() + 2 * HOUR_MS) }
+    await eventually('the ban is replaced', async () => (await right.overrides.count({ where })) === 1)
+  })
+
   test('an operator who deletes a ban lets the client start afresh', async (t) => {
     const { rules, overrides, statuses, banned, counted } = await start(t, provider)
     await rules.create({ data: SIGN_IN })
@@ -459,8 +472,8 @@ async function start(
   provider: Provider,
   plugin: RateLimitOptions = {},
   beside?: { readonly database: TestDatabase; readonly clock: FakeClock },
+  clock = beside?.clock ?? fakeClock(),
 ) {
-  const clock = beside?.clock ?? fakeClock()
   const database = beside?.database ?? (await openDatabase(t, provider, clock))
   const own = beside === undefined ? {} : { database: database.url, schema: database.schema }
   const started = await startApp(t, {
@@ -533,8 +546,9 @@ async function fillWithBans({ database }: TestDatabase, bans: number, expiresAtM
   // A busy machine takes seconds for all of them, after which a statement is given up.
   while (rows.length > 0) {
     await database.execute(
-      `INSERT INTO ${dialect.table('rate_limit_override')} (client, effect, note, expires_at)
-       SELECT ${dialect.jsonField(0, 'text')}, 'deny', 'banned by rule sign-in', ${dialect.fromMs(dialect.whole('$2'))}
+      `INSERT INTO ${dialect.table('rate_limit_override')} (client, effect, note, expires_at, created_at)
+       SELECT ${dialect.jsonField(0, 'text')}, 'deny', 'banned by rule sign-in', ${dialect.fromMs(dialect.whole('$2'))},
+         ${dialect.fromMs(`${dialect.whole('$2')} - ${HOUR_MS}`)}
        FROM ${dialect.jsonRows()}`,
       [JSON.stringify(rows.splice(0, 1_000)), expiresAtMs],
     )

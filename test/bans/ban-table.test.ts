@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { deleteExpiredBans, type NewBan, writeBans } from '../../src/bans/ban-table.js'
-import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
@@ -93,6 +93,25 @@ forEachDatabase((provider) => {
     assert.equal(await database.client.rateLimitChange.count(), changes)
     await overrides.deleteMany({ where: { client: 'user:7' } })
     assert.equal(await database.client.rateLimitChange.count(), changes + 1, 'what an operator deletes is recorded')
+  })
+
+  test('a ban that a clock far ahead wrote denies nobody and is replaced, and one of a clock a little ahead stays', async (t) => {
+    const { database, overrides } = await open(t, provider)
+    const write = async (client: string, aheadMs: number, forMs: number) => {
+      const momentMs = NOW_MS + aheadMs
+      return (await writeBans(database.database, [ban(client, momentMs + forMs)], momentMs)).denied.has(client)
+    }
+    // A ban is believed an hour ahead, or its own length.
+    assert.ok(await write('user:1', 30 * DAY_MS, 2 * HOUR_MS))
+    assert.ok(await write('user:2', HOUR_MS, MINUTE_MS))
+    assert.ok(await write('user:3', HOUR_MS + 1, MINUTE_MS))
+    assert.ok(await write('user:4', DAY_MS, DAY_MS))
+    for (const client of ['user:1', 'user:2', 'user:3', 'user:4']) assert.ok(await write(client, 0, MINUTE_MS))
+    const rows = await overrides.findMany({ orderBy: { client: 'asc' } })
+    assert.deepEqual(
+      rows.map(({ expiresAt }) => Number(expiresAt) - NOW_MS),
+      [MINUTE_MS, HOUR_MS + MINUTE_MS, MINUTE_MS, 2 * DAY_MS],
+    )
   })
 
   test('processes that delete at the same time delete each row once', async (t) => {
