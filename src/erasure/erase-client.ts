@@ -5,7 +5,7 @@ import type { RedisClient } from '../db/redis.js'
 import { errorMessage } from '../errors.js'
 import { createEventTable } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'
-import { countSpooled, openSpools } from '../events/spool.js'
+import { findSpooled, openSpools, type SpooledTraces } from '../events/spool.js'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
 import type { Clock } from '../time/clock.js'
@@ -71,7 +71,7 @@ export async function eraseClient(
     await database.query('PRAGMA secure_delete = ON')
     await opened.client.$queryRawUnsafe('PRAGMA secure_delete = ON')
   }
-  const spooled = await writeSpool(dependencies, erased, batches)
+  const spool = await writeSpool(dependencies, erased, batches)
   // Bans first: a client that is refused meanwhile may be banned again, and is then found by the next run.
   const { overrides, changes, networks } = await eraseOverrides(opened, erased, batches)
   const events = await eraseEvents(database, erased, () => clock.now(), batches)
@@ -93,7 +93,10 @@ export async function eraseClient(
     networks > 0 && `${networks} override(s) of networks that contain it: they are for others, too.`,
     shared > 0 && `${shared} event(s) of ${erased.shared}: they do not tell which address of that network they are of.`,
     events.left > 0 && `${events.left} event(s) that were written meanwhile: run it again.`,
-    spooled > 0 && `${spooled} event(s) in the spool of a running server: run it again when they are in the database.`,
+    spool.events > 0 &&
+      `${spool.events} event(s) in the spool of a running server: run it again when they are in the database.`,
+    spool.unreadable > 0 &&
+      `${spool.unreadable} file(s) of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
     'The totals of each hour, which have no clients.',
   ]
   return {
@@ -128,14 +131,14 @@ async function readKinds(database: Database): Promise<(readonly [string, ClientK
 /**
  * Writes what servers that are gone left in the spool to the table, where it is found.
  *
- * @returns how many events of the client are in the spools of servers that run
+ * @returns what stays: the events of the client in the spools of servers that run, and the files that cannot be read
  */
 async function writeSpool(
   { opened: { database }, clock, eventSpool }: EraseDependencies,
   erased: ErasedClient,
   { dryRun, signal }: Batches,
-): Promise<number> {
-  if (eventSpool === undefined) return 0
+): Promise<SpooledTraces> {
+  if (eventSpool === undefined) return { events: 0, unreadable: 0 }
   if (!dryRun) {
     const spools = openSpools(eventSpool)
     const log = new EventLog({
@@ -151,7 +154,7 @@ async function writeSpool(
     if (!signal?.aborted) await Promise.race([log.replayed(), ...aborted])
     await log.close()
   }
-  return countSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)))
+  return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)))
 }
 
 function isName(value: unknown, erased: ErasedClient): boolean {

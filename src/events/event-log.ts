@@ -43,6 +43,8 @@ const MAX_TAKEN = 5_000
  */
 const GATHER_FACTOR = 20
 const ERROR_LOG_INTERVAL_MS = 60_000
+/** The age at which events go to the spool, although the statement that writes them may yet be answered. */
+const LATE_MS = 1_000
 /** The pause between two groups of the spool, so that the disk has to sync some tens of times a second. */
 const GROUP_MS = 20
 /** How many events are appended to the spool at once. */
@@ -97,6 +99,8 @@ export class EventLog {
   #dropped = 0
   #lastFailure: unknown
   #isFailing = false
+  /** Whether the running statement keeps events waiting for too long. */
+  #isLate = false
   #isLosing = false
   #isClosed = false
   #flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
@@ -114,6 +118,7 @@ export class EventLog {
     this.#replay = new SpoolReplay({
       spools: options.spools?.abandoned ?? [],
       createWriter: (settle) => this.#createWriter(settle),
+      lose: (count, error) => this.#lose(count, error),
       report: (message, error) => this.#report(message, error),
     })
   }
@@ -233,13 +238,17 @@ export class EventLog {
   async #drain(): Promise<void> {
     await this.#gather()
     this.#beganMs = performance.now()
+    let late: NodeJS.Timeout | undefined
     try {
+      late = setTimeout(() => this.#spoolLate(), Math.max(0, LATE_MS - this.lagMs())).unref()
       if (this.#spool === undefined) await this.#writeBuffer()
       else await this.#writeOldest(this.#spool)
     } catch (error) {
       this.#fail(error)
       await pauseMs(SPOOL_RETRY_MS)
     }
+    clearTimeout(late)
+    this.#isLate = false
     this.#tookMs = performance.now() - this.#beganMs
     const isDone = this.#isClosed || (this.#buffer.length === 0 && this.#spool?.isEmpty !== false)
     this.#turn = isDone && this.#appending === undefined ? undefined : this.#drain()
@@ -284,14 +293,17 @@ export class EventLog {
     }
     const file = await spool.read(this.#settled)
     if (file === undefined || this.#isClosed) return
-    this.#head = { ...file, isSpooled: true, firstMs: timeOf(file.rows[0]) ?? 0 }
-    await this.#writer.write(this.#head)
-    if (this.#isClosed) return
-    if (file.unreadable > 0) {
-      this.#lose(file.unreadable, new Error('a file of the spool cannot be read'))
-      this.#settle(file.unreadable)
+    for (const run of file.runs) {
+      this.#head = { ...run, isSpooled: true, firstMs: timeOf(run.rows[0]) ?? 0 }
+      await this.#writer.write(this.#head)
+      if (this.#isClosed) return
     }
     this.#head = undefined
+    if (file.unreadable > 0) {
+      this.#lose(file.unreadable, file.problem)
+      this.#spooled -= file.unreadable
+      this.#settle(file.unreadable)
+    }
     await file.remove().catch((error: unknown) => this.#report('Rate limit events cannot be spooled', error))
   }
 
@@ -332,6 +344,11 @@ export class EventLog {
     this.#endFlushes(() => true)
   }
 
+  #spoolLate(): void {
+    this.#isLate = true
+    this.#startSpooling()
+  }
+
   #endFlushes(isOver: (flush: { readonly upTo: number }) => boolean): void {
     const flushes = this.#flushes
     this.#flushes = flushes.filter((flush) => !isOver(flush))
@@ -347,7 +364,7 @@ export class EventLog {
 
   /** Appends group after group to the spool, while events cannot be written, or more come than can be written. */
   async #spoolGroups(): Promise<void> {
-    while (!this.#isClosed && (this.#isFailing || this.#inMemory >= this.#threshold)) {
+    while (!this.#isClosed && (this.#isFailing || this.#isLate || this.#inMemory >= this.#threshold)) {
       const isSpooled = (await this.#spoolHead()) && (this.#buffer.length === 0 || (await this.#spoolBuffer()))
       if (!isSpooled) return
       await pauseMs(GROUP_MS)
@@ -357,7 +374,7 @@ export class EventLog {
   /** Spools what was taken from the buffer to be written, which then is older than all that the spool has. */
   async #spoolHead(): Promise<boolean> {
     const head = this.#head
-    if (head === undefined || head.isSpooled || !(this.#isFailing || this.#isClosed)) return true
+    if (head === undefined || head.isSpooled || !(this.#isFailing || this.#isLate || this.#isClosed)) return true
     return this.#append(head.first, head.rows, () => {
       // Some may have been written meanwhile.
       const settled = Math.max(0, this.#settled + 1 - head.first)

@@ -85,6 +85,20 @@ export function eventValues(event: RateLimitEvent): (string | number | boolean |
   ]
 }
 
+const NULLABLE: ReadonlySet<string> = new Set(['ip_address', 'user_id', 'client_ip'])
+
+/** Returns whether a value is the `eventValues` of an event. A table may refuse another one, or never take its batch. */
+export function isEventRow(values: unknown): boolean {
+  if (!Array.isArray(values) || values.length !== COLUMNS.length) return false
+  return COLUMNS.every(([name, type], index) => {
+    const value: unknown = values[index]
+    if (value === null) return NULLABLE.has(name)
+    if (type === 'boolean') return typeof value === 'boolean'
+    if (type === 'bigint') return Number.isSafeInteger(value)
+    return typeof value === 'string' && storable(value, MAX_PATH_LENGTH) === value
+  })
+}
+
 /** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */
 export function insertEventsSql(dialect: Dialect): string {
   const names = COLUMNS.map(([name]) => name).join(', ')

@@ -6,6 +6,8 @@ export interface SpoolReplayOptions {
   readonly spools: readonly Spool[]
   /** Creates the writer of their events, which calls `settle` with the number of events that are written or refused. */
   readonly createWriter: (settle: (count: number) => void) => BatchWriter
+  /** Called with the number of events that cannot be read. */
+  readonly lose: (count: number, error: unknown) => void
   readonly report: (message: string, error: unknown) => void
 }
 
@@ -44,32 +46,25 @@ export class SpoolReplay {
 
   async #run(): Promise<void> {
     const { spools } = this.#options
-    await Promise.all(
-      spools.map(async (spool) => {
-        try {
-          this.#left += await spool.count()
-        } catch (error) {
-          this.#reportUnreadable(error)
-        }
-      }),
-    )
+    const counts = await Promise.all(spools.map((spool) => spool.count()))
+    this.#left += counts.reduce((sum, count) => sum + count, 0)
     for (const spool of spools) await this.#write(spool)
   }
 
   async #write(spool: Spool): Promise<void> {
     try {
       for (let file = await spool.read(0); file !== undefined && !this.#isStopped; file = await spool.read(0)) {
-        await this.#writer.write(file)
+        for (const run of file.runs) await this.#writer.write(run)
         if (this.#isStopped) break
+        if (file.unreadable > 0) {
+          this.#left -= file.unreadable
+          this.#options.lose(file.unreadable, file.problem)
+        }
         await file.remove()
       }
     } catch (error) {
-      this.#reportUnreadable(error)
+      this.#options.report('Rate limit events of an earlier process cannot be read', error)
     }
     await spool.close().catch((error: unknown) => this.#options.report('Rate limit events cannot be spooled', error))
-  }
-
-  #reportUnreadable(error: unknown): void {
-    this.#options.report('Rate limit events of an earlier process cannot be read', error)
   }
 }

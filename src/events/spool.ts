@@ -1,20 +1,26 @@
 /**
  * A folder for events that wait for the database. Each writer has its own files: `<writer>-<number of the first>.events`
  * with one row per line, and `<writer>.lock`, locked while the writer's process lives. A process that starts takes over
- * the files of writers that are gone.
+ * the files of writers that are gone. What cannot be read stays in `….events.unreadable`, which no process takes.
  */
+import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync } from 'node:fs'
-import { type FileHandle, open, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { type FileHandle, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { openSqliteFile, sqliteErrorCode } from '../db/sqlite-driver.js'
-import { errorMessage, InvalidSettingError } from '../errors.js'
-import type { EventRows } from './event.js'
+import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
+import { type EventRows, isEventRow } from './event.js'
 
 /** The most that one process keeps in the folder: about a million events. */
 export const MAX_SPOOL_BYTES = 256 * 2 ** 20
 /** A file is deleted when all of its events are in the table, and read as a whole. */
 const MAX_FILE_BYTES = 4 * 2 ** 20
+/** The end of the name of what could not be read. */
+const UNREADABLE = '.unreadable'
+const NEWLINE = 0x0a
+/** Errors of a process that has too much open at the moment: the file itself can be read. */
+const PASSING = /^(?:EMFILE|ENFILE|ENOMEM)$/
 
 const FILE = /^(?<writer>[0-9a-f-]{36})(?:-(?<first>\d{16})\.events|\.lock)$/
 
@@ -32,10 +38,13 @@ interface SpoolLock {
   close(): unknown
 }
 
-export interface SpooledRows extends EventRows {
-  /** The number of further rows that cannot be read. */
+export interface SpooledRows {
+  /** The rows in their order. Between two runs there is what cannot be read. */
+  readonly runs: readonly EventRows[]
+  /** The number of events that cannot be read, and why. */
   readonly unreadable: number
-  /** Deletes the file of the rows. */
+  readonly problem: Error
+  /** Deletes the file of the rows, but for what cannot be read. */
   remove(): Promise<void>
 }
 
@@ -93,32 +102,52 @@ export class Spool {
    * Reads the rows of the oldest file; undefined where there is none. Must not run while rows are appended.
    *
    * @param settled the number of the last event that needs no more writing
+   * @throws where the process can read no file at the moment
    */
   async read(settled: number): Promise<SpooledRows | undefined> {
     const [file] = this.#files
     if (file === undefined) return undefined
     if (this.#open?.file === file) await this.#closeFile()
     const known = Math.min(Math.max(0, settled + 1 - file.first), file.count)
-    // What cannot be read is lost.
-    const text = await readFile(file.path).catch(() => Buffer.alloc(0))
-    const rows = readRows(text.subarray(0, file.bytes)).slice(known)
+    const kept = `${file.path}${UNREADABLE}`
+    const text = await readWhole(file).catch((error: unknown) => {
+      if (PASSING.test(errorCode(error) ?? '')) throw error
+      return error
+    })
+    const why = Buffer.isBuffer(text) ? 'is no row' : errorMessage(text)
+    const lines = Buffer.isBuffer(text) ? splitLines(text.subarray(0, file.bytes)) : []
+    const { runs, broken } = this.#toRuns(lines, file.first, known)
+    const readable = runs.reduce((sum, { rows }) => sum + rows.length, 0)
+    const unreadable = Math.max(file.count, lines.length) - known - readable
     return {
-      writer: this.writer,
-      first: file.first + known,
-      rows,
-      unreadable: file.count - known - rows.length,
+      runs,
+      unreadable,
+      problem: new Error(`${unreadable} event(s) of ${file.path} cannot be read (${why}): see ${basename(kept)}`),
       remove: async () => {
         this.#forget(file)
+        if (!Buffer.isBuffer(text)) {
+          await rename(file.path, kept)
+          return
+        }
+        if (broken.length > 0)
+          await writeFile(
+            kept,
+            broken.flatMap((line) => [line, '\n']),
+            { mode: 0o600 },
+          )
         await rm(file.path, { force: true })
       },
     }
   }
 
-  /** Counts the events, where the files are those of another process. */
+  /** Counts the events, where the files are those of another process: of a file that cannot be read, at least one. */
   async count(): Promise<number> {
     let count = 0
     for (const file of this.#files) {
-      file.count = readRows(await readFile(file.path)).length
+      file.count = await readWhole(file).then(
+        (text) => splitLines(text).length,
+        () => 1,
+      )
       count += file.count
     }
     return count
@@ -148,6 +177,24 @@ export class Spool {
     return this.#open
   }
 
+  /** Returns the rows after the first `known` ones, and the lines among them that are none. */
+  #toRuns(lines: readonly Buffer[], first: number, known: number): { runs: EventRows[]; broken: Buffer[] } {
+    const runs: EventRows[] = []
+    const broken: Buffer[] = []
+    let rows: string[] = []
+    for (const [index, line] of lines.entries()) {
+      const row = index < known ? undefined : toRow(line)
+      if (row === undefined) {
+        rows = []
+        if (index >= known) broken.push(line)
+        continue
+      }
+      if (rows.length === 0) runs.push({ writer: this.writer, first: first + index, rows })
+      rows.push(row)
+    }
+    return { runs, broken }
+  }
+
   async #closeFile(): Promise<void> {
     const opened = this.#open
     this.#open = undefined
@@ -161,18 +208,32 @@ export class Spool {
   }
 }
 
-/** Returns the rows of complete lines, up to the first one that a crash of the machine made unreadable. */
-function readRows(text: Buffer): string[] {
-  const lines = text.toString().split('\n').slice(0, -1)
-  const broken = lines.findIndex((line) => !isRow(line))
-  return broken < 0 ? lines : lines.slice(0, broken)
+async function readWhole({ path, bytes }: SpoolFile): Promise<Buffer> {
+  if (bytes > MAX_SPOOL_BYTES) throw new Error(`it has more than ${MAX_SPOOL_BYTES} bytes`)
+  return readFile(path)
 }
 
-function isRow(line: string): boolean {
+/** Returns the lines; the last one too where a crash cut it off before its end. */
+function splitLines(text: Buffer): Buffer[] {
+  const lines: Buffer[] = []
+  for (let start = 0; start < text.length; ) {
+    const newline = text.indexOf(NEWLINE, start)
+    const end = newline < 0 ? text.length : newline
+    lines.push(text.subarray(start, end))
+    start = end + 1
+  }
+  return lines
+}
+
+/** Returns the text of a line that is a row, as this package writes it; undefined for any other. */
+function toRow(line: Buffer): string | undefined {
+  // Decoded, wrong bytes would become another client's name.
+  if (!isUtf8(line)) return undefined
+  const row = line.toString()
   try {
-    return Array.isArray(JSON.parse(line))
+    return isEventRow(JSON.parse(row)) ? row : undefined
   } catch {
-    return false
+    return undefined
   }
 }
 
@@ -202,16 +263,27 @@ export function openSpools(folder: string): OpenSpools {
   }
 }
 
-/** Counts rows in the folder, whatever process they are of. */
-export async function countSpooled(folder: string, isCounted: (row: readonly unknown[]) => boolean): Promise<number> {
-  let count = 0
-  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+/** What was found in the folder, whatever process it is of. */
+export interface SpooledTraces {
+  readonly events: number
+  /** The number of files with what could not be read. */
+  readonly unreadable: number
+}
+
+export async function findSpooled(
+  folder: string,
+  isMeant: (row: readonly unknown[]) => boolean,
+): Promise<SpooledTraces> {
+  let events = 0
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  for (const name of names) {
     if (FILE.exec(name)?.groups?.first === undefined) continue
     // A server may delete it meanwhile.
     const text = await readFile(join(folder, name)).catch(() => Buffer.alloc(0))
-    count += readRows(text).filter((line) => isCounted(JSON.parse(line))).length
+    const rows = splitLines(text).map(toRow)
+    events += rows.filter((row) => row !== undefined && isMeant(JSON.parse(row))).length
   }
-  return count
+  return { events, unreadable: names.filter((name) => name.endsWith(UNREADABLE)).length }
 }
 
 /** Creates a spool under a new id. A process that starts at the same moment may take that over before it is locked. */

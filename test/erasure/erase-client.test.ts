@@ -1,6 +1,6 @@
 /** What is stored of one client is deleted, and nothing of others. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
@@ -320,6 +320,7 @@ describe('in Redis', { skip: redisMissing }, () => {
       /^DRY RUN: nothing is deleted\.\nWould be deleted of ip:203\.0\.113\.7:\n {2}Events: 4\n/,
     )
     assert.match(trial.stdout, /1 event\(s\) in the spool/)
+    writeFileSync(join(folder, 'a.events.unreadable'), '')
     const { status, stdout, stderr } = await ratelimit(
       ['erase', '--client', `ip:${ALICE}`, '--namespace', namespace, '--json'],
       { env },
@@ -327,7 +328,10 @@ describe('in Redis', { skip: redisMissing }, () => {
     assert.deepEqual([status, stderr], [0, ''])
     const { events, redis_counters, dry_run, kept } = JSON.parse(stdout)
     assert.deepEqual([events, redis_counters, dry_run], [5, 2, false])
-    assert.deepEqual(kept, ['The totals of each hour, which have no clients.'])
+    assert.deepEqual(kept, [
+      '1 file(s) of the spool that cannot be read (*.unreadable) and may name it: delete them.',
+      'The totals of each hour, which have no clients.',
+    ])
     const keys = (await redis.keys()).join('\n')
     assert.equal(keys.includes(`${ALICE}}`), false)
     assert.ok(keys.includes(`${BOB}}`))

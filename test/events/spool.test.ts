@@ -1,12 +1,12 @@
 /** The folder that takes the events which the database does not. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { appendFileSync, chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import type { EventTable } from '../../src/events/event.js'
-import { EventLog } from '../../src/events/event-log.js'
+import { type EventTable, eventValues } from '../../src/events/event.js'
+import { EventLog, type EventLogOptions } from '../../src/events/event-log.js'
 import { openSpools } from '../../src/events/spool.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
@@ -43,7 +43,7 @@ function openLog(
   t: TestContext,
   folder: string,
   table: ReturnType<typeof openTable>,
-  options: { readonly bufferSize?: number; readonly maxSpoolBytes?: number; readonly maxGatherMs?: number } = {},
+  options: Partial<Pick<EventLogOptions, 'bufferSize' | 'maxSpoolBytes' | 'maxGatherMs' | 'now'>> = {},
 ) {
   const spools = openSpools(folder)
   const lines: string[] = []
@@ -53,8 +53,8 @@ function openLog(
     table: table.events,
     batchSize: 50,
     bufferSize: 100,
-    ...options,
     now: fakeClock().now,
+    ...options,
     log: { error: (_details, message) => lines.push(message) },
   })
   atEnd(t, () => log.close())
@@ -63,6 +63,17 @@ function openLog(
 
 function countTo(last: number): number[] {
   return Array.from({ length: last }, (_, place) => place + 1)
+}
+
+function toRows(counts: readonly number[]): string[] {
+  return counts.map((count) => JSON.stringify(eventValues({ ...EVENT, count })))
+}
+
+/** Leaves a file as a process that was killed does. */
+function leaveFile(folder: string, text: string | Buffer, { writer = randomUUID(), first = 1 } = {}): string {
+  const name = `${writer}-${String(first).padStart(16, '0')}.events`
+  writeFileSync(join(folder, name), text)
+  return name
 }
 
 /** Records events with these counts, and waits until the spool has taken them. */
@@ -172,25 +183,157 @@ test('a process writes nothing again that a dead one had written before it could
   const folder = openFolder(t)
   const table = openTable()
   const dead = randomUUID()
-  const rows = countTo(120).map((count) => `[0,"k","","/","GET",true,${count}]`)
+  const rows = toRows(countTo(120))
   await table.events.write({ writer: dead, first: 1, rows: rows.slice(0, 70) })
-  writeFileSync(join(folder, `${dead}-${'1'.padStart(16, '0')}.events`), `${rows.join('\n')}\n`)
+  leaveFile(folder, `${rows.join('\n')}\n`, { writer: dead })
 
   const { log } = openLog(t, folder, table)
   await eventually('it is written', () => log.stats().written === 120)
   assert.deepEqual(table.counts, countTo(120))
 })
 
-test('a last line that a crash cut off is left out', async (t) => {
+const [ROW = ''] = toRows([1])
+const BROKEN: readonly (readonly [name: string, line: string | Buffer])[] = [
+  ['four bytes of NUL', ROW.replace('"GET', '\0\0\0\0')],
+  ['nothing but NULs', '\0'.repeat(5_000)],
+  [
+    'what is no UTF-8',
+    Buffer.concat([Buffer.from(ROW.slice(0, -20)), Buffer.from([0xff, 0xfe]), Buffer.from(ROW.slice(-20))]),
+  ],
+  ['nothing', ''],
+  ['half of a row', ROW.slice(0, 40)],
+  ['an object', '{"key":"ip:203.0.113.7"}'],
+  ['an empty array', '[]'],
+  ['a column too many', `${ROW.slice(0, -1)},1]`],
+  ['a text as the time', ROW.replace('[0,', '["now",')],
+  ['a key that is null', ROW.replace('"ip:203.0.113.7"', 'null')],
+  ['an array as the path', ROW.replace('"/"', `${'['.repeat(5_000)}${']'.repeat(5_000)}`)],
+  ['a NUL that is escaped', ROW.replace('"/"', '"/\\u0000"')],
+  ['a path of a megabyte', ROW.replace('"/"', `"/${'a'.repeat(1_000_000)}"`)],
+]
+
+for (const [name, line] of BROKEN) {
+  test(`a line of ${name} is lost alone: it is counted, logged and kept, and all others are written`, async (t) => {
+    const folder = openFolder(t)
+    const table = openTable()
+    const [before, after] = [toRows(countTo(3)), toRows([5, 6])].map((rows) => `${rows.join('\n')}\n`)
+    const file = leaveFile(folder, Buffer.concat([before, line, `\n${after}`].map((part) => Buffer.from(part ?? ''))))
+
+    const { log, lines, writer } = openLog(t, folder, table)
+    await eventually('the file is gone', () => !readdirSync(folder).includes(file))
+    assert.deepEqual(table.counts, [1, 2, 3, 5, 6])
+    const { written, dropped, spooled, lastError } = log.stats()
+    assert.deepEqual({ written, dropped, spooled }, { written: 5, dropped: 1, spooled: 0 })
+    assert.deepEqual(lines, ['Rate limit events are being lost'])
+    assert.match(String(lastError), new RegExp(`^1 event.*${file}.*see ${file}.unreadable$`))
+    assert.deepEqual(
+      readFileSync(join(folder, `${file}.unreadable`)),
+      Buffer.from(Buffer.concat([Buffer.from(line), Buffer.from('\n')])),
+    )
+    assert.equal(statSync(join(folder, `${file}.unreadable`)).mode & 0o777, 0o600)
+
+    await log.close()
+    const next = openLog(t, folder, table)
+    await next.log.replayed()
+    assert.deepEqual(next.lines, [])
+    assert.deepEqual(readdirSync(folder).sort(), [`${file}.unreadable`, `${next.writer}.lock`].sort())
+    assert.notEqual(next.writer, writer)
+  })
+}
+
+test('a last line that a crash cut off is counted as lost, and one that lacks only its end is written', async (t) => {
+  for (const [tail, counts, lost] of [
+    [ROW.slice(0, 20), [1, 2], 1],
+    [toRows([3])[0] ?? '', [1, 2, 3], 0],
+    ['', [1, 2], 0],
+  ] as const) {
+    const folder = openFolder(t)
+    const table = openTable()
+    const file = leaveFile(folder, `${toRows([1, 2]).join('\n')}\n${tail}`)
+    const { log } = openLog(t, folder, table)
+    await log.replayed()
+    assert.deepEqual(table.counts, counts)
+    assert.deepEqual([log.stats().dropped, log.stats().spooled], [lost, 0])
+    assert.equal(readdirSync(folder).includes(`${file}.unreadable`), lost > 0)
+  }
+})
+
+test('what follows broken lines is not written again where the dead process had written it', async (t) => {
   const folder = openFolder(t)
   const table = openTable()
-  const path = join(folder, `${randomUUID()}-${'1'.padStart(16, '0')}.events`)
-  writeFileSync(path, '[0,"k","","/","GET",true,1]\n[0,"k","","/","GET",true,2]\n')
-  appendFileSync(path, '[0,"k","","/","GE')
+  const dead = randomUUID()
+  const rows = toRows(countTo(120))
+  await table.events.write({ writer: dead, first: 1, rows: rows.slice(0, 70) })
+  const lines = rows.map((row, index) => ([40, 90].includes(index) ? '\0' : row))
+  leaveFile(folder, `${lines.join('\n')}\n`, { writer: dead })
+  leaveFile(folder, '', { writer: dead, first: 121 })
 
   const { log } = openLog(t, folder, table)
-  await eventually('they are written', () => log.stats().written === 2)
-  assert.deepEqual(table.counts, [1, 2])
+  await log.replayed()
+  assert.deepEqual(
+    table.counts,
+    countTo(120).filter((count) => count !== 91),
+  )
+  assert.equal(log.stats().dropped, 2)
+})
+
+for (const [name, breakFile, lost] of [
+  ['has a broken line', (path: string) => writeFileSync(path, readFileSync(path).fill(0, 1_000, 1_004)), 1],
+  [
+    'cannot be read at all',
+    (path: string) => {
+      rmSync(path)
+      mkdirSync(path)
+    },
+    49,
+  ],
+] as const) {
+  test(`of a process's own file that ${name} nothing else is lost, and nothing is deleted`, async (t) => {
+    const folder = openFolder(t)
+    const table = openTable()
+    table.isAway = true
+    const { log, lines } = openLog(t, folder, table)
+    // The first one is what is being written, and stays in memory.
+    await spool(log, [1])
+    await spool(log, countTo(50).slice(1))
+    const [file = ''] = readdirSync(folder).filter((each) => each.endsWith('.events'))
+    breakFile(join(folder, file))
+
+    table.isAway = false
+    log.record({ ...EVENT, count: 51 })
+    await log.flush()
+    await eventually('all is settled', () => log.stats().written + log.stats().dropped === 51)
+    const { written, dropped, buffered, spooled } = log.stats()
+    assert.deepEqual(
+      { written, dropped, buffered, spooled },
+      { written: 51 - lost, dropped: lost, buffered: 0, spooled: 0 },
+    )
+    assert.ok(lines.includes('Rate limit events are being lost'))
+    await eventually('it is kept', () => readdirSync(folder).includes(`${file}.unreadable`))
+    assert.ok(!readdirSync(folder).includes(file))
+  })
+}
+
+test('events go to the spool when they are a second old, although the database may yet answer', async (t) => {
+  const folder = openFolder(t)
+  const table = openTable()
+  const clock = fakeClock()
+  let answer: () => void = () => undefined
+  table.answered = new Promise((resolve) => {
+    answer = resolve
+  })
+  const { log, lines } = openLog(t, folder, table, { now: clock.now })
+  for (const count of countTo(60)) log.record({ ...EVENT, timestampMs: clock.now(), count })
+  clock.advance(1_000)
+  await eventually('all are in the spool', () => log.stats().spooled === 60)
+  assert.deepEqual([table.attempts, table.counts, lines], [1, [], []])
+
+  log.record({ ...EVENT, timestampMs: clock.now(), count: 61 })
+  await eventually('so is what comes then', () => log.stats().spooled === 61)
+  answer()
+  await log.flush()
+  assert.deepEqual(table.counts, countTo(61))
+  assert.deepEqual([log.stats().written, log.stats().spooled, log.stats().dropped], [61, 0, 0])
   await eventually('the files are gone', () => readdirSync(folder).length === 1)
 })
 
