@@ -140,7 +140,7 @@ function compileList(elements: readonly Evaluate[]): Evaluate {
       if (value === MISSING) return MISSING
       list.push(value)
     }
-    facts.spend(list.length)
+    facts.takeList(list.length)
     return list
   }
 }
@@ -154,7 +154,7 @@ function compileMap(entries: readonly (readonly [Evaluate, Evaluate])[]): Evalua
       if (key === MISSING || value === MISSING) return MISSING
       map.set(key, value)
     }
-    facts.spend(map.size)
+    facts.takeList(map.size)
     return map
   }
 }

@@ -1,38 +1,23 @@
-import { ConditionFailure } from './failure.js'
+import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
+import { TooMuchWork } from './failure.js'
 
-/**
- * The most work that the conditions of one request may take together, beside what each may take in any case. A unit is a character that is read or copied, an
- * element of a list, or one instruction of a pattern for one character, of which RE2 takes some 15 ns: a request that
- * a client made as long as it could takes some 20 ms at worst, whatever the number of rules.
- */
-export const MAX_CONDITION_WORK = 1_000_000
+/** The same as `SHORT_LENGTH` for the elements of lists: more than a request of a browser has headers. */
+const SHORT_LIST = 64
 
-/**
- * The work that a condition may take in any case, per character of it: so a long text that one of them reads keeps no
- * other one from holding that reads little.
- */
-const WORK_PER_CHARACTER = 500
-
-/**
- * The most characters of all conditions that are evaluated for one request, such as 25,000 of 40: these take some 10 ms.
- */
-const MAX_CONDITIONS_LENGTH = 1_000_000
-
-const TOO_MANY_CONDITIONS = new ConditionFailure(
-  'was not reached: too many rules with conditions are for the same path',
-)
-const TOO_MUCH_WORK = new ConditionFailure(
-  'takes too much work for one request: test a shorter text, or write a simpler pattern',
-)
+const TOO_MUCH_WORK = new TooMuchWork('The conditions take too much work for one request')
 
 /** What conditions see of one request. Nothing of it is read before a condition asks for it. */
 export abstract class ConditionFacts {
   /** The element of the list that a macro goes through. Macros do not nest: one is enough. */
   element: unknown
-  #work = 0
-  /** What the present condition may still take in any case. */
-  #own = 0
-  #length = 0
+  readonly #request: RequestWork
+  /** Whether a macro goes through a long list: what it does for each element adds up. */
+  #isRepeating = false
+
+  /** @param request takes the work that conditions make */
+  constructor(request: RequestWork) {
+    this.#request = request
+  }
 
   abstract readonly method: string
   abstract readonly path: string
@@ -53,25 +38,37 @@ export abstract class ConditionFacts {
   /** Returns the names of all query parameters. */
   abstract parameterNames(): readonly string[]
 
-  /** @throws ConditionFailure when the conditions of the request take too much work */
-  spend(units: number): void {
-    if (units <= this.#own) {
-      this.#own -= units
-      return
-    }
-    // What is not done does not count: smaller work may still be.
-    if (this.#work + units > MAX_CONDITION_WORK) throw TOO_MUCH_WORK
-    this.#work += units
+  /**
+   * Takes the work on a text before it is done; that on a short one counts for nothing.
+   *
+   * @param weight the units for each character
+   * @throws TooMuchWork
+   */
+  takeText(length: number, weight: number): void {
+    if (length > SHORT_LENGTH || this.#isRepeating) this.#take(length * weight)
   }
 
   /**
-   * Notes that a condition begins, apart from what it spends: a long text must not keep simple conditions from holding.
+   * Does the same for the elements of a list.
    *
-   * @throws ConditionFailure when too many conditions are evaluated for the request
+   * @throws TooMuchWork
    */
-  begin(length: number): void {
-    this.#length += length
-    this.#own = length * WORK_PER_CHARACTER
-    if (this.#length > MAX_CONDITIONS_LENGTH) throw TOO_MANY_CONDITIONS
+  takeList(length: number, weight = 1): void {
+    if (length > SHORT_LIST || this.#isRepeating) this.#take(length * weight)
+  }
+
+  /** Does the work of a macro, whose list has been taken. */
+  repeat<Result>(length: number, work: () => Result): Result {
+    if (length <= SHORT_LIST) return work()
+    this.#isRepeating = true
+    try {
+      return work()
+    } finally {
+      this.#isRepeating = false
+    }
+  }
+
+  #take(units: number): void {
+    if (!takeWork(this.#request, units)) throw TOO_MUCH_WORK
   }
 }

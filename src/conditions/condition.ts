@@ -17,7 +17,7 @@ export interface Condition {
   /**
    * Returns whether the condition holds for a request; what the request does not have makes a comparison false.
    *
-   * @throws ConditionFailure, or what a getter of the host's throws, where that cannot be decided
+   * @throws TooMuchWork; ConditionFailure, or what a getter of the host's throws, where that cannot be decided
    */
   holds(facts: ConditionFacts): boolean
 }
@@ -38,7 +38,6 @@ const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
     text,
     readsUser,
     holds(facts) {
-      facts.begin(text.length)
       const value = evaluate(facts)
       if (typeof value === 'boolean') return value
       if (value === MISSING) return false

@@ -8,8 +8,18 @@ export class UnknownFact extends Error {
   override readonly name = 'UnknownFact'
 }
 
-/** Returns the error that an operator with several failing operands throws: an unknown fact may have decided it. */
+/** A request takes more work than one may make. It is refused: no condition, and no part of one, decides any more. */
+export class TooMuchWork extends Error {
+  override readonly name = 'TooMuchWork'
+}
+
+/**
+ * Returns the error that an operator with several failing operands throws: an unknown fact may have decided it.
+ *
+ * @throws TooMuchWork at once
+ */
 export function weightier(first: unknown, second: unknown): unknown {
+  if (second instanceof TooMuchWork) throw second
   return first === undefined || second instanceof UnknownFact ? second : first
 }
 

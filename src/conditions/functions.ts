@@ -10,15 +10,24 @@ import type { ConditionFacts } from './condition-facts.js'
 import { type ConditionFailure, errorAt } from './failure.js'
 import { compileHas, compileMacro, MACROS } from './macros.js'
 import { literalText } from './request.js'
-import { type Budget, CONVERSIONS, elementsOf, MISSING, type Value } from './values.js'
+import { CONVERSIONS, elementsOf, MISSING, type Value } from './values.js'
 
 type TextTest = (text: string, other: string, facts: ConditionFacts) => boolean
 
 /** Methods of texts that answer true or false. */
 const TESTS: Readonly<Record<string, TextTest>> = {
-  startsWith: (text, other) => text.startsWith(other),
-  endsWith: (text, other) => text.endsWith(other),
-  contains: (text, other, facts) => containsText(text, other, facts),
+  startsWith(text, other, facts) {
+    facts.takeText(Math.min(text.length, other.length), 1)
+    return text.startsWith(other)
+  },
+  endsWith(text, other, facts) {
+    facts.takeText(Math.min(text.length, other.length), 1)
+    return text.endsWith(other)
+  },
+  contains(text, other, facts) {
+    facts.takeText(text.length, 1)
+    return containsText(text, other, facts)
+  },
 }
 
 /** Methods of texts that answer a text. Only ASCII letters change, as in CEL. */
@@ -27,6 +36,8 @@ const TEXTS: Readonly<Record<string, (text: string) => string>> = {
   upperAscii: (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()),
   trim: trimWhiteSpace,
 }
+/** They take some 100 ns a character at worst. */
+const TEXTS_WEIGHT = 8
 
 export const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
 const METHOD_NAMES =
@@ -64,7 +75,7 @@ export function compileMethod(node: Extract<Expression, { op: 'rcall' }>, scope:
   const failure = failureAt(node, `${name}() needs a text`)
   const text = compilePart(receiver, scope)
   const change = Object.hasOwn(TEXTS, name) ? TEXTS[name] : undefined
-  if (change !== undefined) return onTexts(text, failure, MISSING, change)
+  if (change !== undefined) return onTexts(text, failure, MISSING, change, TEXTS_WEIGHT)
   const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
   if (test === undefined || args[0] === undefined) {
     throw errorAt(node, `${name}() is no method of conditions: known are ${METHOD_NAMES}`)
@@ -75,7 +86,6 @@ export function compileMethod(node: Extract<Expression, { op: 'rcall' }>, scope:
     const given = other(facts)
     if (value === MISSING || given === MISSING) return false
     if (typeof value !== 'string' || typeof given !== 'string') throw failure
-    facts.spend(value.length)
     return test(value, given, facts)
   }
 }
@@ -102,11 +112,11 @@ function compileMatches(
   const size = patternSize(pattern)
   // Kept here, since more patterns than are remembered would be compiled again for every request.
   let compiled: ReturnType<typeof compiledPattern> | undefined
-  return onTexts(compilePart(subject, scope), failureAt(node, 'matches() needs a text'), false, (text, facts) => {
-    facts.spend(size * text.length)
+  const search = (text: string) => {
     compiled ??= compiledPattern(pattern)
     return compiled.test(text)
-  })
+  }
+  return onTexts(compilePart(subject, scope), failureAt(node, 'matches() needs a text'), false, search, size)
 }
 
 function compileInNetwork(
@@ -134,29 +144,34 @@ function compileSize(node: Expression, of: Expression, scope: Scope): Evaluate {
     const given = value(facts)
     if (given === MISSING) return MISSING
     if (typeof given === 'string') {
-      facts.spend(given.length)
+      facts.takeText(given.length, 1)
       return BigInt(codePoints(given))
     }
     const elements = elementsOf(given)
     if (elements === undefined) throw failure
-    facts.spend(elements.length)
+    facts.takeList(elements.length)
     return BigInt(elements.length)
   }
 }
 
-/** Compiles a function of one text. */
+/**
+ * Compiles a function of one text.
+ *
+ * @param weight the work for each character
+ */
 function onTexts(
   text: Evaluate,
   failure: ConditionFailure,
   missing: typeof MISSING | false,
-  apply: (text: string, facts: ConditionFacts) => Value,
+  apply: (text: string) => Value,
+  weight = 1,
 ): Evaluate {
   return (facts) => {
     const value = text(facts)
     if (value === MISSING) return missing
     if (typeof value !== 'string') throw failure
-    facts.spend(value.length)
-    return apply(value, facts)
+    facts.takeText(value.length, weight)
+    return apply(value)
   }
 }
 
@@ -181,9 +196,9 @@ const SHORT = 8
 const QUICK = 4_096
 
 /** Returns whether a text contains another one, in linear time: the engine's search may take the product of lengths. */
-function containsText(text: string, part: string, budget: Budget): boolean {
+function containsText(text: string, part: string, facts: ConditionFacts): boolean {
   if (part.length <= SHORT || text.length * part.length <= QUICK) return text.includes(part)
-  budget.spend(part.length)
+  facts.takeText(part.length, 1)
   return part.length <= text.length && searchLinearly(text, part)
 }
 

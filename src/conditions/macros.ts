@@ -51,8 +51,8 @@ export function compileMacro(node: Extract<Expression, { op: 'rcall' }>, scope: 
     const elements = elementsOf(value)
     if (elements === undefined) throw failure
     // At most so many parts are evaluated for each element.
-    facts.spend(elements.length * cost)
-    return run(elements, facts)
+    facts.takeList(elements.length, cost)
+    return facts.repeat(elements.length, () => run(elements, facts))
   }
 }
 

@@ -11,10 +11,10 @@ type Operator = (a: Value, b: Value, facts: ConditionFacts, failure: ConditionFa
 const COMPARISONS: Readonly<Record<string, Operator>> = {
   '==': (a, b, facts) => areEqual(a, b, facts),
   '!=': (a, b, facts) => !areEqual(a, b, facts),
-  '<': (a, b, _facts, failure) => compareValues(a, b, failure) < 0,
-  '<=': (a, b, _facts, failure) => compareValues(a, b, failure) <= 0,
-  '>': (a, b, _facts, failure) => compareValues(a, b, failure) > 0,
-  '>=': (a, b, _facts, failure) => compareValues(a, b, failure) >= 0,
+  '<': (a, b, facts, failure) => compareValues(a, b, facts, failure) < 0,
+  '<=': (a, b, facts, failure) => compareValues(a, b, facts, failure) <= 0,
+  '>': (a, b, facts, failure) => compareValues(a, b, facts, failure) > 0,
+  '>=': (a, b, facts, failure) => compareValues(a, b, facts, failure) >= 0,
   in: isIn,
 }
 
@@ -96,9 +96,12 @@ export function compileNegation(node: Expression, operand: Evaluate): Evaluate {
 }
 
 /** Returns a negative number where `a` comes first; NaN where a double is none. */
-function compareValues(a: Value, b: Value, failure: ConditionFailure): number {
+function compareValues(a: Value, b: Value, facts: ConditionFacts, failure: ConditionFailure): number {
   if (isNumber(a) && isNumber(b)) return a < b ? -1 : a > b ? 1 : a >= b ? 0 : Number.NaN
-  if (typeof a === 'string' && typeof b === 'string') return a < b ? -1 : Number(a > b)
+  if (typeof a === 'string' && typeof b === 'string') {
+    facts.takeText(Math.min(a.length, b.length), 1)
+    return a < b ? -1 : Number(a > b)
+  }
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b)
   if (a !== null && b !== null && isTimestamp(a) && isTimestamp(b)) return a.getTime() - b.getTime()
   throw failure
@@ -110,7 +113,7 @@ function isIn(value: Value, list: Value, facts: ConditionFacts, failure: Conditi
   }
   const elements = elementsOf(list)
   if (elements === undefined) throw failure
-  facts.spend(elements.length)
+  facts.takeList(elements.length)
   return elements.some((raw) => {
     const element = toValue(raw)
     return element !== MISSING && areEqual(value, element, facts)
@@ -119,11 +122,11 @@ function isIn(value: Value, list: Value, facts: ConditionFacts, failure: Conditi
 
 function add(a: Value, b: Value, facts: ConditionFacts, failure: ConditionFailure): Value {
   if (typeof a === 'string' && typeof b === 'string') {
-    facts.spend(a.length + b.length)
+    facts.takeText(a.length + b.length, 1)
     return a + b
   }
   if (Array.isArray(a) && Array.isArray(b)) {
-    facts.spend(a.length + b.length)
+    facts.takeList(a.length + b.length)
     return [...a, ...b]
   }
   return sum(a, b, facts, failure)

@@ -88,7 +88,7 @@ function namedField(node: Expression): readonly [of: string, field: string] {
 
 function toMap({ read, names }: TextMap, facts: ConditionFacts): ReadonlyMap<string, string> {
   const all = names(facts)
-  facts.spend(all.length)
+  facts.takeList(all.length)
   return new Map(
     all.flatMap((name) => {
       const value = read(facts, name)

@@ -1,5 +1,6 @@
 import { types } from 'node:util'
 import { SECOND_MS } from '../time/clock.js'
+import type { ConditionFacts } from './condition-facts.js'
 import { ConditionFailure } from './failure.js'
 
 /** A header, a parameter or a field that a request does not have. */
@@ -13,10 +14,8 @@ export type Value = string | bigint | number | boolean | null | object
 
 export type Result = Value | typeof MISSING
 
-/** Receives the work that an operation takes, in characters and elements. */
-export interface Budget {
-  spend(units: number): void
-}
+/** Takes the work of comparing lists. */
+export type Budget = Pick<ConditionFacts, 'takeList'>
 
 const MAX_INT = 2n ** 63n - 1n
 const MIN_INT = -(2n ** 63n)
@@ -100,7 +99,7 @@ export function areEqual(a: Value, b: Value, budget: Budget, depth = 0): boolean
   const [elements, others] = [elementsOf(a), elementsOf(b)]
   if (elements?.length !== others?.length || elements === undefined || isList(a) !== isList(b)) return false
   if (depth >= MAX_COMPARED_DEPTH) throw TOO_DEEP
-  budget.spend(elements.length)
+  budget.takeList(elements.length)
   return elements.every((element, index) => {
     const left = isList(a) ? toValue(element) : entryOf(a, element)
     const right = isList(a) ? toValue(others?.[index]) : entryOf(b, element)

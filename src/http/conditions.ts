@@ -1,7 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Condition } from '../conditions/condition.js'
 import { ConditionFacts } from '../conditions/condition-facts.js'
+import { TooMuchWork } from '../conditions/failure.js'
 import { errorMessage } from '../errors.js'
+import { type RequestWork, SHORT_LENGTH } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest } from './decide.js'
 import { routePattern } from './request-values.js'
@@ -27,24 +29,26 @@ export class ConditionReports {
     if (this.#logged >= MAX_LOGGED || this.#reported.has(rule)) return
     this.#reported.add(rule)
     this.#logged++
-    this.#log.warn(
-      { rule: rule.name, reason: errorMessage(error) },
-      'Rate limit rule did not match: its condition could not be decided for a request',
-    )
+    const message =
+      error instanceof TooMuchWork
+        ? 'Rate limits refuse a request with 414: up to the condition of this rule, they take too much work for texts as long as its own'
+        : 'Rate limit rule did not match: its condition could not be decided for a request'
+    this.#log.warn({ rule: rule.name, reason: errorMessage(error) }, message)
   }
 }
 
 /**
  * Creates the function that returns the first of the rules for a request's path and method whose condition holds; null
- * where the path is too long to be searched for all of them.
+ * where that takes too much work.
  *
  * @param warnOfUsers called where a condition reads the user
  */
 export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => void) {
   return function chooseRule(checked: CheckedRequest): Rule | null | undefined {
-    const candidates = checked.inForce.rules.candidates(checked.path, checked.request.method, checked.nowMs)
+    const { inForce, path, request, nowMs } = checked
+    const candidates = inForce.rules.candidates(path, request.method, nowMs, checked)
     if (candidates === null) return null
-    const facts = new RequestFacts(checked)
+    const facts = new RequestFacts(checked, checked)
     for (const rule of candidates) {
       const { condition } = rule
       if (condition === undefined) return rule
@@ -53,16 +57,21 @@ export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => 
         if (condition.holds(facts)) return rule
       } catch (error) {
         reports.failed(rule, error)
+        if (error instanceof TooMuchWork) return null
       }
     }
     return undefined
   }
 }
 
-/** Returns why a condition does not hold for a request; undefined where it does. */
-export function whyNotHeld(condition: Condition, checked: CheckedRequest): string | undefined {
+/**
+ * Returns why a condition does not hold for a request; undefined where it does.
+ *
+ * @param work takes the work
+ */
+export function whyNotHeld(condition: Condition, checked: CheckedRequest, work: RequestWork): string | undefined {
   try {
-    return condition.holds(new RequestFacts(checked)) ? undefined : 'The condition is false.'
+    return condition.holds(new RequestFacts(checked, work)) ? undefined : 'The condition is false.'
   } catch (error) {
     return `The condition could not be decided: ${errorMessage(error)}.`
   }
@@ -71,9 +80,13 @@ export function whyNotHeld(condition: Condition, checked: CheckedRequest): strin
 /** What conditions see of a request, read when they ask for it. */
 class RequestFacts extends ConditionFacts {
   readonly #checked: CheckedRequest
+  /** What takes long to read, for all conditions. */
+  #host: string | undefined
+  #headers: CheckedRequest['request']['headers'] | undefined
+  #firstHeaders: Map<string, string> | undefined
 
-  constructor(checked: CheckedRequest) {
-    super()
+  constructor(checked: CheckedRequest, work: RequestWork) {
+    super(work)
     this.#checked = checked
   }
 
@@ -90,7 +103,8 @@ class RequestFacts extends ConditionFacts {
   }
 
   get host(): string {
-    return String(this.#checked.request.hostname ?? '').toLowerCase()
+    this.#host ??= String(this.#checked.request.hostname ?? '').toLowerCase()
+    return this.#host
   }
 
   get ip(): string {
@@ -102,10 +116,21 @@ class RequestFacts extends ConditionFacts {
   }
 
   header(name: string): string | undefined {
-    const { headers, raw } = this.#checked.request
-    const value = Object.hasOwn(headers, name) ? headers[name] : undefined
-    if (typeof value === 'string') return value.includes(JOINED) ? firstSent(raw.rawHeaders, name, value) : value
-    return Array.isArray(value) ? value[0] : undefined
+    // Fastify may copy them each time.
+    this.#headers ??= this.#checked.request.headers
+    const value = Object.hasOwn(this.#headers, name) ? this.#headers[name] : undefined
+    if (typeof value !== 'string') return Array.isArray(value) ? value[0] : undefined
+    return value.length <= SHORT_LENGTH && !value.includes(JOINED) ? value : this.#firstHeader(name, value)
+  }
+
+  #firstHeader(name: string, value: string): string {
+    this.#firstHeaders ??= new Map()
+    let first = this.#firstHeaders.get(name)
+    if (first === undefined) {
+      first = value.includes(JOINED) ? firstSent(this.#checked.request.raw.rawHeaders, name, value) : value
+      this.#firstHeaders.set(name, first)
+    }
+    return first
   }
 
   headerNames(): readonly string[] {

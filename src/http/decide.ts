@@ -86,6 +86,8 @@ export class CheckedRequest {
   userFields: object | null = null
   /** Null where the path is too long to search for one. */
   override: ActiveOverride | null | undefined = undefined
+  /** What patterns and conditions have taken of the work that one request may make. */
+  work = 0
   /** The request is let through without a limit: the later steps are skipped. */
   isExempt = false
   limit = DENIED_LIMIT
@@ -137,7 +139,7 @@ function findLimit(checked: CheckedRequest): Decided {
   const { dependencies, request, path, nowMs, address } = checked
   const { rules, overrides } = checked.inForce
   if (overrides.size > 0) {
-    checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym)
+    checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym, checked)
     if (address.relay !== null) denyAsRelay(checked, address.relay)
   }
   const { override } = checked
@@ -149,7 +151,7 @@ function findLimit(checked: CheckedRequest): Decided {
   }
   const ofOverride = override && dependencies.overrideLimit(override)
   if (ofOverride) return findClient(checked, ofOverride)
-  let rule = rules.size === 0 ? undefined : rules.match(path, request.method, nowMs)
+  let rule = rules.size === 0 ? undefined : rules.match(path, request.method, nowMs, checked)
   if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked)
   if (rule === null) return findClient(checked, TOO_LONG_LIMIT)
   const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
@@ -171,7 +173,7 @@ function findClient(checked: CheckedRequest, limit: Limit): Decided {
 function check(checked: CheckedRequest, client: ClientKey): Decided {
   const { dependencies, limit, cost, nowMs } = checked
   checked.client = client
-  // Denials count against nothing. A path that is too long is no denial of the client, and counts against its ceiling.
+  // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
   if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
   checked.asked = {
     key: client.counter,

@@ -2,6 +2,7 @@
 import { toRateText } from '../limiter/rate.js'
 import { clientText, isInForce as isOverrideInForce } from '../overrides/override.js'
 import type { PathPatterns } from '../patterns/path-patterns.js'
+import type { RequestWork } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import { appliesToMethod } from '../rules/rule-set.js'
 import { isInForce } from '../rules/validity.js'
@@ -49,10 +50,17 @@ export function listReasons(dependencies: ReasonDependencies, checked: CheckedRe
       : 'The address is not on the allow list.'
     listed.push(['allow-list', null, isListed, unknown ?? why])
   }
-  const rules = checked.inForce.rules.rules.map((rule) => ruleReason(dependencies.patterns, checked, rule))
+  // As one request may take, although more conditions are evaluated here than of the first rules.
+  const work = { work: 0 }
+  const rules = checked.inForce.rules.rules.map((rule) => ruleReason(dependencies.patterns, checked, rule, work))
   // No rule is known to match, nor which one.
   const isTooLong = checked.limit === TOO_LONG_LIMIT && checked.override !== null
-  const tooLong: Reason = ['path-length', null, true, `The path is too long to be searched for patterns${REFUSED}`]
+  const tooLong: Reason = [
+    'path-length',
+    null,
+    true,
+    `The path, the query or a header is too long for the patterns and conditions of rules${REFUSED}`,
+  ]
   return [...listed, ...rules, ...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked)]
 }
 
@@ -89,17 +97,17 @@ function othersFor(checked: CheckedRequest): string {
   return ` No address was given: ${count === 1 ? '1 override' : `${count} overrides`} for addresses and networks may apply too.`
 }
 
-function ruleReason(patterns: PathPatterns, checked: CheckedRequest, rule: Rule): Reason {
-  const why = whyNot(patterns, checked, rule)
+function ruleReason(patterns: PathPatterns, checked: CheckedRequest, rule: Rule, work: RequestWork): Reason {
+  const why = whyNot(patterns, checked, rule, work)
   return [rule.name, toRateText(rule.policy), why === undefined, why ?? 'The rule matches the request.']
 }
 
-function whyNot(patterns: PathPatterns, checked: CheckedRequest, rule: Rule): string | undefined {
+function whyNot(patterns: PathPatterns, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
   const { method } = checked.request
   if (!isInForce(rule, checked.dependencies.now())) return 'The rule is not in force at this time.'
   if (!appliesToMethod(rule, method)) return `The rule is for ${rule.methods.join(', ')}, not for ${method}.`
   if (!patterns.matches(rule.pathPattern, checked.path)) return `The path does not match ${rule.pathPattern}.`
-  return rule.condition === undefined ? undefined : whyNotHeld(rule.condition, checked)
+  return rule.condition === undefined ? undefined : whyNotHeld(rule.condition, checked, work)
 }
 
 function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies, checked: CheckedRequest): Reason[] {

@@ -101,7 +101,7 @@ export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
 /** The limit of addresses on the deny list. */
 export const DENIED_LIMIT: Limit = createDenial('deny-list')
 
-/** The limit of requests whose path is too long to be matched against patterns. */
+/** The limit of requests that take too much work: their path is too long for patterns, or another text for conditions. */
 export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
 export type RateFunction = RequestFunction<string | null | undefined>

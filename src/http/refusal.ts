@@ -42,10 +42,10 @@ export class AccessDeniedError extends createRefusalError('FST_RATE_LIMIT_DENIED
   }
 }
 
-/** The thrown 414 of a path that is too long to be matched against the rules. */
+/** The thrown 414 of a request that is too long to be matched against the rules. */
 export class PathTooLongError extends createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414) {
   constructor(readonly decision: Decision) {
-    super('The path is too long')
+    super('The path, the query or a header is too long')
   }
 }
 
@@ -58,7 +58,7 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
 
 /**
  * Ends a refused request: 429, or the status of its rule, with `Retry-After` where waiting helps; 403 for a denial; 503
- * where no store answered; or 414 where the path is too long for a decision.
+ * where no store answered; or 414 where the request is too long for a decision.
  *
  * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
  * `application/problem+json` gets that form, and a status without a name is answered with that of its class.

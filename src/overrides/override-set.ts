@@ -1,5 +1,6 @@
 import { type PathOptions, PathPatterns } from '../patterns/path-patterns.js'
-import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
+import { patternSize } from '../patterns/pattern.js'
+import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
 import { remember } from '../remember.js'
 import { Slices } from '../time/slices.js'
 import { NetworkTable, networksMeet, wholeBits } from './network.js'
@@ -95,6 +96,7 @@ export class OverrideSet {
    * @param user the user's id; null where there is none
    * @param path as the router sees it
    * @param pseudonym of the address; null where addresses are stored in full
+   * @param request takes the work of a long path
    */
   find(
     address: string | null,
@@ -102,10 +104,11 @@ export class OverrideSet {
     path: string,
     nowMs: number,
     pseudonym: string | null = null,
+    request: RequestWork = { work: 0 },
   ): ActiveOverride | null | undefined {
     if (this.size === 0) return undefined
-    if (path.length > SHORT_PATH_LENGTH && this.#searchWork(address, user, pseudonym, path) > MAX_SEARCH_WORK)
-      return null
+    const isLong = path.length > SHORT_LENGTH
+    if (isLong && !takeWork(request, this.#searchWork(address, user, pseudonym, path))) return null
     let first: ActiveOverride | undefined
     if (address !== null) {
       first = this.#first(this.#built.at(address), path, nowMs, first)

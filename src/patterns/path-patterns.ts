@@ -1,4 +1,5 @@
-import { compiledPattern, lowerCasedPattern, SHORT_PATH_LENGTH } from './pattern.js'
+import { compiledPattern, lowerCasedPattern } from './pattern.js'
+import { SHORT_LENGTH } from './work.js'
 
 /** How the router treats paths, which patterns have to follow. */
 export interface PathOptions {
@@ -29,7 +30,7 @@ export class PathPatterns {
    * @param path as the router sees it
    */
   matches(pattern: string, path: string): boolean {
-    if (path.length > SHORT_PATH_LENGTH) return this.#search(pattern, path)
+    if (path.length > SHORT_LENGTH) return this.#search(pattern, path)
     // No pattern contains NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
     const known = this.#remembered.get(question)

@@ -1,5 +1,5 @@
 import { Slices } from '../time/slices.js'
-import { MAX_SEARCH_WORK, patternSize, SHORT_PATH_LENGTH } from './pattern.js'
+import { patternSize } from './pattern.js'
 import { FRAGMENT_LENGTH, PatternFragments } from './pattern-fragments.js'
 import {
   type Automaton,
@@ -12,6 +12,7 @@ import {
 } from './pattern-group.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
+import { type RequestWork, SHORT_LENGTH, takeWork } from './work.js'
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {
@@ -117,14 +118,20 @@ export class PatternIndex {
    *
    * @param found called with the places of those that match, in no order
    * @param matters returns whether the pattern of a place can change the result
+   * @param request takes the work of a long path
    * @returns false where patterns that matter were not searched for
    */
-  match(path: string, found: (place: number) => void, matters: (place: number) => boolean): boolean {
+  match(
+    path: string,
+    found: (place: number) => void,
+    matters: (place: number) => boolean,
+    request: RequestWork = { work: 0 },
+  ): boolean {
     const search = (group: PatternGroup, { length }: Bucket) => {
       group.automaton ??= compileGroup(group, length, this.#caseSensitive)
       for (const index of group.automaton.match(path)) found(group.patterns[index]?.place ?? Number.POSITIVE_INFINITY)
     }
-    if (path.length <= SHORT_PATH_LENGTH) {
+    if (path.length <= SHORT_LENGTH) {
       this.#visit(path, found, search)
       return true
     }
@@ -135,7 +142,7 @@ export class PatternIndex {
       if (group.patterns.some(({ place }) => matters(place))) size += group.size
       else groups.delete(group)
     }
-    if (size * path.length > MAX_SEARCH_WORK) return false
+    if (!takeWork(request, size * path.length)) return false
     for (const [group, bucket] of groups) search(group, bucket)
     return true
   }

@@ -2,19 +2,10 @@ import type { RE2JS, RE2Set } from 're2js'
 import { errorMessage } from '../errors.js'
 import { loadModule } from '../package-root.js'
 import { remember } from '../remember.js'
+import { SHORT_LENGTH } from './work.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
-/**
- * The length up to which a path is always searched: that takes a few milliseconds at worst for one of the largest
- * patterns, or for dozens of small ones.
- */
-export const SHORT_PATH_LENGTH = 256
-/**
- * The most characters times instructions for which a longer path is searched: they take about 5 ms at worst. This
- * covers a single pattern in 1,000 characters or more, and one of the usual size in any path that Node.js accepts.
- */
-export const MAX_SEARCH_WORK = 300_000
 /** How many valid patterns are remembered; all are forgotten together beyond that. */
 const REMEMBERED_SIZES = 20_000
 /** The same for compiled ones, of some 10 kB each: many rules share what follows their literal beginning. */
@@ -106,7 +97,7 @@ class CompiledPattern {
   }
 
   test(text: string): boolean {
-    if (text.length <= SHORT_PATH_LENGTH) return this.#forShortTexts.test(text)
+    if (text.length <= SHORT_LENGTH) return this.#forShortTexts.test(text)
     this.#forLongTexts ??= createAutomaton([this.#pattern], true, 0)
     return this.#forLongTexts.match(text).length > 0
   }

@@ -14,6 +14,7 @@ export const UNCOVERED = {
   condition_not_logged:
     'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
   path_cut: 'have a path that was too long for the log',
+  too_long: 'have a path on which rules take too much work: servers refuse such requests with 414',
   deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
   override_unclear: 'are of a network of which only a part has an override, and the log has no longer addresses',
   status_not_logged: 'count only with certain statuses of their responses, which are not in the log',

@@ -1,7 +1,8 @@
 import { isIP } from 'node:net'
 import { ConditionFacts } from '../conditions/condition-facts.js'
-import { UnknownFact } from '../conditions/failure.js'
+import { TooMuchWork, UnknownFact } from '../conditions/failure.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
+import type { RequestWork } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import { RuleSet } from '../rules/rule-set.js'
 import { loggedAddress } from './clients.js'
@@ -9,6 +10,7 @@ import type { LoggedRequest } from './events.js'
 import type { ReplayDependencies } from './replay.js'
 
 export type Decides = ReplayDependencies['decides']
+type Verdict = ReturnType<Decides>
 
 const UNKNOWN = new UnknownFact('is not in the log')
 
@@ -19,35 +21,38 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
   const before = await RuleSet.compile(others, router)
   const own = new RuleSet([rule], router)
   return function decides(event, path, method) {
-    // Where one of them is null a server refuses the request: no rule decides it.
     const nowMs = event.timestampMs
-    if (own.match(path, method, nowMs)?.name !== rule.name) return false
-    const first = before.match(path, method, nowMs)
-    if (first === null || (first !== undefined && first.condition === undefined)) return false
+    const request = { work: 0 }
+    const candidate = own.match(path, method, nowMs, request)
+    if (candidate === undefined) return false
+    const first = before.match(path, method, nowMs, request)
+    if (first === null || candidate === null) return 'too_long'
+    if (first !== undefined && first.condition === undefined) return false
     if (first === undefined && rule.condition === undefined) return true
-    const facts = new LoggedFacts(event, path, method)
+    const facts = new LoggedFacts(event, path, method, request)
     const holds = conditionHolds(rule, facts)
-    const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs)
-    return rivals === null ? false : withRivals(holds, rivals, facts)
+    const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
+    return rivals === null ? 'too_long' : withRivals(holds, rivals, facts)
   }
 }
 
 /** Returns whether the rule decides where rules of a higher priority may. */
-function withRivals(holds: boolean | 'unclear', rivals: readonly Rule[], facts: LoggedFacts): boolean | 'unclear' {
+function withRivals(holds: Verdict, rivals: readonly Rule[], facts: LoggedFacts): Verdict {
   let decides = holds
   for (const rival of rivals) {
     const takes = conditionHolds(rival, facts)
     if (takes === true) return false
-    if (takes === 'unclear') decides = takes
+    if (takes === 'too_long' || (takes === 'unclear' && decides === true)) decides = takes
   }
   return decides
 }
 
-function conditionHolds({ condition }: Rule, facts: LoggedFacts): boolean | 'unclear' {
+function conditionHolds({ condition }: Rule, facts: LoggedFacts): Verdict {
   if (condition === undefined) return true
   try {
     return condition.holds(facts)
   } catch (error) {
+    if (error instanceof TooMuchWork) return 'too_long'
     // Any other failure does not match, as on a server.
     return error instanceof UnknownFact ? 'unclear' : false
   }
@@ -64,8 +69,9 @@ class LoggedFacts extends ConditionFacts {
     readonly event: LoggedRequest,
     readonly path: string,
     readonly method: string,
+    request: RequestWork,
   ) {
-    super()
+    super(request)
   }
 
   /** The log may have a network or a pseudonym, which is no address. */

@@ -18,8 +18,11 @@ export interface ReplayDependencies {
   readonly newCounter: (policy: Policy) => ReplayCounter
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
-  /** Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes. */
-  readonly decides: (event: LoggedRequest, path: string, method: string) => boolean | 'unclear'
+  /**
+   * Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes, and
+   * `too_long` where servers would refuse the request, since it takes too much work.
+   */
+  readonly decides: (event: LoggedRequest, path: string, method: string) => boolean | 'unclear' | 'too_long'
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
   readonly toClient: (event: LoggedRequest) => Recovered
@@ -92,8 +95,8 @@ export class Replay {
       if (isCounted && decides === true) this.overridden++
       return
     }
-    if (decides === 'unclear') {
-      if (isCounted) this.#miss('condition_not_logged')
+    if (decides !== true) {
+      if (isCounted) this.#miss(decides === 'unclear' ? 'condition_not_logged' : 'too_long')
       return
     }
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined

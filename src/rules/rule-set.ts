@@ -1,6 +1,7 @@
 import type { PathOptions } from '../patterns/path-patterns.js'
-import { lowerCasedPattern, SHORT_PATH_LENGTH } from '../patterns/pattern.js'
+import { lowerCasedPattern } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
+import { ANY_WORK, type RequestWork, SHORT_LENGTH } from '../patterns/work.js'
 import { remember } from '../remember.js'
 import { countsBy } from './client-kind.js'
 import type { Rule } from './rule.js'
@@ -13,7 +14,7 @@ const REMEMBERED = 4_096
 const REMEMBERED_CANDIDATES = 512
 
 /** Finds something among the rules in force, for one method. */
-type Search<Found> = (path: string, nowMs: number) => Found
+type Search<Found> = (path: string, nowMs: number, request: RequestWork) => Found
 
 /** The active rules at one moment. Immutable: an edit creates a new set. */
 export class RuleSet {
@@ -60,27 +61,31 @@ export class RuleSet {
   /**
    * Returns the first rule in force for a path, as the router sees it, and a method, in upper case, whatever its
    * condition; null where the path is too long to be searched for all patterns that may be the first.
+   *
+   * @param request takes the work of a long path
    */
-  match(path: string, method: string, nowMs: number): Rule | null | undefined {
+  match(path: string, method: string, nowMs: number, request: RequestWork = { work: 0 }): Rule | null | undefined {
     let search = this.#searches.get(method)
     if (search === undefined) {
-      search = this.#remembering(REMEMBERED, (each, atMs) => this.#search(each, method, atMs))
+      search = this.#remembering(REMEMBERED, (each, atMs, asked) => this.#search(each, method, atMs, asked))
       this.#searches.set(method, search)
     }
-    return search(path, nowMs)
+    return search(path, nowMs, request)
   }
 
   /**
    * Returns the rules in force that may decide, in their order: those with a condition, to the first without one. For
    * paths whose first rule has a condition; null as for `match`.
    */
-  candidates(path: string, method: string, nowMs: number): readonly Rule[] | null {
+  candidates(path: string, method: string, nowMs: number, request: RequestWork = { work: 0 }): readonly Rule[] | null {
     let search = this.#candidateSearches.get(method)
     if (search === undefined) {
-      search = this.#remembering(REMEMBERED_CANDIDATES, (each, atMs) => this.#searchAll(each, method, atMs))
+      search = this.#remembering(REMEMBERED_CANDIDATES, (each, atMs, asked) =>
+        this.#searchAll(each, method, atMs, asked),
+      )
       this.#candidateSearches.set(method, search)
     }
-    return search(path, nowMs)
+    return search(path, nowMs, request)
   }
 
   /**
@@ -88,12 +93,13 @@ export class RuleSet {
    * do not look at the time.
    */
   #remembering<Found>(capacity: number, find: Search<Found>): Search<Found> {
-    const searchAt = (atMs: number) => remember(capacity, (path) => find(path, atMs), SHORT_PATH_LENGTH)
+    const searchAt = (atMs: number) => remember(capacity, (path) => find(path, atMs, ANY_WORK))
     let search = searchAt(Number.NEGATIVE_INFINITY)
-    if (this.#timed.length === 0) return search
+    const isTimed = this.#timed.length > 0
     let range = steadyRangeAround(this.#timed, Number.NEGATIVE_INFINITY)
-    return (path, nowMs) => {
-      if (!isInRange(range, nowMs)) {
+    return (path, nowMs, request) => {
+      if (path.length > SHORT_LENGTH) return find(path, nowMs, request)
+      if (isTimed && !isInRange(range, nowMs)) {
         range = steadyRangeAround(this.#timed, nowMs)
         search = searchAt(nowMs)
       }
@@ -101,20 +107,20 @@ export class RuleSet {
     }
   }
 
-  #search(path: string, method: string, nowMs: number): Rule | null | undefined {
+  #search(path: string, method: string, nowMs: number, request: RequestWork): Rule | null | undefined {
     let first = Number.POSITIVE_INFINITY
     const precedes = (place: number) => place < first && applies(this.rules[place], method, nowMs)
-    const isSearched = this.#visit(path, precedes, (place) => {
+    const isSearched = this.#visit(path, precedes, request, (place) => {
       first = place
     })
     return isSearched ? this.rules[first] : null
   }
 
-  #searchAll(path: string, method: string, nowMs: number): readonly Rule[] | null {
+  #searchAll(path: string, method: string, nowMs: number, request: RequestWork): readonly Rule[] | null {
     let last = Number.POSITIVE_INFINITY
     const places = new Set<number>()
     const precedes = (place: number) => place < last && applies(this.rules[place], method, nowMs)
-    const isSearched = this.#visit(path, precedes, (place) => {
+    const isSearched = this.#visit(path, precedes, request, (place) => {
       if (this.rules[place]?.condition === undefined) last = place
       places.add(place)
     })
@@ -128,13 +134,18 @@ export class RuleSet {
    *
    * @returns false where the path is too long to be searched for all that matter
    */
-  #visit(path: string, matters: (place: number) => boolean, found: (place: number) => void): boolean {
+  #visit(
+    path: string,
+    matters: (place: number) => boolean,
+    request: RequestWork,
+    found: (place: number) => void,
+  ): boolean {
     const consider = (place: number) => {
       if (matters(place)) found(place)
     }
-    if (!this.#patterns.match(path, consider, matters)) return false
+    if (!this.#patterns.match(path, consider, matters, request)) return false
     if (!this.#bothSlashForms || path.length < 2) return true
-    return this.#patterns.match(path.endsWith('/') ? path.slice(0, -1) : `${path}/`, consider, matters)
+    return this.#patterns.match(path.endsWith('/') ? path.slice(0, -1) : `${path}/`, consider, matters, request)
   }
 }
 

@@ -243,19 +243,97 @@ test('a condition on the user is warned about once where no request has one', as
   assert.match(log[0]?.msg ?? '', /^Conditions of rate limit rules on user see no user: .*Give the option "user"/)
 })
 
-test('requests that were made as long as they can be are answered, and cost a bounded time', async (t) => {
-  const rules = Array.from({ length: 100 }, (_, place) => ({
-    condition: `request.headers['x-long'].matches('(a|aa)+b${place}$') || request.headers['x-long'].contains('b${place}')`,
-  }))
-  const { request, log } = await startWithRules(t, 'sqlite', rules)
-  const started = performance.now()
+/** Of the usual size, on all that clients may lengthen. */
+const LARGE = `matches('^/(?:v[0-9]+/)?(?:admin|internal|manage|operations|backoffice|accounts)/(?:[^/]+/)*(?:users|keys|roles)(?:/|$)')`
 
-  const { status, headers } = await request('/x', { headers: { 'x-long': 'a'.repeat(15_000) } })
+for (const [lengthened, condition, path, headers] of [
+  ['the path', `request.path.${LARGE}`, `/admin/users/${'x/'.repeat(6_000)}`, {}],
+  ['a header', `request.headers['x-a'].${LARGE}`, '/', { 'x-a': `/admin/users/${'x/'.repeat(6_000)}` }],
+  ['a parameter that another rule reads', "request.path == '/'", `/?q=${'x/'.repeat(6_000)}`, {}],
+  ['the number of headers', "request.path == '/'", '/', Object.fromEntries(numbered('x-', 700))],
+  ['the number of parameters', "request.path == '/'", `/?${new URLSearchParams(numbered('p', 1_500))}`, {}],
+] as const) {
+  test(`a rule does not go away where a client lengthens ${lengthened}: the request is refused with 414`, async (t) => {
+    const { request, log, app } = await startWithRules(
+      t,
+      'sqlite',
+      [
+        { name: 'early', pathPattern: '^/early$', rate: '3/m', priority: 3 },
+        { name: 'injected', condition: `request.query['q'].${LARGE}`, rate: '100/m', priority: 2 },
+        ...Array.from({ length: 12 }, (_, place) => ({
+          name: `words-${place}`,
+          condition: `request.query.exists(p, request.query[p].${LARGE}) || request.headers.exists(h, h.${LARGE})`,
+          rate: '100/m',
+          priority: 1,
+        })),
+        { name: 'asked', condition, rate: '2/h' },
+      ],
+      { logEvents: true },
+    )
+    const statuses = async (asked: string, sent: Readonly<Record<string, string>> = {}) => {
+      const found = []
+      for (let count = 0; count < 4; count++) found.push((await request(asked, { headers: sent })).status)
+      return found
+    }
 
-  assert.equal(status, 200)
-  assert.equal(headers['x-ratelimit-limit'], '1000')
-  assert.ok(performance.now() - started < 5_000)
-  assert.ok(log.every(({ msg }) => msg.startsWith('Rate limit rule did not match')))
+    assert.deepEqual(await statuses(path, headers), [414, 414, 414, 414])
+
+    const refused = log.filter(({ msg }) => msg.startsWith('Rate limits refuse a request with 414'))
+    assert.equal(refused.length, 1, 'it is logged once')
+    assert.deepEqual(await statuses('/early', path === '/' ? headers : {}), [200, 200, 200, 429], 'rules before decide')
+    await app.smartRateLimit.events.flush()
+    const [event] = await app.smartRateLimit.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual([event?.allowed, event?.outcome, event?.ruleName], [false, 'denied', ''])
+  })
+}
+
+function numbered(prefix: string, count: number): [string, string][] {
+  return Array.from({ length: count }, (_, place) => [`${prefix}${place}`, 'a'])
+}
+
+test('an ordinary request is never refused for the number of rules, and a long one before the last of them is asked', async (t) => {
+  const { limitOf, request, rules } = await startWithRules(t, 'sqlite')
+  await rules.createMany({
+    data: Array.from({ length: 1_000 }, (_, place) => ({
+      name: `agents-${place}`,
+      pathPattern: '^/',
+      condition: `request.headers['user-agent'].matches('(?i)agent-${place}x|bot|spider|crawler|scrapy|headless')`,
+      rate: `${place + 1}/m`,
+    })),
+  })
+  const from = (agent: string) => ({ headers: { 'user-agent': agent } })
+  assert.equal(await limitOf('/x', from(`Mozilla/5.0 ${'x'.repeat(240)}`)), '1000')
+  assert.equal(await limitOf('/x', from('Agent-999x')), '1000')
+  assert.equal((await request('/x', from('spidecrawlescrapheadle'.repeat(40)))).status, 414)
+})
+
+test('staff see why a request that is too long is refused', async (t) => {
+  const { app } = await startWithRules(t, 'sqlite', [
+    { condition: `request.headers['x-a'].${LARGE}` },
+    { condition: "request.headers['x-a'].contains('b')", priority: -1 },
+  ])
+  const { decided_by, limits } = await app.smartRateLimit.explain({ path: '/', headers: { 'x-a': 'x/'.repeat(7_000) } })
+  assert.equal(decided_by, 'path-length')
+  assert.deepEqual(
+    limits.filter(({ policy }) => policy !== 'override').map(({ policy, applies, why }) => [policy, applies, why]),
+    [
+      ['rule-0', false, 'The condition could not be decided: The conditions take too much work for one request.'],
+      ['rule-1', false, 'The condition could not be decided: The conditions take too much work for one request.'],
+      [
+        'path-length',
+        true,
+        'The path, the query or a header is too long for the patterns and conditions of rules: the request is refused.',
+      ],
+      ['default', false, '"path-length" decides before it.'],
+    ],
+  )
+})
+
+test('a header is the first of its name, however many others a request has', async (t) => {
+  const { limitOf } = await startWithRules(t, 'sqlite', [
+    { condition: "request.headers['x-a'] == 'b' && request.headers['x-b'] == 'c, d'" },
+  ])
+  assert.equal(await limitOf('/', { headers: { 'x-a': ['b', 'c'], 'x-b': 'c, d' } }), '7')
 })
 
 test('a thousand rules with conditions for one path are all tried, and the first that holds decides', async (t) => {

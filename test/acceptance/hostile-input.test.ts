@@ -70,7 +70,7 @@ forEachDatabase((provider) => {
           statusCode: 414,
           code: 'FST_RATE_LIMIT_PATH_TOO_LONG',
           error: 'URI Too Long',
-          message: 'The path is too long',
+          message: 'The path, the query or a header is too long',
         },
       ],
     )

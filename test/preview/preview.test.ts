@@ -607,6 +607,27 @@ describe('a preview leaves uncovered', () => {
     assert.deepEqual([replay.total.matched, replay.total.overLimit], [250_003, 1])
   })
 
+  test('paths on which rules would take too much work, since servers refuse these', async (t) => {
+    const app = await start(t, 'sqlite')
+    await app.statuses(2, `/api/${'a'.repeat(300)}`)
+    await app.statuses(1, '/api/a')
+    const letters = Array.from({ length: 10 }, (_, place) => `request.path.matches('[a-f]{280}x${place}')`).join(' || ')
+    const { uncovered, matched } = await app.preview({ ...RULE, condition: `!(${letters})` })
+    assert.deepEqual([uncovered.reasons, matched], [{}, 3], 'one of them alone is not too much')
+    await app.database.client.rateLimitRule.createMany({
+      data: Array.from({ length: 4 }, (_, place) => ({
+        name: `first-${place}`,
+        pathPattern: '^/',
+        rate: '1/m',
+        priority: 100,
+        condition: letters,
+      })),
+    })
+    const among = await app.preview({ ...RULE, condition: `!(${letters})` })
+    assert.deepEqual([among.uncovered.reasons, among.matched], [{ too_long: 2 }, 1])
+    assert.equal((await app.statuses(1, `/api/${'a'.repeat(300)}`))[0], 414)
+  })
+
   test('what the deny list refused, and paths that were too long for the log', async (t) => {
     const app = await start(t, 'sqlite', { middleware: { denyList: ['192.0.2.66'] } })
     await app.statuses(3, '/api/a', { from: '192.0.2.66' })

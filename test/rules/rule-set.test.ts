@@ -172,8 +172,8 @@ describe('a rule set', () => {
 
   test('does not say which rule is the first where a path is too long to be searched for it', () => {
     const set = new RuleSet([rule('large', LARGE)], AS_WRITTEN)
-    assert.notEqual(set.match(long(1_000), 'GET', 0), null)
-    for (const length of [1_200, 15_000]) assert.equal(set.match(long(length), 'GET', 0), null)
+    assert.notEqual(set.match(long(3_000), 'GET', 0), null)
+    for (const length of [4_000, 15_000]) assert.equal(set.match(long(length), 'GET', 0), null)
     const both = new RuleSet([rule('large', LARGE)], { caseSensitive: false, ignoreTrailingSlash: true })
     assert.equal(both.match(long(15_000), 'GET', 0), null)
   })
@@ -182,6 +182,17 @@ describe('a rule set', () => {
     const rules = Array.from({ length: 100 }, (_, place) => rule(`r${place}`, `[a-f]\\d{${place}}.{100}$`))
     assert.notEqual(new RuleSet(rules, AS_WRITTEN).match(long(256), 'GET', 0), null)
     assert.equal(new RuleSet(rules, AS_WRITTEN).match(long(257), 'GET', 0), null)
+    const both = new RuleSet(rules, { caseSensitive: true, ignoreTrailingSlash: true })
+    assert.notEqual(both.match(long(256), 'GET', 0), null, 'with a slash it is longer')
+  })
+
+  test('takes the work of all its searches of one request from the same budget', () => {
+    const set = new RuleSet([rule('large', LARGE)], AS_WRITTEN)
+    const request = { work: 0 }
+    assert.notEqual(set.match(long(3_000), 'GET', 0, request), null)
+    assert.equal(set.candidates(long(3_000), 'GET', 0, request), null)
+    assert.equal(set.match(long(3_000), 'GET', 0, request), null)
+    assert.notEqual(set.match(long(256), 'GET', 0, request), null)
   })
 
   test('searches the longest path for one pattern of usual size', () => {

@@ -16,7 +16,7 @@ export class TestFacts extends ConditionFacts {
   readonly #given: GivenFacts
 
   constructor(given: GivenFacts = {}) {
-    super()
+    super({ work: 0 })
     this.#given = given
   }
 
