@@ -160,7 +160,7 @@ function findLimit(checked: CheckedRequest): Decided {
 
 /** Denies what a denied proxy forwards. */
 function denyAsRelay(checked: CheckedRequest, { plain, pseudonym }: ClientAddress): void {
-  const override = checked.inForce.overrides.find(plain, null, checked.path, checked.nowMs, pseudonym)
+  const override = checked.inForce.overrides.find(plain, null, checked.path, checked.nowMs, pseudonym, checked)
   if (override === null || override?.effect === 'deny') checked.override = override
 }
 
