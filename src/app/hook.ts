@@ -20,7 +20,7 @@ import {
 import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
-import { createErrorHandlerCheck } from '../http/refusal.js'
+import { noteErrorHandler } from '../http/refusal.js'
 import { type CountedResponses, type HeldPlaces, REPLY, type RequestWithReply } from '../http/request-end.js'
 import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
@@ -82,7 +82,6 @@ export function createHook(components: HookComponents) {
     log,
   )
   const records = createRecords(components, hadRoutes)
-  const errorHandlers = createErrorHandlerCheck()
   const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
   const isSkipped = (checked: CheckedRequest): boolean =>
@@ -105,7 +104,6 @@ export function createHook(components: HookComponents) {
     takePlaces: (checked: CheckedRequest) => places.take(checked, check),
     awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, log),
-    hasErrorHandler: errorHandlers.hasErrorHandler,
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
   const requestUser = createRequestUser(settings.user, log)
@@ -174,11 +172,11 @@ export function createHook(components: HookComponents) {
 
   /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
-    const { method, url, config } = route
+    const { url, config } = route
     configLimits.noteRoute(route)
     records.limitedRoutes?.noteRoute(this, route)
     const isLate = settings.hook === 'onRequest' && preflights.noteRoute(this, route)
-    errorHandlers.noteRoute(route)
+    noteErrorHandler(route)
     const own = config?.smartRateLimit
     routeCost.validateConfig(own, url)
     // A limit of the route's own leaves the cost of the plugin's check as it is.
@@ -188,7 +186,7 @@ export function createHook(components: HookComponents) {
       routesDiffer = true
       dependencies.cost = costUnlessLate
     }
-    scopes.addRoute({ method, url })
+    scopes.addRoute(route)
     trials.noteRoute(route)
   }
 

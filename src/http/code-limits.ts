@@ -1,6 +1,7 @@
 /** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
 import type { CodeLimit } from '../internals.js'
 import { type Rate, toRateText } from '../limiter/rate.js'
+import { routeConstraints } from './counter-scopes.js'
 import type { RateFunction } from './limits.js'
 import type { RouteWithLimit } from './trial-requests.js'
 
@@ -36,7 +37,7 @@ function routeLimits(routes: readonly RouteWithLimit[]): CodeLimit[] {
     const alike = JSON.stringify([limit.policy, limit.rate])
     const { names } = listed.get(alike) ?? { names: new Set<string>() }
     listed.set(alike, { limit, names })
-    for (const method of [route.method].flat()) names.add(`${method} ${route.url}`)
+    for (const method of [route.method].flat()) names.add(`${method} ${route.url}${routeConstraints(route.config)}`)
   }
   return [...listed.values()].map(({ limit: { policy, rate }, names }) => {
     return { policy, rate, setting: 'route', routes: withoutHead(names) }

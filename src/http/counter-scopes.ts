@@ -1,3 +1,4 @@
+import type { RouteOptions } from 'fastify'
 import { MONTH_MS } from '../limiter/period.js'
 import type { Rate } from '../limiter/rate.js'
 import { parseOverrideClient } from '../overrides/override.js'
@@ -14,7 +15,11 @@ const MAX_PERIODS = 1_000
 export interface Route {
   readonly method?: string | readonly string[] | undefined
   readonly url?: string | undefined
+  readonly config?: object | undefined
 }
+
+/** The constraints of a route as its name has them, in its config: a request tells of no other part of them. */
+const CONSTRAINTS = Symbol('fastify-smart-ratelimit: constraints')
 
 /** The scopes that separate the counters of one client: prefixes, periods, routes, the ceiling, and refusals. */
 export class CounterScopes {
@@ -57,7 +62,10 @@ export class CounterScopes {
     return scope
   }
 
-  addRoute(route: Route): void {
+  /** Adds a route. Routes of one path and method differ in their constraints, such as version and host. */
+  addRoute(route: RouteOptions): void {
+    const constraints = constraintsText(route.constraints)
+    if (constraints !== '') route.config = Object.assign({}, route.config, { [CONSTRAINTS]: constraints })
     this.#routes.add(routeName(route))
   }
 
@@ -98,9 +106,22 @@ function limitScope(name: string, route: string): string {
 }
 
 /** Returns the name of a route: Fastify answers HEAD with the handler of GET, and `/a` is the same route as `/a/`. */
-export function routeName({ method, url = '*' }: Route): string {
+function routeName({ method, url = '*', config }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
-  return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}`
+  return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}${routeConstraints(config)}`
+}
+
+/** Returns the constraints in the config of a route that was added, with a blank before each, such as ` version="1.0.0"`. */
+export function routeConstraints(config: object | undefined): string {
+  const constraints: unknown = config && Reflect.get(config, CONSTRAINTS)
+  return typeof constraints === 'string' ? constraints : ''
+}
+
+function constraintsText(constraints: RouteOptions['constraints']): string {
+  return Object.entries(constraints ?? {})
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, value]) => ` ${name}=${value instanceof RegExp ? value : JSON.stringify(value)}`)
+    .join('')
 }
 
 /** Returns the scope of an override, by the id of its row: an edit keeps the count. */

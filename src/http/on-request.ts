@@ -16,8 +16,6 @@ export interface HookDependencies extends DecideDependencies {
   readonly record: ((checked: CheckedRequest, reply: FastifyReply) => void) | undefined
   /** Counts the request when its response has a status that its limit counts. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
-  /** Returns whether the host handles the errors of a request itself. */
-  hasErrorHandler(request: FastifyRequest): boolean
   /** Reports a refusal to the host. It must not throw. */
   noteRefusal(checked: CheckedRequest): void
   /** Reports an unexpected error; the request continues without a limit. */
@@ -115,7 +113,7 @@ function refuseRequest(
   // A ban of clients that are counted as their proxy would be the proxy's.
   if (checked.address.relay === null || !refusal.client.byAddress) refusal.limit.ban?.noteRefusal(refusal)
   dependencies.noteRefusal(checked)
-  refuse(checked, reply, dependencies.hasErrorHandler, done)
+  refuse(checked, reply, done)
 }
 
 /** Returns whether the plugin's own check leaves a request alone; may be async. */

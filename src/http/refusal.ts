@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOption
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import { shownIndex } from '../limiter/windows.js'
-import { routeName } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
@@ -63,12 +62,7 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
  * The error is thrown, so that the host's error handler may reshape it. Where the host has none, a client that accepts
  * `application/problem+json` gets that form, and a status without a name is answered with that of its class.
  */
-export function refuse(
-  checked: CheckedRequest,
-  reply: FastifyReply,
-  hasErrorHandler: (request: FastifyRequest) => boolean,
-  done: HookHandlerDoneFunction,
-): void {
+export function refuse(checked: CheckedRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
   const { request } = checked
   forgetResponse(request)
   if (isUpgrade(request)) closeWhenSent(request, reply)
@@ -128,18 +122,17 @@ function usualMessage(seconds: number | null): string {
   return `Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`
 }
 
-/** Creates a check that the host handles a request's errors. Fastify's own handler is recognised by its name. */
-export function createErrorHandlerCheck() {
-  const routes = new Set<string>()
-  return {
-    /** Registers a route that has an error handler of its own. */
-    noteRoute(route: RouteOptions): void {
-      if (route.errorHandler !== undefined) routes.add(routeName(route))
-    },
-    hasErrorHandler({ server, routeOptions: { method, url } }: FastifyRequest): boolean {
-      return server.errorHandler.name !== 'defaultErrorHandler' || routes.has(routeName({ method, url }))
-    },
-  }
+/** The mark in the config of a route that has an error handler of its own. */
+const HANDLES_ERRORS = Symbol('fastify-smart-ratelimit: handles errors')
+
+/** Marks a route that has an error handler of its own. */
+export function noteErrorHandler(route: RouteOptions): void {
+  if (route.errorHandler !== undefined) route.config = Object.assign({}, route.config, { [HANDLES_ERRORS]: true })
+}
+
+/** Returns whether the host handles a request's errors. Fastify's own handler is recognised by its name. */
+function hasErrorHandler({ server, routeOptions: { config } }: FastifyRequest): boolean {
+  return server.errorHandler.name !== 'defaultErrorHandler' || HANDLES_ERRORS in config
 }
 
 function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): object {

@@ -70,7 +70,6 @@ export interface RouteLimitDependencies
     | 'awaitResponse'
     | 'record'
     | 'noteRefusal'
-    | 'hasErrorHandler'
     | 'failed'
   > {
   /** Whether requests are checked at all. */
@@ -164,10 +163,11 @@ function createSharedScope(scope: string): () => KeyInScope {
 /** Creates the function that returns what gives clients a counter per route, created once for each route. */
 function createRouteScope(name: string) {
   const scopes = new WeakMap<object, KeyInScope>()
-  return function keyInScopeFor({ routeOptions: { config, method, url } }: FastifyRequest): KeyInScope {
+  return function keyInScopeFor({ routeOptions }: FastifyRequest): KeyInScope {
+    const { config } = routeOptions
     let keyInScope = scopes.get(config)
     if (keyInScope === undefined) {
-      keyInScope = createKeyInScope(routeScope(name, { method, url }))
+      keyInScope = createKeyInScope(routeScope(name, routeOptions))
       scopes.set(config, keyInScope)
     }
     return keyInScope

@@ -1,13 +1,28 @@
 /** `config: { smartRateLimit: { rate } }`: a limit of a route, as `limit()` makes it, and one that routes share. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import type { RouteConfig } from '../../src/index.js'
-import { ERROR, startApp } from '../support/build-app.js'
+import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 
 const ALICE = { from: '203.0.113.7' }
 const BOB = { from: '203.0.113.8' }
 const ok = async () => 'ok'
+
+/** A constraint of an app's own. */
+const byTenant: NonNullable<FastifyServerOptions['constraints']>[string] = {
+  name: 'tenant',
+  storage() {
+    const handlers = new Map()
+    return {
+      get: (tenant) => handlers.get(tenant) ?? null,
+      set: (tenant, handler) => void handlers.set(tenant, handler),
+    }
+  },
+  deriveConstraint: ({ headers }) => String(headers['x-tenant']),
+  validate: () => undefined,
+  mustMatchWhenDerived: false,
+}
 
 function declare(app: FastifyInstance, url: string, smartRateLimit: RouteConfig): void {
   app.get(url, { config: { smartRateLimit } }, ok)
@@ -39,6 +54,56 @@ test('each route has its own counter, beside the one of the app, for GET and HEA
   assert.equal((await request('/plain', ALICE)).headers['x-ratelimit-remaining'], `${100 - 10 - 5}`)
   await app.smartRateLimit.reset(`ip:${ALICE.from}`)
   assert.deepEqual(await statuses(2, '/a', ALICE), [200, 200])
+})
+
+test('routes of one path differ in version, host and constraints of the app, and so do their counters', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const limited = { config: { smartRateLimit: { rate: '1/d' } } }
+  const { app, request } = await startApp(t, {
+    database,
+    fastify: { constraints: { tenant: byTenant } },
+    routes: (scope) => {
+      for (const version of ['1.0.0', '2.0.0']) scope.get('/items', { ...limited, constraints: { version } }, ok)
+      for (const host of ['a.example', /^b/]) scope.get('/shop', { ...limited, constraints: { host } }, ok)
+      const both = { host: 'c.example', version: '1.0.0' }
+      for (const constraints of [both, { tenant: 'x|y' }]) scope.get('/shop', { ...limited, constraints }, ok)
+      scope.get('/shop', limited, ok)
+      const onRequest = scope.smartRateLimit.limit({ rate: '1/d', name: 'twice' })
+      for (const version of ['1.0.0', '2.0.0']) scope.get('/twice', { onRequest, constraints: { version } }, ok)
+    },
+  })
+  async function statuses(path: string, headers: Record<string, string>) {
+    const answers = [
+      await request(path, { ...ALICE, headers, method: 'HEAD' }),
+      await request(path, { ...ALICE, headers }),
+    ]
+    return answers.map(({ status }) => status)
+  }
+  const each: [path: string, headers: Record<string, string>][] = [
+    ...['1.x', '2.x'].map((version): [string, Record<string, string>] => ['/items', { 'accept-version': version }]),
+    ...['a.example', 'b.example', 'd.example'].map((host): [string, Record<string, string>] => ['/shop', { host }]),
+    ['/shop', { host: 'c.example', 'accept-version': '1.x' }],
+    ['/shop', { host: 'd.example', 'x-tenant': 'x|y' }],
+    ...['1.x', '2.x'].map((version): [string, Record<string, string>] => ['/twice', { 'accept-version': version }]),
+  ]
+  for (const [path, headers] of each)
+    assert.deepEqual(await statuses(path, headers), [200, 429], JSON.stringify(headers))
+  const counters = await database.client.rateLimitCounter.findMany()
+  const routes = counters.flatMap(({ key }) => /^per:86400000\|route:(.*)\|ip:203\.0\.113\.7$/.exec(key)?.[1] ?? [])
+  assert.deepEqual(routes.sort(), [
+    'twice|GET /twice version="1.0.0"',
+    'twice|GET /twice version="2.0.0"',
+    '|GET /items version="1.0.0"',
+    '|GET /items version="2.0.0"',
+    '|GET /shop',
+    '|GET /shop host="a.example"',
+    '|GET /shop host="c.example" version="1.0.0"',
+    '|GET /shop host=/^b/',
+    '|GET /shop tenant="x\\|y"',
+  ])
+  await app.smartRateLimit.reset(`ip:${ALICE.from}`)
+  for (const [path, headers] of each)
+    assert.deepEqual(await statuses(path, headers), [200, 429], JSON.stringify(headers))
 })
 
 test('routes with the same name share a counter, and limit() with that name does not', async (t) => {

@@ -1,6 +1,7 @@
 /** The header variants, and refusals as `application/problem+json`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { FastifyReply } from 'fastify'
 import { parseRateLimit } from 'ratelimit-header-parser'
 import type { RateLimitOptions } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -148,6 +149,23 @@ test("a route's own error handler is asked too", async (t) => {
   })
   const { status, text } = await request('/', PROBLEM)
   assert.deepEqual([status, JSON.parse(text)], [418, { mine: true }])
+})
+
+test('a route without an error handler is no other version of a route that has one', async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '0/m' } },
+    routes(app) {
+      const errorHandler = async (_error: unknown, _request: unknown, reply: FastifyReply) => reply.code(418).send()
+      app.get('/', { constraints: { version: '1.0.0' }, errorHandler }, async () => 'ok')
+      app.get('/', { constraints: { version: '2.0.0' } }, async () => 'ok')
+    },
+  })
+  const answer = (version: string) => request('/', { headers: { ...PROBLEM.headers, 'accept-version': version } })
+  assert.equal((await answer('1.x')).status, 418)
+  const { status, headers } = await answer('2.x')
+  assert.equal(status, 429)
+  assert.match(String(headers['content-type']), /^application\/problem\+json/)
 })
 
 test("with the check as a preHandler hook the headers are the stricter limit's too, whatever limits are called", async (t) => {
