@@ -5,13 +5,15 @@ import type { ApiContext } from './api-context.js'
 import type { ApiRoute } from './api-route.js'
 import { defineRoute } from './define-route.js'
 import { DifferenceSchema, DocumentSchema, DocumentToImport } from './entry-schemas.js'
-import { streamWhile } from './streamed-json.js'
+import { SentExports } from './sent-exports.js'
+import { setJsonType, toJson } from './streamed-json.js'
 
 /** Room for a set of many thousand rules, as in the panel. */
 const BODY_LIMIT = 16 * 1024 * 1024
 
 export function exchangeRoutes({ internals, limits, write }: ApiContext): readonly ApiRoute[] {
   const { database, clock } = internals
+  const exports = new SentExports()
   return [
     defineRoute({
       method: 'GET',
@@ -23,7 +25,13 @@ export function exchangeRoutes({ internals, limits, write }: ApiContext): readon
         'All rules, and all overrides that have not expired, as of one moment: the file of ratelimit rules export.',
       needs: 'read',
       answers: { 200: { about: 'The document.', schema: DocumentSchema } },
-      handle: (_call, reply) => streamWhile(reply, DOCUMENT_HEAD, (receive) => exportSlices(database, clock, receive)),
+      async handle({ actor }, reply) {
+        const texts = await exportSlices(database, clock, (slices) =>
+          exports.read(toJson(DOCUMENT_HEAD, slices), () => !reply.raw.destroyed),
+        )
+        setJsonType(reply)
+        return exports.send(actor, texts)
+      },
     }),
     defineRoute({
       method: 'POST',

@@ -49,15 +49,15 @@ export async function exportRules(database: Database, clock: Clock): Promise<Rul
 }
 
 /**
- * Exports the same slice by slice, so that no more of them are in memory.
+ * Exports the same slice by slice, so that no more entries are in memory.
  *
- * @param receive reads the slices; until it has, other reports wait
+ * @param receive takes the slices; until it has, other reports wait, so that it must not wait for anybody
  */
-export function exportSlices(
+export function exportSlices<T>(
   database: Database,
   clock: Clock,
-  receive: (slices: AsyncIterable<DocumentSlice>) => Promise<void>,
-): Promise<void> {
+  receive: (slices: AsyncIterable<DocumentSlice>) => Promise<T>,
+): Promise<T> {
   return database.report((query) => receive(readSlices({ query, dialect: database.dialect }, clock.now())))
 }
 

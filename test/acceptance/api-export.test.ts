@@ -1,8 +1,9 @@
-/** The API's export: long documents are read and sent slice by slice, as of one moment. */
+/** The API's export: long documents are read slice by slice, as of one moment, and sent without holding anything. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
+import { SentExports } from '../../src/api/sent-exports.js'
 import { exportSlices } from '../../src/exchange/exchange.js'
 import { API, startWithApi } from '../support/api-app.js'
 import { countStatements } from '../support/count-statements.js'
@@ -58,26 +59,41 @@ forEachDatabase((provider) => {
     assert.deepEqual([head.status, head.text], [200, ''])
   })
 
-  test('an export is sent while it is read, and ends where its reader goes away', async (t) => {
+  test('nobody waits for the reader of an export, and what he reads is as of its beginning', async (t) => {
     const { database, port, tokens, call } = await startWithApi(t, provider)
-    const slices = 20
-    await fill(database, slices * MOST)
-    const counted = countStatements()
-    const read = () => counted.statements.filter((sql) => READS_SLICE.test(sql)).length
+    await fill(database, 20 * MOST)
     const socket = connect(port, '127.0.0.1')
     socket.write(`GET ${API}/export HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${tokens.get('viewer')}\r\n\r\n`)
     const [chunk] = await once(socket, 'data')
     assert.match(String(chunk), /^HTTP\/1\.1 200 /)
     socket.pause()
-    // What the sockets hold is a part of it.
-    await eventually('it has begun', () => read() > 0)
-    assert.ok(read() < slices, `${read()} of ${slices} slices were read for a reader of one chunk`)
-    socket.destroy()
-    // The next report would wait for it.
+    // A report runs when no other one does, and no transaction of one is open.
     assert.equal((await call('GET', '/reports/summary', { as: 'viewer' })).status, 200)
-    assert.ok(read() < slices)
+    await database.client.rateLimitOverride.deleteMany()
+    assert.deepEqual((await call('GET', '/export', { as: 'viewer' })).json.overrides, [])
+    let [read, last] = [String(chunk), '']
+    socket.on('data', (more) => {
+      read += more
+      last = `${last}${more}`.slice(-20)
+      if (last.endsWith('\r\n0\r\n\r\n')) socket.end()
+    })
+    socket.resume()
+    await once(socket, 'close')
+    assert.equal(read.match(/"client":/g)?.length, 20 * MOST)
+  })
+
+  test('an export is read no further when its reader is gone', async (t) => {
+    const { database, port, tokens, call } = await startWithApi(t, provider)
+    await fill(database, 20 * MOST)
+    const counted = countStatements()
+    const read = () => counted.statements.filter((sql) => READS_SLICE.test(sql)).length
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`GET ${API}/export HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${tokens.get('viewer')}\r\n\r\n`)
+    await eventually('it has begun', () => read() > 0)
+    socket.destroy()
+    assert.equal((await call('GET', '/reports/summary', { as: 'viewer' })).status, 200)
+    assert.ok(read() < 20, `${read()} slices were read`)
     counted.stop()
-    assert.equal((await call('GET', '/export', { as: 'viewer' })).json.overrides.length, slices * MOST)
   })
 
   test('beside an import an export is of before or of after', async (t) => {
@@ -111,3 +127,41 @@ forEachDatabase((provider) => {
     assert.match(json.detail, /tables of the rate limiter are missing/)
   })
 })
+
+test('an export ends after two minutes, however steadily it is read', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const exports = new SentExports()
+  const stream = exports.send('ci', await exports.read(texts(10), () => true))
+  const reading = stream[Symbol.asyncIterator]()
+  for (let minutes = 0; minutes < 2; minutes++) {
+    assert.equal((await reading.next()).done, false)
+    t.mock.timers.tick(60_000)
+  }
+  assert.ok(stream.destroyed)
+  await assert.rejects(async () => {
+    while (!(await reading.next()).done);
+  }, /not read in time/)
+})
+
+test('where too many exports are read, the oldest ends of the actor who reads most of them', async () => {
+  const exports = new SentExports()
+  const start = async (actor: string) => exports.send(actor, await exports.read(texts(10), () => true))
+  const patient = await start('ci')
+  const slow = [await start('slow'), await start('slow'), await start('slow'), await start('slow')]
+  slow.push(await start('slow'))
+  const other = await start('other')
+  const third = await start('third')
+  assert.deepEqual(
+    slow.map(({ destroyed }) => destroyed),
+    [true, true, true, true, false],
+  )
+  for (const stream of [patient, other, third]) {
+    let read = ''
+    for await (const text of stream) read += text
+    assert.equal(read, 'n'.repeat(10))
+  }
+})
+
+async function* texts(count: number): AsyncGenerator<string> {
+  for (let sent = 0; sent < count; sent++) yield 'n'
+}
