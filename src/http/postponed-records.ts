@@ -1,6 +1,7 @@
 /** Records decisions after all hooks of a route have run, where one of these may refuse the request. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { CheckedRequest } from './decide.js'
+import { atRequestEnd, atResponseStart } from './response-events.js'
 import { isConfigLimit } from './route-config.js'
 
 /**
@@ -18,18 +19,13 @@ export class PostponedRecords {
     this.#record = record
   }
 
-  /** Waits until the request has passed its hooks, one of them has ended it, or its connection is gone. */
-  add(checked: CheckedRequest, { raw }: FastifyReply): void {
+  /** Waits until the request has passed its hooks, the answer of one of them starts, or its connection is gone. */
+  add(checked: CheckedRequest, reply: FastifyReply): void {
     const { request } = checked
-    // The client hung up during the check: no event would follow, and HTTP/2 has no flag but the missing socket.
-    if (raw.destroyed || !raw.socket) {
-      this.#record(checked)
-      return
-    }
     const settle = () => this.settle(request)
     this.#waiting.set(request, checked)
-    raw.once('finish', settle)
-    raw.once('close', settle)
+    atResponseStart(request, reply, settle)
+    atRequestEnd(request, reply, settle)
   }
 
   /** Records what the plugin's own check has decided. */

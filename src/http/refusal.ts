@@ -7,7 +7,8 @@ import { shownIndex } from '../limiter/windows.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
-import { forgetResponse, isUpgrade } from './request-end.js'
+import { forgetResponse } from './request-end.js'
+import { isUpgrade } from './response-events.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'

@@ -1,8 +1,5 @@
-/** The end of a request: its response is finished, or its connection is gone. */
-
+/** What requests use of a limit when their responses start, or give back when they have ended. */
 import { randomInt } from 'node:crypto'
-import type { EventEmitter } from 'node:events'
-import { Duplex } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toDecision, toQuestion, toUse } from '../limiter/ahead.js'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
@@ -10,60 +7,7 @@ import type { Limiter } from '../limiter/limiter.js'
 import { countsStatus } from '../rules/counts.js'
 import type { CheckedRequest } from './decide.js'
 import { after } from './host-function.js'
-
-/**
- * The requests that wait for a connection to close. Each connection has one listener, since many pipelined requests may
- * share it, and Node tells only the response that is being sent.
- */
-const waiting = new WeakMap<EventEmitter, Set<() => void>>()
-
-/** Returns whether a request is an upgrade: Node sets the flag where a listener of the server handles upgrades. */
-export function isUpgrade({ raw }: FastifyRequest): boolean {
-  return 'upgrade' in raw && raw.upgrade === true
-}
-
-/**
- * Calls back when a request has ended, at once where it has already. A request that upgraded its connection ends when
- * the connection is closed, as does one whose host took the connection over.
- *
- * @param reply undefined where it is not known; then only the end of the connection is
- * @param end called once or more often
- */
-function atRequestEnd(request: FastifyRequest, reply: FastifyReply | undefined, end: () => void): void {
-  const { raw } = request
-  // HTTP/2 has a stream for each request.
-  const stream = 'stream' in raw ? raw.stream : undefined
-  if (stream instanceof Duplex) {
-    if (stream.destroyed || stream.writableFinished) end()
-    else stream.once('finish', end).once('close', end)
-    return
-  }
-  const { socket } = raw
-  const response = isUpgrade(request) ? undefined : reply?.raw
-  if (socket.destroyed || response?.writableFinished) {
-    end()
-    return
-  }
-  const leave = joinWaiting(socket, end)
-  response?.once('finish', end).once('finish', leave).once('close', end).once('close', leave)
-}
-
-/** @returns a function that ends the wait */
-function joinWaiting(socket: EventEmitter, end: () => void): () => void {
-  let others = waiting.get(socket)
-  if (others === undefined) {
-    const ends = new Set<() => void>()
-    waiting.set(socket, ends)
-    socket.once('close', () => {
-      for (const each of ends) each()
-    })
-    others = ends
-  }
-  const joined = others.add(end)
-  return () => {
-    joined.delete(end)
-  }
-}
+import { atRequestEnd, atResponseStart, hasEnded } from './response-events.js'
 
 /** What the store is doing for counters after requests have ended: `decide` waits for it before the next check on a counter. */
 class UnderWay {
@@ -113,10 +57,10 @@ export function forgetResponse(request: FastifyRequest): void {
 }
 
 /**
- * The responses that limits count. A request is checked without using anything, and its cost is used when its response
- * has finished, so that at most the limit and the requests in progress get through.
+ * The responses that limits count. A request is checked without using anything, and its cost is used when its status is
+ * decided, so that at most the limit and the requests in progress get through.
  *
- * It listens to single responses: rules can begin to count responses while the server runs, and others cost nothing.
+ * It watches single responses: rules can begin to count responses while the server runs, and others cost nothing.
  */
 export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
@@ -140,15 +84,12 @@ export class CountedResponses {
     return after(ask(toQuestion(asked), nowMs), (decision) => toDecision(asked, decision))
   }
 
-  /** Uses the cost of a request when its response is complete and has a status that counts. */
+  /** Uses the cost of a request when its response starts with a status that counts, whatever becomes of the body. */
   await({ request, limit: { counts }, asked }: CheckedRequest, reply: FastifyReply): void {
     if (counts === null) return
     awaited.add(request)
-    const { raw } = reply
-    raw.once('finish', () => {
-      // HTTP/2 has this event for aborted responses too.
-      const isComplete = raw.writableEnded && !raw.destroyed
-      if (!isComplete || !countsStatus(counts, raw.statusCode) || !awaited.has(request)) return
+    atResponseStart(request, reply, (status) => {
+      if (!countsStatus(counts, status) || !awaited.has(request)) return
       this.underWay.run(asked.key, () => this.#limiter.check(toUse(asked), this.#now()))
     })
   }
@@ -166,6 +107,9 @@ export type RequestWithReply = FastifyRequest & { [REPLY]?: FastifyReply | null 
 
 /** Processes count their places from random numbers below this on, so that they have no identities in common. */
 const FIRST_PLACES = 2 ** 48 - 1
+
+/** How often requests are looked at whose end Node does not tell. */
+const SWEEP_MS = 1_000
 
 /** How much one request takes before what is free by itself is looked for. */
 const FIRST_SWEEP = 32
@@ -191,10 +135,11 @@ class Held {
 export class HeldPlaces {
   readonly #limiter: Pick<Limiter, 'settle'>
   readonly #now: () => number
-  readonly #held = new Map<FastifyRequest, Held>()
+  readonly #held = new Map<RequestWithReply, Held>()
   /** What the store is giving back. */
   readonly underWay: UnderWay
   #nextPlace = randomInt(FIRST_PLACES)
+  #sweeping: NodeJS.Timeout | undefined
 
   /** @param failed reports that places could not be given back, as with a clock of the host that throws */
   constructor(limiter: Pick<Limiter, 'settle'>, now: () => number, failed: (error: unknown) => void) {
@@ -220,6 +165,7 @@ export class HeldPlaces {
 
   /** Gives back what requests still hold, such as those that own their connection, and waits for the store. */
   async close(): Promise<void> {
+    this.#stopSweeping()
     for (const request of this.#held.keys()) this.#end(request)
     await this.underWay.close()
   }
@@ -233,7 +179,19 @@ export class HeldPlaces {
     const held = new Held()
     held.add(taken, nowMs)
     this.#held.set(request, held)
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
     atRequestEnd(request, request[REPLY] ?? undefined, () => this.#end(request))
+  }
+
+  /** Ends the requests that have ended without an event; stops when none is held any more. */
+  #sweep(): void {
+    for (const request of this.#held.keys()) if (hasEnded(request, request[REPLY] ?? undefined)) this.#end(request)
+    if (this.#held.size === 0) this.#stopSweeping()
+  }
+
+  #stopSweeping(): void {
+    clearInterval(this.#sweeping)
+    this.#sweeping = undefined
   }
 
   #end(request: FastifyRequest): void {

@@ -1,7 +1,7 @@
 /** Limits on the requests that are in progress at the same time. */
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
-import { connect as connectSession } from 'node:http2'
+import { connect as connectSession, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
@@ -15,7 +15,7 @@ import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { HTTP2 } from '../support/http-client.js'
+import { connectHttp2, destroySessions, HTTP2, NO_WINDOW } from '../support/http-client.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 import { refusalOf } from '../support/refusal.js'
 
@@ -225,6 +225,27 @@ test('an HTTP/2 stream that is reset gives its place back, and others once they 
   kept.resume()
   await once(kept, 'close')
   await eventually('all places are free', async () => (await taken(app)) === 0)
+})
+
+test('an HTTP/2 answer that waits for the client’s window gives its place back when it is reset, however, and once', async (t) => {
+  const { app, port } = await open(t, { fastify: HTTP2, plugin: { middleware: LIMITED } })
+  destroySessions(t, app)
+  const { session, close } = connectHttp2(port, NO_WINDOW)
+  atEnd(t, close)
+  if (session.connecting) await once(session, 'localSettings')
+  for (const code of [constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]) {
+    for (const path of ['/', '/unread']) {
+      const waiting = [0, 1].map(() => session.request({ ':method': 'POST', ':path': path }))
+      for (const stream of waiting) stream.on('error', () => undefined).write('x')
+      for (const stream of waiting) assert.equal((await once(stream, 'response'))[0][':status'], 200)
+      for (const stream of waiting) await new Promise((written) => stream.write('y', written))
+      assert.equal(await taken(app), 2)
+      waiting[0]?.close(code)
+      await eventually('one place is free', async () => (await taken(app)) === 1)
+      waiting[1]?.close(constants.NGHTTP2_CANCEL)
+      await eventually('both are', async () => (await taken(app)) === 0)
+    }
+  }
 })
 
 test('a WebSocket holds its place until it is closed', async (t) => {
@@ -681,7 +702,15 @@ function declareRoutes(app: FastifyInstance, held: LetGo[]): void {
     throw new Error('no')
   }
   const one = { rate: '1/30s', algorithm: 'concurrency' } as const
-  app.get('/', async () => 'ok')
+  app.route({ method: ['GET', 'POST'], url: '/', handler: async () => 'ok' })
+  // What a client sends more waits, and Node with it.
+  app.post('/unread', ({ raw }, reply) => {
+    const body = 'stream' in raw && raw.stream instanceof Readable ? raw.stream : raw
+    body.once('data', () => {
+      body.pause()
+      void reply.send('ok')
+    })
+  })
   declareHeld(app, held)
   app.get('/by-hook', { onRequest: limit(one) }, wait)
   app.get('/by-config', { config: { smartRateLimit: one } }, wait)

@@ -1,18 +1,20 @@
 /** Limits that count the responses with certain statuses instead of requests. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect as connectSession } from 'node:http2'
+import { constants, type Settings } from 'node:http2'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import fastifyWebsocket from '@fastify/websocket'
 import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { HTTP2 } from '../support/http-client.js'
+import { connectHttp2, destroySessions, HTTP2, NO_WINDOW, rawStatus } from '../support/http-client.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 import { refusalOf } from '../support/refusal.js'
 
@@ -158,9 +160,9 @@ function declareTests(place: string, open: (t: TestContext) => Promise<Started>)
   })
 }
 
-test('an aborted request counts nothing, neither before its response nor amid it', async (t) => {
+test('a request that is aborted before its status is decided counts nothing, and amid its answer it has counted', async (t) => {
   const { app, rules, port, statuses, held, requests } = await start(t, 'sqlite')
-  await rules.create({ data: { ...SIGN_IN, rate: '1/m', counts: '2xx,4xx,5xx' } })
+  await rules.create({ data: { ...SIGN_IN, rate: '2/m', counts: '2xx,4xx,5xx' } })
   const socket = connect(port, '127.0.0.1')
   socket.write('GET /held/401 HTTP/1.1\r\nHost: a\r\n\r\n')
   await eventually('it is in progress', () => held.length === 1)
@@ -169,48 +171,113 @@ test('an aborted request counts nothing, neither before its response nor amid it
   await once(first?.raw.socket ?? socket, 'close')
   held[0]?.()
   await eventually('the handler is done', () => held.length === 0)
+  assert.equal(await countedBy(app), 0)
 
   const reader = connect(port, '127.0.0.1')
   reader.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n')
   assert.match(String((await once(reader, 'data'))[0]), /^HTTP\/1.1 401/)
+  assert.equal(await countedBy(app), 1)
   const endless = requests.at(-1)
   reader.destroy()
   await once(endless?.raw.socket ?? reader, 'close')
-  assert.equal(await countedBy(app), 0)
   assert.deepEqual(await statuses(2, WRONG), [401, 429])
 })
 
-test('an HTTP/2 stream that was reset counts nothing, and others count once', async (t) => {
-  const database = await openDatabase(t, 'sqlite')
-  const plugin: RateLimitOptions = { middleware: { defaultRate: '2/m', counts: '2xx,4xx' } }
-  const held: LetGo[] = []
-  const { app, port } = await startApp(t, {
-    database,
-    plugin,
-    fastify: HTTP2,
-    routes: (scope) => declareRoutes(scope, held),
-  })
-  const session = connectSession(`http://127.0.0.1:${port}`)
-  t.after(() => session.close())
-  async function get(path: string): Promise<unknown> {
-    const stream = session.request({ ':path': path })
-    const [headers] = await once(stream, 'response')
-    stream.resume()
-    await once(stream, 'end')
-    return headers[':status']
+test('an HTTP/2 stream that is reset before its status is decided counts nothing, and others count once', async (t) => {
+  const { app, session, held, send } = await startHttp2(t, { defaultRate: '2/m', counts: '2xx,4xx' })
+  for (const code of [constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_CANCEL]) {
+    const stream = session.request({ ':path': '/held/401' })
+    stream.on('error', () => undefined)
+    await eventually('it is in progress', () => held.length === 1)
+    stream.close(code)
+    await once(stream, 'close')
+    assert.equal(await send({ ':path': '/answer/304' }), 304)
+    held[0]?.()
+    await eventually('the handler is done', () => held.length === 0)
   }
-  const stream = session.request({ ':path': '/held/401' })
-  stream.on('error', () => undefined)
-  await eventually('it is in progress', () => held.length === 1)
-  stream.close(8)
-  await once(stream, 'close')
-  assert.equal(await get('/answer/304'), 304)
-  held[0]?.()
-  await eventually('the handler is done', () => held.length === 0)
   assert.equal(await countedBy(app), 0)
   const answered = []
-  for (const path of [WRONG, WRONG, WRONG]) answered.push(await get(path))
+  for (const path of [WRONG, WRONG, WRONG]) answered.push(await send({ ':path': path }))
   assert.deepEqual(answered, [401, 401, 429])
+})
+
+for (const [what, path, status] of [
+  ['answers', WRONG, 401],
+  ['streams', '/stream', 401],
+  ['is hijacked', '/hijacked', 418],
+] as const) {
+  test(`over HTTP/2 a response counts that ${what}, whose client gives no window and resets it or not`, async (t) => {
+    for (const code of [undefined, constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_CANCEL]) {
+      const { app, session } = await startHttp2(t, { defaultRate: '2/m', counts: String(status) }, NO_WINDOW)
+      const answered: unknown[] = []
+      for (let times = 0; times < 4; times++) {
+        const stream = session.request({ ':path': path })
+        stream.on('error', () => undefined)
+        const [headers] = await once(stream, 'response')
+        if (code !== undefined) stream.close(code)
+        answered.push(headers[':status'])
+      }
+      assert.deepEqual(answered, [status, status, 429, 429], `${path}, ${code}`)
+      assert.equal(await countedBy(app), 2)
+    }
+  })
+}
+
+test('over HTTP/1 a response counts whose client has read its status and no more', async (t) => {
+  const { port, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '2/m', counts: '401' } },
+    routes: declareRoutes,
+  })
+  for (let times = 0; times < 2; times++) {
+    const socket = connect(port, '127.0.0.1')
+    socket.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n')
+    const [head] = await once(socket, 'data')
+    socket.pause()
+    t.after(() => socket.destroy())
+    assert.match(String(head), /^HTTP\/1.1 401/)
+  }
+  assert.deepEqual(await statuses(2, WRONG), [429, 429])
+})
+
+test('headers that cannot be sent count nothing, and the answer that follows counts', async (t) => {
+  for (const [counts, expected] of [
+    ['200', [500, 500, 500]],
+    ['500', [500, 500, 429]],
+  ] as const) {
+    const { statuses } = await startApp(t, {
+      database: null,
+      plugin: { middleware: { defaultRate: '2/m', counts } },
+      routes: declareRoutes,
+    })
+    assert.deepEqual(await statuses(3, '/unsendable'), expected, counts)
+  }
+})
+
+test('an upgrade that a hook refuses counts, and one that is made counts nothing', async (t) => {
+  const { app, port } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '2/m', counts: '2xx,4xx' } },
+    before: async (scope) => void (await scope.register(fastifyWebsocket)),
+    routes(scope) {
+      declareRoutes(scope)
+      const preValidation: RouteShorthandOptions['preValidation'] = async ({ headers }, reply) => {
+        if (headers.authorization === undefined) return reply.code(401).send('who?')
+      }
+      scope.get('/chat', { websocket: true, preValidation }, () => undefined)
+    },
+  })
+  const answered: unknown[] = []
+  for (const headers of ['Authorization: Basic YTpi\r\n', '', '', '']) {
+    const socket = connect(port, '127.0.0.1')
+    socket.write(
+      `GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${headers}\r\n`,
+    )
+    answered.push(rawStatus(String((await once(socket, 'data'))[0])))
+    socket.destroy()
+  }
+  assert.deepEqual(answered, [101, 401, 401, 429])
+  assert.equal(await countedBy(app), 2)
 })
 
 for (const [what, path, status, counts] of [
@@ -422,33 +489,25 @@ test('the last response counts also when the app closes at once', async (t) => {
   assert.equal((await second.request(RIGHT)).status, 429)
 })
 
-test('other limits listen to no response', async (t) => {
-  let listeners = 0
-  const { request } = await startApp(t, {
-    database: null,
-    plugin: { middleware: { rateLimits: { '/answer/': '5/m' } } },
-    before: (app) => {
-      app.get('/answer/:status', async (_request, reply) => {
-        listeners = reply.raw.listenerCount('finish')
-      })
-    },
-    routes: () => undefined,
-  })
-  await request(RIGHT)
-  const without = listeners
-  assert.ok(without > 0)
-  const counting = await startApp(t, {
-    database: null,
-    plugin: { middleware: { counts: '401' } },
-    before: (app) => {
-      app.get('/answer/:status', async (_request, reply) => {
-        listeners = reply.raw.listenerCount('finish')
-      })
-    },
-    routes: () => undefined,
-  })
-  await counting.request(RIGHT)
-  assert.equal(listeners, without + 1)
+test('other limits watch no response', async (t) => {
+  for (const [counts, isWatched] of [
+    [undefined, false],
+    ['401', true],
+  ] as const) {
+    let raw: object = {}
+    const { request } = await startApp(t, {
+      database: null,
+      plugin: { middleware: { rateLimits: { '/answer/': '5/m' }, ...(counts && { counts }) } },
+      before: (app) => {
+        app.get('/answer/:status', async (_request, reply) => {
+          raw = reply.raw
+        })
+      },
+      routes: () => undefined,
+    })
+    await request(RIGHT)
+    assert.equal(Object.hasOwn(raw, 'writeHead'), isWatched)
+  }
 })
 
 test('counts that are wrong are refused at start, by name', async (t) => {
@@ -502,6 +561,7 @@ function declareRoutes(app: FastifyInstance, held: LetGo[] = [], requests: Fasti
     void reply.code(401).send(Readable.from(endless()))
   })
   app.get('/stream', async (_request, reply) => reply.code(401).send(Readable.from(['a', 'b'])))
+  app.get('/unsendable', async (_request, reply) => reply.header('x-name', 'a\nb').send('no'))
   app.get('/hijacked', (_request, reply) => {
     reply.hijack()
     reply.raw.writeHead(418).end('tea')
@@ -536,6 +596,23 @@ async function* endless(): AsyncGenerator<string> {
     yield 'x'.repeat(1_000)
     await turn()
   }
+}
+
+/** Starts an app, and opens a connection to it over HTTP/2. */
+async function startHttp2(t: TestContext, middleware: RateLimitOptions['middleware'], settings: Settings = {}) {
+  const held: LetGo[] = []
+  const started = await startApp(t, {
+    database: null,
+    plugin: { middleware },
+    fastify: HTTP2,
+    routes: (scope) => declareRoutes(scope, held),
+  })
+  destroySessions(t, started.app)
+  const { session, send, close } = connectHttp2(started.port, settings)
+  atEnd(t, close)
+  // A request may come before the settings.
+  if (session.connecting) await once(session, 'localSettings')
+  return { ...started, held, session, send }
 }
 
 /** Returns how much is counted for this machine. */

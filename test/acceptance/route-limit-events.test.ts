@@ -1,16 +1,17 @@
 /** The event of a request that a limit of its route refuses: the one that the plugin's own check has begun. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { constants } from 'node:http2'
 import { connect, Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import fastifyWebsocket from '@fastify/websocket'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { type AppOptions, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { connectHttp2, HTTP2 } from '../support/http-client.js'
+import { connectHttp2, destroySessions, HTTP2, NO_WINDOW } from '../support/http-client.js'
 
 const ALICE = { from: '203.0.113.7' }
 const ok = async () => 'ok'
@@ -328,6 +329,28 @@ forEachDatabase((provider) => {
       seen.map(([policy, outcome]) => `${policy} ${outcome}`),
       Array(2).fill('default allowed'),
     )
+  })
+
+  test('the event is there when a hook answers, though an HTTP/2 client gives no window, and resets without an error', async (t) => {
+    const app = await start(t, provider, {
+      fastify: HTTP2,
+      routes(scope) {
+        const authenticate = async (_request: FastifyRequest, reply: FastifyReply) => reply.code(401).send('who?')
+        scope.get('/', { config: { smartRateLimit: MINE }, preHandler: authenticate }, ok)
+        scope.get('/hook', { onRequest: [authenticate, scope.smartRateLimit.limit(MINE)] }, ok)
+      },
+    })
+    destroySessions(t, app.app)
+    const { session, close } = connectHttp2(app.port, NO_WINDOW)
+    atEnd(t, close)
+    if (session.connecting) await once(session, 'localSettings')
+    for (const [index, path] of ['/hook', '/hook', '/'].entries()) {
+      const stream = session.request({ ':path': path })
+      stream.on('error', () => undefined)
+      assert.equal((await once(stream, 'response'))[0][':status'], 401)
+      stream.close(constants.NGHTTP2_NO_ERROR)
+      assert.equal((await logged(app)).length, index + 1)
+    }
   })
 
   test('the event does not wait for the response: a stream, a hijacked reply or an upgrade may last for hours', async (t) => {

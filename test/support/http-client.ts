@@ -1,11 +1,15 @@
 import { Agent, request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http'
 import {
   connect as connectSession,
+  type Http2Session,
   type IncomingHttpHeaders as IncomingHttp2Headers,
   type OutgoingHttpHeaders as OutgoingHttp2Headers,
+  type Settings,
 } from 'node:http2'
 import { connect } from 'node:net'
-import type { FastifyServerOptions } from 'fastify'
+import type { TestContext } from 'node:test'
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import { atEnd } from './at-end.js'
 
 export interface RequestOptions {
   readonly method?: string
@@ -79,9 +83,12 @@ export function sendRaw(port: number, head: string): Promise<string> {
 /** Makes a server one for HTTP/2, beside the options that Fastify's type for HTTP/1 has. */
 export const HTTP2: FastifyServerOptions & { readonly http2: true } = { http2: true }
 
+/** The settings of a client that gives no flow-control window: it reads headers, and bodies wait. */
+export const NO_WINDOW: Settings = { initialWindowSize: 0 }
+
 /** One HTTP/2 connection. Pseudo-headers are sent as they are given: `GET` and the scheme `http` unless given. */
-export function connectHttp2(port: number) {
-  const session = connectSession(`http://127.0.0.1:${port}`)
+export function connectHttp2(port: number, settings: Settings = {}) {
+  const session = connectSession(`http://127.0.0.1:${port}`, { settings })
   session.setTimeout(TIMEOUT_MS, () => session.destroy(new Error('No answer over HTTP/2')))
 
   /** Answers the response's headers, none where the stream ended before there were any. */
@@ -107,6 +114,14 @@ export function connectHttp2(port: number) {
     send: async (headers: OutgoingHttp2Headers) => (await request(headers))[':status'],
     close: () => session.destroy(),
   }
+}
+
+/**
+ * Ends the HTTP/2 connections of an app before it is closed: Node never ends one by itself on which a client has reset an
+ * answer without an error, while that waited for the client's window.
+ */
+export function destroySessions(t: TestContext, { server }: Pick<FastifyInstance, 'server'>): void {
+  server.on('session', (session: Http2Session) => atEnd(t, () => session.destroy()))
 }
 
 /** The status code of an answer as `sendRaw` gives it. */
