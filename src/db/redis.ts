@@ -45,6 +45,29 @@ export function keyNodesOf(client: RedisClient): readonly object[] {
   return client.isCluster && hasNodes(client) ? client.nodes('master') : [client]
 }
 
+/**
+ * Returns the node of a cluster that has the keys with a hash tag; an empty text where the client does not say so.
+ *
+ * @param text the tag, up to its first closing brace
+ */
+export function nodeForTag(client: RedisClient, text: string): string {
+  const slots: unknown = Reflect.get(client, 'slots')
+  const nodes: unknown = Array.isArray(slots) ? slots[hashSlot(text)] : undefined
+  const master: unknown = Array.isArray(nodes) ? nodes[0] : undefined
+  return typeof master === 'string' ? master : ''
+}
+
+/** Returns the slot of a hash tag: CRC-16/XMODEM of its bytes, modulo the number of slots. */
+function hashSlot(text: string): number {
+  const end = text.indexOf('}')
+  let crc = 0
+  for (const byte of Buffer.from(end === -1 ? text : text.slice(0, end))) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit++) crc = ((crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021) & 0xffff
+  }
+  return crc % 16_384
+}
+
 function hasNodes(client: object): client is { nodes(role: 'master'): object[] } {
   return typeof Reflect.get(client, 'nodes') === 'function'
 }
@@ -55,6 +78,8 @@ const STARTING: ReadonlySet<string> = new Set(['wait', 'connecting', 'connect'])
 /** A connection to Redis: the host's client, or an own one, which is opened when it is first needed. */
 export class RedisConnection {
   readonly #given: string | RedisClient
+  /** The client, once it has been created. */
+  opened: RedisClient | undefined
   #opened: Promise<RedisClient> | undefined
   #disconnect: () => void = () => undefined
   #started: Promise<void> | undefined
@@ -65,6 +90,7 @@ export class RedisConnection {
   constructor(redis: string | RedisClient) {
     validateRedis(redis)
     this.#given = redis
+    this.opened = typeof redis === 'string' ? undefined : redis
   }
 
   /**
@@ -126,6 +152,7 @@ export class RedisConnection {
     // Imported here, so that only hosts that use ioredis need it.
     const { openRedis } = await import('./open-redis.js')
     const client = await openRedis(this.#given)
+    this.opened = client
     client.on('error', (error) => {
       this.#lastError = error
     })

@@ -9,6 +9,8 @@ export interface CircuitBreakerOptions {
   readonly fallback: Fallback
   /** Called when the store answers again. */
   readonly onRecovery: () => void
+  /** The name of the part of a store that it is for; empty where that is all of the store. */
+  readonly part: string
   /** The clock of requests. */
   readonly now: () => number
   readonly log: { error(details: object, message: string): void; info(message: string): void }
@@ -126,15 +128,22 @@ export class CircuitBreaker implements WrappedStore {
     this.#recovery.begin(nowMs, (intervalMs) => {
       this.#sinceMs = nowMs
       const tried = intervalMs === 1_000 ? 'once a second' : `every ${intervalMs / 1_000} s, since it soon failed again`
+      const decides = this.#options.part === '' ? 'decides' : 'decides for its counters'
       this.#options.log.error(
         { err: error },
-        `Rate limit store failed: onStoreError decides until it answers again (tried ${tried})`,
+        `Rate limit store failed${this.#at}: onStoreError ${decides} until it answers again (tried ${tried})`,
       )
     })
   }
 
   #logEnd(): void {
     const seconds = Math.max(0, Math.round((this.#atMs - this.#sinceMs) / 1_000))
-    this.#options.log.info(`Rate limit store answers again, after ${seconds} s`)
+    this.#options.log.info(`Rate limit store answers again${this.#at}, after ${seconds} s`)
+  }
+
+  /** The part, for the log. */
+  get #at(): string {
+    const { part } = this.#options
+    return part === '' ? '' : ` at ${part}`
   }
 }

@@ -46,8 +46,10 @@ export class Leases implements WrappedStore {
   readonly #sweeping: NodeJS.Timeout
   #ended: Settlement[] = []
   #settling: Promise<void> = Promise.resolve()
-  /** How often counters had been reset when the shares were taken. */
+  /** How often counters had been reset when the shares were taken. Where that is not known, none are taken. */
   #resets: number | undefined
+  #knowsResets = false
+  #isReadingResets = false
 
   constructor(store: BatchStore, options: LeaseOptions) {
     this.concurrency = store.concurrency
@@ -66,7 +68,6 @@ export class Leases implements WrappedStore {
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
     const { askings, single, mustSettle } = this.#plan(checks, nowMs)
     try {
-      if (askings.length > 0) this.#resets ??= await this.#store.resets?.()
       if (mustSettle) await this.#settleShares()
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
@@ -161,6 +162,10 @@ export class Leases implements WrappedStore {
     const [first] = checks
     if (first === undefined || !hasShares(first.check.policy)) return false
     if (!checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
+    if (!this.#knowsResets) {
+      this.#learnResets()
+      return false
+    }
     const { kept, taken, ended } = share.renew(first.check.policy, costOf(checks), nowMs)
     this.#ended.push(...ended)
     asking.kept = kept
@@ -198,6 +203,24 @@ export class Leases implements WrappedStore {
     }
   }
 
+  /** Reads how often counters have been reset, for which no check waits. */
+  #learnResets(): void {
+    if (!this.#isReadingResets) void this.#readResets().catch(() => undefined)
+  }
+
+  async #readResets(): Promise<void> {
+    this.#isReadingResets = true
+    try {
+      this.#resets = await this.#store.resets?.()
+      this.#knowsResets = true
+    } catch (error) {
+      this.#knowsResets = false
+      throw error
+    } finally {
+      this.#isReadingResets = false
+    }
+  }
+
   #open(key: string, nowMs: number): void {
     if (this.#shares.size >= MAX_SHARES) {
       const [oldest, share] = this.#oldest.step() ?? []
@@ -230,9 +253,9 @@ export class Leases implements WrappedStore {
   async #settleEnded(): Promise<void> {
     if (this.#ended.length === 0) return
     try {
-      const resets = await this.#store.resets?.()
-      if (resets !== this.#resets) this.forgetAll()
-      this.#resets = resets
+      const known = this.#resets
+      await this.#readResets()
+      if (known !== this.#resets) this.forgetAll()
       while (this.#ended.length > 0) {
         await this.#store.settle?.(this.#ended.splice(0, MAX_SETTLED), this.#options.now())
       }

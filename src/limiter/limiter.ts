@@ -1,5 +1,6 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
 import { createBatches } from './batching.js'
+import { limiterByPart } from './by-part.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import { OwedPlaces } from './owed-places.js'
@@ -13,6 +14,7 @@ export interface BatchStore {
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
   reset(keys: readonly string[]): void | Promise<void>
   resets?(): Promise<number | undefined>
+  partOf?(key: string): string
 }
 
 /** A wrapper around a store, for one concern. */
@@ -22,7 +24,7 @@ export interface WrappedStore extends BatchStore {
   settle(settlements: readonly Settlement[], nowMs: number): Promise<void>
 }
 
-export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'> {
+export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
@@ -69,13 +71,26 @@ export interface Limiter {
  * lets the fallback decide while the store fails or is too slow. A store in process memory answers at once and needs
  * neither batches nor remembered refusals nor shares.
  */
-export function createLimiter({ store, refusalsPoll, lease, timeoutMs, fallback, now, log }: LimiterOptions): Limiter {
+export function createLimiter(options: LimiterOptions): Limiter {
+  const { store } = options
+  if (store.partOf === undefined) return createPartLimiter(options, '')
+  return limiterByPart(store.partOf.bind(store), (part) => createPartLimiter(options, part))
+}
+
+/** Creates the limiter of a store, or of one of its parts. */
+function createPartLimiter(
+  { store, refusalsPoll, lease, timeoutMs, fallback, now, log }: LimiterOptions,
+  part: string,
+): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
-  const timed = new TimeLimit(store, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
+  const limitTime = (wrapped: BatchStore) =>
+    new TimeLimit(wrapped, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
+  const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
-  const owed = new OwedPlaces(leases ?? timed)
+  // Once more around leases, which may ask several times for one batch.
+  const owed = new OwedPlaces(leases === undefined ? timed : limitTime(leases))
   const onRecovery = () => refusals?.forgetAll()
-  const breaker = new CircuitBreaker(owed, { fallback, now, log, onRecovery })
+  const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
   const { check, settle } = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
   function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {

@@ -28,50 +28,64 @@ export class TimeLimit implements BatchStore {
     if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
     const decisions = this.#store.check(checks, nowMs)
     if (!(decisions instanceof Promise)) return complete(decisions, checks)
-    return this.#inTime(
-      decisions,
-      (answered) => complete(answered, checks),
-      () => this.#answeredLate(checks, nowMs),
-    )
+    const late: Late = {
+      begins: () => this.#unanswered++,
+      ends: () => this.#unanswered--,
+      answered: () => this.#answeredLate(checks, nowMs),
+    }
+    return inTime(decisions, this.#timeoutMs, (answered) => complete(answered, checks), late)
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    await this.#inTime(Promise.resolve(this.#store.settle?.(settlements, nowMs)))
+    await inTime(Promise.resolve(this.#store.settle?.(settlements, nowMs)), this.#timeoutMs)
   }
 
+  /** Takes half of the time at most: checks may wait for it, and then for their own answer. */
   async resets(): Promise<number | undefined> {
-    return this.#inTime(Promise.resolve(this.#store.resets?.()))
+    return inTime(Promise.resolve(this.#store.resets?.()), this.#timeoutMs / 2)
   }
 
   reset(keys: readonly string[]): void | Promise<void> {
     return this.#store.reset(keys)
   }
+}
 
-  #inTime<Answer>(
-    answer: Promise<Answer>,
-    complete = (answered: Answer) => answered,
-    answeredLate = () => {},
-  ): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      let isLate = false
-      const timer = patientTimeout(() => {
-        isLate = true
-        this.#unanswered++
-        reject(new Error('no answer in time'))
-      }, this.#timeoutMs)
-      const settle = () => {
-        clearTimeout(timer)
-        if (isLate) this.#unanswered--
-      }
-      answer
-        .finally(settle)
-        .then((answered) => {
-          if (isLate) answeredLate()
-          else resolve(complete(answered))
-        })
-        .catch(reject)
-    })
-  }
+/** What is to be done about an answer that is late. */
+interface Late {
+  begins(): void
+  /** Called when the answer has come after all, or a failure. */
+  ends(): void
+  answered(): void
+}
+
+const NO_MATTER: Late = { begins: () => undefined, ends: () => undefined, answered: () => undefined }
+
+/** Fails where an answer does not come in time, or is not complete. */
+function inTime<Answer>(
+  answer: Promise<Answer>,
+  timeoutMs: number,
+  complete = (answered: Answer) => answered,
+  late = NO_MATTER,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let isLate = false
+    const timer = patientTimeout(() => {
+      isLate = true
+      late.begins()
+      reject(new Error('no answer in time'))
+    }, timeoutMs)
+    const settle = () => {
+      clearTimeout(timer)
+      if (isLate) late.ends()
+    }
+    answer
+      .finally(settle)
+      .then((answered) => {
+        if (isLate) late.answered()
+        else resolve(complete(answered))
+      })
+      .catch(reject)
+  })
 }
 
 function complete(decisions: readonly Decision[], checks: readonly Check[]): readonly Decision[] {

@@ -54,7 +54,7 @@ export const READINGS = [
     unit: '',
     kind: 'gauge',
     combine: 'max',
-    help: '1 while the store fails and onStoreError decides, else 0.',
+    help: '1 while the store, or a part of it, fails and onStoreError decides, else 0.',
   },
   {
     reading: 'eventsWritten',

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
-import { keyNodesOf, type RedisClient, RedisConnection } from '../db/redis.js'
+import { keyNodesOf, nodeForTag, type RedisClient, RedisConnection } from '../db/redis.js'
 import { counterKey, validateNamespace } from '../db/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
@@ -23,7 +23,7 @@ export interface RedisStoreOptions {
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`; a check's key that is too long or not
  * well-formed ends with its hash. `fsr:<namespace>:resets` counts resets. In a cluster every run of the script names
- * one key. Every counter expires.
+ * one key, and the batches of its nodes are separate. Every counter expires.
  */
 export class RedisStore implements Store {
   /**
@@ -84,6 +84,12 @@ export class RedisStore implements Store {
   async resets(): Promise<number> {
     const client = await this.#connection.client()
     return Number(await this.#connection.explained(() => client.get(this.#resetsKey)))
+  }
+
+  /** Returns the node of a cluster that has the counter's slot; one server has no parts. */
+  partOf(key: string): string {
+    const client = this.#connection.opened
+    return client?.isCluster ? nodeForTag(client, counterKey(key)) : ''
   }
 
   /** @throws InvalidSettingError when the package ioredis is needed and not installed */

@@ -46,6 +46,12 @@ export interface Store {
    */
   resets?(): Promise<number>
 
+  /**
+   * Returns the name of the part that has a counter now, where parts fail alone, such as the nodes of a cluster. Each part
+   * gets batches of its own, and while it fails `onStoreError` decides for its counters only.
+   */
+  partOf?(key: string): string
+
   /** Releases the resources that the store opened itself. */
   close(): void | Promise<void>
 }

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RateLimitOptions } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
 import { openRedis, redisMissing } from '../support/redis.js'
+import { clusterMissing, startCluster } from '../support/redis-cluster.js'
 import { closedPort, startProxyBefore } from '../support/tcp-proxy.js'
 
 const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store failed/i.test(msg))
@@ -127,4 +129,45 @@ async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
     return before !== undefined && Number(await count()) === Number(before) + 1
   }
   return { ...started, proxy, goesOn }
+}
+
+for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+  test(`one node of a cluster is gone (${signal}): the clients of the others are counted exactly, and one outage is logged`, {
+    skip: clusterMissing,
+  }, async (t) => {
+    const { url, signalFirst, stop } = await startCluster()
+    atEnd(t, stop)
+    const { statuses, app, log } = await startApp(t, {
+      database: null,
+      plugin: {
+        redis: url,
+        onStoreError: 'deny',
+        storeTimeoutMs: 200,
+        middleware: { backend: 'redis', defaultRate: '3/h' },
+      },
+    })
+    const clients = Array.from({ length: 30 }, (_, index) => `203.0.113.${index}`)
+    const ask = () => Promise.all(clients.map(async (from) => (await statuses(1, '/', { from }))[0]))
+    assert.deepEqual(new Set(await ask()), new Set([200]))
+    signalFirst(signal)
+    const rounds = [await ask()]
+    const isDead = rounds[0]?.map((status) => status === 503) ?? []
+    await eventually('its outage is noticed', () => outages(log).length === 1)
+    for (let round = 0; round < 3; round++) rounds.push(await ask())
+    assert.ok(isDead.includes(true) && isDead.includes(false))
+    for (const [client, isGone] of isDead.entries()) {
+      const answers = rounds.map((statuses) => statuses[client])
+      assert.deepEqual(answers, isGone ? [503, 503, 503, 503] : [200, 200, 429, 429])
+    }
+    assert.equal(outages(log).length, 1)
+    assert.match(
+      outages(log)[0]?.msg ?? '',
+      /^Rate limit store failed at 127\.0\.0\.1:\d+: onStoreError decides for its/,
+    )
+    assert.equal((await app.smartRateLimit.health()).checks.redis.status, 'failing')
+    if (signal === 'SIGSTOP') {
+      signalFirst('SIGCONT')
+      await eventually('its clients are counted again', async () => !(await ask()).includes(503))
+    }
+  })
 }

@@ -1,4 +1,7 @@
-/** A Redis Cluster of this process's own: three servers on free ports, without replicas. */
+/**
+ * A Redis Cluster of this process's own: three servers on free ports, without replicas. While one of them is away the
+ * others go on.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,6 +21,8 @@ export const clusterMissing =
 export interface TestCluster {
   /** The first node, as a setting. */
   readonly url: string
+  /** Ends the first node, or freezes it, or lets it go on. */
+  signalFirst(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void
   stop(): Promise<void>
 }
 
@@ -49,7 +54,11 @@ export async function startCluster(): Promise<TestCluster> {
       }),
     )
     await joinNodes(nodes)
-    return { url: `redis://127.0.0.1:${nodes[0]?.port}?cluster=true`, stop }
+    return {
+      url: `redis://127.0.0.1:${nodes[0]?.port}?cluster=true`,
+      signalFirst: (signal) => void servers[0]?.kill(signal),
+      stop,
+    }
   } catch (error) {
     await stop()
     throw error
@@ -64,6 +73,7 @@ function startServer(folder: string, index: number, port: number, busPort: numbe
     bind: '127.0.0.1',
     dir: folder,
     'cluster-enabled': 'yes',
+    'cluster-require-full-coverage': 'no',
     'cluster-config-file': `nodes-${index}.conf`,
     save: '',
     appendonly: 'no',

@@ -1,0 +1,72 @@
+import type { Limiter } from './limiter.js'
+
+/** A part that was not asked for so long is forgotten when another one appears: nodes come and go. */
+const UNUSED_MS = 60_000
+
+interface Part {
+  readonly limiter: Limiter
+  usedMs: number
+}
+
+/**
+ * Creates a limiter for a store whose parts fail alone, such as the nodes of a cluster: each has batches and a circuit
+ * breaker of its own, so that one that is away makes no request wait that is counted by another.
+ *
+ * @param partOf returns the part that has a counter now
+ * @param create creates the limiter of a part
+ */
+export function limiterByPart(partOf: (key: string) => string, create: (part: string) => Limiter): Limiter {
+  const parts = new Map<string, Part>()
+  let errorsOfForgotten = 0
+  let lastMs = 0
+
+  function limiterFor(key: string, nowMs: number): Limiter {
+    const name = partOf(key)
+    const part = parts.get(name) ?? open(name, nowMs)
+    part.usedMs = nowMs
+    lastMs = nowMs
+    return part.limiter
+  }
+
+  function open(name: string, nowMs: number): Part {
+    for (const [other, { limiter, usedMs }] of parts) {
+      if (Math.abs(nowMs - usedMs) < UNUSED_MS) continue
+      parts.delete(other)
+      errorsOfForgotten += limiter.storeErrors
+      void limiter.close()
+    }
+    const part = { limiter: create(name), usedMs: nowMs }
+    parts.set(name, part)
+    return part
+  }
+
+  const limiters = () => [...parts.values()].map(({ limiter }) => limiter)
+
+  return {
+    check: (check, nowMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, leads),
+    known: (check, nowMs) => limiterFor(check.key, nowMs).known(check, nowMs),
+    checkLeased: (check, nowMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs),
+    settle: (settlement, nowMs) => limiterFor(settlement.key, nowMs).settle(settlement, nowMs),
+    async reset(keys) {
+      const names = keys.map(partOf)
+      await Promise.all(
+        [...new Set(names)].map((name) => {
+          const { limiter } = parts.get(name) ?? open(name, lastMs)
+          return limiter.reset(keys.filter((_key, index) => names[index] === name))
+        }),
+      )
+    },
+    forgetAll() {
+      for (const limiter of limiters()) limiter.forgetAll()
+    },
+    async close() {
+      await Promise.all(limiters().map((limiter) => limiter.close()))
+    },
+    get storeIsDown() {
+      return limiters().some(({ storeIsDown }) => storeIsDown)
+    },
+    get storeErrors() {
+      return limiters().reduce((sum, { storeErrors }) => sum + storeErrors, errorsOfForgotten)
+    },
+  }
+}
