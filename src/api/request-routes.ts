@@ -7,6 +7,7 @@ import type { ApiRoute } from './api-route.js'
 import { defineRoute } from './define-route.js'
 import { asInput } from './problems.js'
 import { ExplanationSchema, HealthSchema } from './report-schemas.js'
+import { streamRows } from './streamed-json.js'
 
 const MAX_TEXT = 2_000
 const Trial = Type.Object(
@@ -43,7 +44,10 @@ export function requestRoutes({ limits, internals: { privacy } }: ApiContext): r
       needs: 'read',
       body: Trial,
       answers: { 200: { about: 'The limits.', schema: ExplanationSchema } },
-      handle: ({ body }) => asInput(() => limits.explain(body)),
+      async handle({ body }, reply) {
+        const { limits: listed, ...explanation } = await asInput(() => limits.explain(body))
+        return streamRows(reply, explanation, 'limits', listed)
+      },
     }),
     defineRoute({
       method: 'POST',

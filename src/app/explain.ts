@@ -3,7 +3,6 @@ import { createExplain } from '../http/explain.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { PathPrefixes } from '../http/request-path.js'
 import type { createTrialRequests } from '../http/trial-requests.js'
-import { PathPatterns } from '../patterns/path-patterns.js'
 import type { HookComponents } from './hook.js'
 
 /** Creates the function that explains the plugin's own check of a request. */
@@ -23,7 +22,6 @@ export function createAppExplain(
     rateLimits,
     defaultRate,
     ceiling,
-    patterns: new PathPatterns(router),
     prefixes: new PathPrefixes(prefixes, router),
     hasDenyList: lists.deny.rules.length > 0,
     hasAllowList: lists.allow.rules.length > 0,

@@ -49,13 +49,20 @@ export interface DecideDependencies {
 
 /** The rules and overrides that decide about a request. */
 interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates'>
+  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates' | 'matching'>
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
 }
 
 /** For apps and limits without rules and overrides. */
 export const NOTHING_IN_FORCE: InForce = {
-  rules: { size: 0, needUsers: false, rules: [], match: () => undefined, candidates: () => [] },
+  rules: {
+    size: 0,
+    needUsers: false,
+    rules: [],
+    match: () => undefined,
+    candidates: () => [],
+    matching: () => new Set(),
+  },
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
 }
 

@@ -1,11 +1,11 @@
 /** Why limits match a request, or do not. */
 import { toRateText } from '../limiter/rate.js'
 import { clientText, isInForce as isOverrideInForce } from '../overrides/override.js'
-import type { PathPatterns } from '../patterns/path-patterns.js'
 import type { RequestWork } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import { appliesToMethod } from '../rules/rule-set.js'
 import { isInForce } from '../rules/validity.js'
+import { Slices } from '../time/slices.js'
 import { whyNotHeld } from './conditions.js'
 import type { CheckedRequest } from './decide.js'
 import { type RateFunction, TOO_LONG_LIMIT } from './limits.js'
@@ -13,7 +13,6 @@ import type { PathPrefixes } from './request-path.js'
 
 /** The limits that requests can meet, as far as they are known at registration. */
 export interface ReasonDependencies {
-  readonly patterns: PathPatterns
   /** The prefixes of `rateLimits`, with themselves as values. */
   readonly prefixes: PathPrefixes<string>
   readonly rateLimits: Readonly<Record<string, string>>
@@ -23,6 +22,7 @@ export interface ReasonDependencies {
   readonly hasAllowList: boolean
 }
 
+export const RULE_MATCHES = 'The rule matches the request.'
 const REFUSED = ': the request is refused.'
 const NO_ADDRESS = 'The address is not known, only its pseudonym.'
 const NONE_GIVEN = 'No address was given.'
@@ -30,9 +30,14 @@ const NONE_GIVEN = 'No address was given.'
 /** Why a limit applies or does not, before what decides first is taken into account. */
 export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string]
 
-/** Lists the limits but the ceiling, in the order of deciding. */
-export function listReasons(dependencies: ReasonDependencies, checked: CheckedRequest): Reason[] {
+/**
+ * Lists the limits but the ceiling, in the order of deciding, a slice at a time: there may be thousands of rules. All
+ * patterns together take as much work as one request may, and so do all conditions.
+ */
+export async function listReasons(dependencies: ReasonDependencies, checked: CheckedRequest): Promise<Reason[]> {
   const { address } = checked
+  const { rules } = checked.inForce
+  const slices = new Slices()
   const unknown = hasAddress(checked) ? (address.plain === null ? NO_ADDRESS : undefined) : NONE_GIVEN
   const listed: Reason[] = []
   if (dependencies.hasDenyList) {
@@ -42,7 +47,7 @@ export function listReasons(dependencies: ReasonDependencies, checked: CheckedRe
       : 'The address is not on the deny list.'
     listed.push(['deny-list', null, isListed, unknown ?? why])
   }
-  if (dependencies.useDynamicRules) listed.push(overrideReason(checked))
+  if (dependencies.useDynamicRules) listed.push(await overrideReason(checked, slices))
   if (dependencies.hasAllowList) {
     const isListed = address.listed === 'allow'
     const why = isListed
@@ -50,9 +55,12 @@ export function listReasons(dependencies: ReasonDependencies, checked: CheckedRe
       : 'The address is not on the allow list.'
     listed.push(['allow-list', null, isListed, unknown ?? why])
   }
-  // As one request may take, although more conditions are evaluated here than of the first rules.
+  const matching = rules.matching(checked.path, { work: 0 })
   const work = { work: 0 }
-  const rules = checked.inForce.rules.rules.map((rule) => ruleReason(dependencies.patterns, checked, rule, work))
+  for (const rule of rules.rules) {
+    listed.push(ruleReason(matching, checked, rule, work))
+    if (slices.over()) await slices.pause()
+  }
   // No rule is known to match, nor which one.
   const isTooLong = checked.limit === TOO_LONG_LIMIT && checked.override !== null
   const tooLong: Reason = [
@@ -61,16 +69,16 @@ export function listReasons(dependencies: ReasonDependencies, checked: CheckedRe
     true,
     `The path, the query or a header is too long for the patterns and conditions of rules${REFUSED}`,
   ]
-  return [...listed, ...rules, ...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked)]
+  return [...listed, ...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked)]
 }
 
 function hasAddress({ address }: CheckedRequest): boolean {
   return address.plain !== null || address.pseudonym !== null
 }
 
-function overrideReason(checked: CheckedRequest): Reason {
+async function overrideReason(checked: CheckedRequest, slices: Slices): Promise<Reason> {
   const { override } = checked
-  const others = othersFor(checked)
+  const others = await othersFor(checked, slices)
   if (override === undefined) {
     return ['override', null, false, `No override in force is for this client and path.${others}`]
   }
@@ -86,27 +94,31 @@ function overrideReason(checked: CheckedRequest): Reason {
 }
 
 /** Says how many overrides may be for the client's address, where that is not given. */
-function othersFor(checked: CheckedRequest): string {
+async function othersFor(checked: CheckedRequest, slices: Slices): Promise<string> {
   if (hasAddress(checked)) return ''
   const nowMs = checked.dependencies.now()
   let count = 0
   for (const override of checked.inForce.overrides.all()) {
     if (override.client.kind !== 'user' && isOverrideInForce(override, nowMs)) count++
+    if (slices.over()) await slices.pause()
   }
   if (count === 0) return ''
   return ` No address was given: ${count === 1 ? '1 override' : `${count} overrides`} for addresses and networks may apply too.`
 }
 
-function ruleReason(patterns: PathPatterns, checked: CheckedRequest, rule: Rule, work: RequestWork): Reason {
-  const why = whyNot(patterns, checked, rule, work)
-  return [rule.name, toRateText(rule.policy), why === undefined, why ?? 'The rule matches the request.']
+type Matching = ReadonlySet<Rule> | null
+
+function ruleReason(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): Reason {
+  const why = whyNot(matching, checked, rule, work)
+  return [rule.name, toRateText(rule.policy), why === undefined, why ?? RULE_MATCHES]
 }
 
-function whyNot(patterns: PathPatterns, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
+function whyNot(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
   const { method } = checked.request
   if (!isInForce(rule, checked.dependencies.now())) return 'The rule is not in force at this time.'
   if (!appliesToMethod(rule, method)) return `The rule is for ${rule.methods.join(', ')}, not for ${method}.`
-  if (!patterns.matches(rule.pathPattern, checked.path)) return `The path does not match ${rule.pathPattern}.`
+  if (matching === null) return 'The path is too long to be searched for the patterns of all rules.'
+  if (!matching.has(rule)) return `The path does not match ${rule.pathPattern}.`
   return rule.condition === undefined ? undefined : whyNotHeld(rule.condition, checked, work)
 }
 

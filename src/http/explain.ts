@@ -5,7 +5,7 @@ import { type Rate, toRateText } from '../limiter/rate.js'
 import { onlyAsking } from './ask.js'
 import type { ClientAddress } from './client-address.js'
 import { CheckedRequest } from './decide.js'
-import { listReasons, type ReasonDependencies } from './explain-reasons.js'
+import { listReasons, type ReasonDependencies, RULE_MATCHES } from './explain-reasons.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
 import { noteUser, type RateLimitUser } from './request-user.js'
@@ -93,7 +93,7 @@ export function createExplain(dependencies: ExplainDependencies) {
       const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
       return {
         decided_by: (isRefused ? undefined : refusing?.explained.policy) ?? decidedBy(traced),
-        limits: [...listLimits(dependencies, traced), ...ofRoute.map(({ explained }) => explained)],
+        limits: [...(await listLimits(dependencies, traced)), ...ofRoute.map(({ explained }) => explained)],
       }
     })
   }
@@ -173,15 +173,17 @@ function decidedBy({ checked, skipped }: Traced): string | null {
   return checked.override?.effect === 'allow' ? 'override' : 'allow-list'
 }
 
-function listLimits(dependencies: ExplainDependencies, traced: Traced): ExplainedLimit[] {
+async function listLimits(dependencies: ExplainDependencies, traced: Traced): Promise<ExplainedLimit[]> {
   const { checked, decision, policy, ceiling, skipped } = traced
   const decider = checked.isExempt ? decidedBy(traced) : policy
-  const limits = listReasons(dependencies, checked).map(([name, rate, matches, why]): ExplainedLimit => {
+  const reasons = await listReasons(dependencies, checked)
+  const limits = reasons.map(([name, rate, matches, why]): ExplainedLimit => {
     if (skipped !== undefined) return withoutStanding(name, rate, false, skipped)
     if (name !== decider) {
       return withoutStanding(name, rate, false, matches ? `${JSON.stringify(decider)} decides before it.` : why)
     }
-    return { ...withoutStanding(name, rate, true, why), ...standing(decision) }
+    // A request is not searched for the patterns of rules behind the one that decides: here its path may be too long.
+    return { ...withoutStanding(name, rate, true, matches ? why : RULE_MATCHES), ...standing(decision) }
   })
   if (dependencies.ceiling === undefined) return limits
   const rate = toRateText(dependencies.ceiling)

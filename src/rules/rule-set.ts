@@ -89,6 +89,24 @@ export class RuleSet {
   }
 
   /**
+   * Returns all rules whose pattern matches a path, whatever else they ask of a request; null where the path is too long
+   * to be searched for all of them.
+   */
+  matching(path: string, request: RequestWork): ReadonlySet<Rule> | null {
+    const found = new Set<Rule>()
+    const isSearched = this.#visit(
+      path,
+      () => true,
+      request,
+      (place) => {
+        const rule = this.rules[place]
+        if (rule !== undefined) found.add(rule)
+      },
+    )
+    return isSearched ? found : null
+  }
+
+  /**
    * Creates a search that remembers what it found. It starts afresh where a rule begins or ends; sets without such rules
    * do not look at the time.
    */

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { InvalidSettingError } from '../../src/errors.js'
+import type { Explanation } from '../../src/http/explain.js'
 import type { RateLimitOptions } from '../../src/settings/options.js'
+import { Slices } from '../../src/time/slices.js'
 import { atEnd } from '../support/at-end.js'
 import { startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -214,6 +216,40 @@ forEachDatabase((_provider, open) => {
     }
   })
 
+  test('an explanation among many rules lets other work go on', async (t) => {
+    const { app, rules } = await start(t, {})
+    const condition = "request.headers['x-a'] == 'b'"
+    await rules(
+      Array.from({ length: 200 }, (_, number) => ({ name: `r${number}`, pathPattern: '^/', rate: '1/s', condition })),
+    )
+    // Each look at the clock finds a millisecond more: a slice is over after eight rules.
+    let nowMs = performance.now()
+    t.mock.method(performance, 'now', () => ++nowMs)
+    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { limits } = await app.smartRateLimit.explain({ path: '/', ip: IP })
+    assert.equal(limits.length, 202)
+    assert.ok(mock.callCount() >= 20, `other work could run ${mock.callCount()} times`)
+  })
+
+  test('an explanation searches a path for the patterns of all rules with the work of one request', async (t) => {
+    const { app, rules } = await start(t, {})
+    await rules([
+      { name: 'all', pathPattern: '^/', rate: '1/s', priority: 1 },
+      ...Array.from({ length: 60 }, (_, number) => ({
+        name: `r${number}`,
+        pathPattern: `(?:[a-z]+/)*x{1,20}${number}$`,
+        rate: '1/s',
+      })),
+    ])
+    const short = await app.smartRateLimit.explain({ path: '/a/xx7', ip: IP })
+    assert.deepEqual(whyOf(short, 'r7'), '"all" decides before it.')
+    assert.equal(whyOf(short, 'r8'), 'The path does not match (?:[a-z]+/)*x{1,20}8$.')
+    const long = await app.smartRateLimit.explain({ path: `/${'a/'.repeat(1_500)}xx7`, ip: IP })
+    assert.equal(long.decided_by, 'all')
+    assert.equal(whyOf(long, 'all'), 'The rule matches the request.')
+    assert.equal(whyOf(long, 'r7'), 'The path is too long to be searched for the patterns of all rules.')
+  })
+
   async function start(t: TestContext, plugin: RateLimitOptions, onHook = () => 0) {
     const database = await open()
     atEnd(t, database.close)
@@ -240,3 +276,7 @@ forEachDatabase((_provider, open) => {
     }
   }
 })
+
+function whyOf({ limits }: Explanation, name: string): string | undefined {
+  return limits.find(({ policy }) => policy === name)?.why
+}
