@@ -3,7 +3,7 @@ import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.
 import { PrismaBetterSqlite3, useSqliteDriver } from './generated/prisma/adapter-better-sqlite3.js'
 import { PrismaPg } from './generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
-import { CONNECT_TIMEOUT_MS } from './postgresql.js'
+import { sessionOptions } from './postgresql-session.js'
 import { sqlitePath } from './sqlite.js'
 import { openSqliteFile } from './sqlite-driver.js'
 
@@ -28,15 +28,10 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     )
     return new SqliteClient({ adapter, omit })
   }
-  const adapter = new PrismaPg(
-    {
-      connectionString: url,
-      application_name: 'fastify-smart-ratelimit (prisma)',
-      // Without it, the driver and a command would wait forever for a silent server.
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    },
-    { schema, onPoolError: () => undefined },
-  )
+  const adapter = new PrismaPg(sessionOptions(url, 'fastify-smart-ratelimit (prisma)'), {
+    schema,
+    onPoolError: () => undefined,
+  })
   return new PostgresqlClient({ adapter, omit }) as unknown as SqliteClient
 }
 

@@ -1,21 +1,22 @@
 import type pg from 'pg'
-import { errorCode, InvalidSettingError } from '../errors.js'
-import { loadModule } from '../package-root.js'
+import { errorCode } from '../errors.js'
 import { type Dialect, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { PLACES_PATTERN } from './places-text.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
+import { keepsSnapshots, loadDriver, sessionOptions } from './postgresql-session.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
 const MIGRATION_LOCK = 72_707_369
 /** Two statements of the limiter, one of the event log, two of a report; and one for rare work: polls, rules, staff. */
 const POOL_SIZE = 6
-export const CONNECT_TIMEOUT_MS = 5_000
 /** A longer statement of the limiter or the event log means a dead connection, and is given up. */
 const STATEMENT_TIMEOUT_MS = 5_000
 /** The time limit of a report's statement, which may read a long log. */
 const REPORT_TIMEOUT_MS = 60_000
 /** The longest wait for other transactions that wrote to a table, before locking it fails. */
 const LOCK_TIMEOUT_MS = 10_000
+/** A role's own limits are for statements of an app, and would end a report or a migration. */
+const OWN_TIMEOUTS = `SET LOCAL statement_timeout = ${REPORT_TIMEOUT_MS}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${2 * REPORT_TIMEOUT_MS}`
 const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
 const PLAN_QUICKLY = 'SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
@@ -33,11 +34,6 @@ const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '
 
 /** The classes of errors that are about the rows: data, constraints, views, triggers of the host, sizes. */
 const REFUSED_ROWS = /^(?:22|23|44|54|P0)...$/
-
-/** Loads the driver, for which servers with other databases need not wait. */
-function loadDriver(): typeof pg {
-  return loadModule('pg') as typeof pg
-}
 
 export function postgresqlDialect(schema: string): Dialect {
   const { escapeIdentifier, escapeLiteral } = loadDriver()
@@ -116,16 +112,12 @@ export function postgresqlDialect(schema: string): Dialect {
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
   const { escapeIdentifier, escapeLiteral, Pool, types } = loadDriver()
   const pool = new Pool({
-    connectionString: url,
+    ...sessionOptions(url, 'fastify-smart-ratelimit'),
     max: POOL_SIZE,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     // An idle pool keeps no process alive.
     allowExitOnIdle: true,
-    application_name: 'fastify-smart-ratelimit',
     types: { getTypeParser: createTypeParser(types) },
-    // Checks each connection: the server may have been unreachable when the process started.
-    onConnect: requireUtf8,
   })
   // The next query replaces a connection that breaks while idle.
   pool.on('error', () => undefined)
@@ -145,12 +137,11 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return resultRows<Row>(await withConnection(pool, (client) => client.query(prepared(sql, parameters))))
+      return resultRows<Row>(await runSingle(pool, prepared(sql, parameters)))
     },
 
     async execute(sql, parameters = []) {
-      const result = await withConnection(pool, (client) => client.query(prepared(sql, parameters)))
-      return result.rowCount ?? 0
+      return (await runSingle(pool, prepared(sql, parameters))).rowCount ?? 0
     },
 
     transaction(statements) {
@@ -207,6 +198,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
 
     exclusively(migrate) {
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        await client.query('SET LOCAL statement_timeout = 0')
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
@@ -222,23 +214,6 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       if (!pool.ended) await pool.end()
     },
   }
-}
-
-/**
- * Refuses encodings other than UTF-8, which cannot hold every key: such a key would fail all checks of its batch.
- * SQL_ASCII accepts any bytes, and counts bytes as the length of a text.
- *
- * @throws InvalidSettingError naming the encoding and the remedy
- */
-async function requireUtf8(client: pg.ClientBase): Promise<void> {
-  const query = createQuery(client, STATEMENT_TIMEOUT_MS)
-  const [row] = await query<{ name: string; encoding: string }>(
-    "SELECT current_database() AS name, current_setting('server_encoding') AS encoding",
-  )
-  if (row === undefined || row.encoding === 'UTF8') return
-  throw new InvalidSettingError(
-    `Setting "database" leads to the PostgreSQL database ${JSON.stringify(row.name)}, whose server_encoding is ${row.encoding}: it cannot hold every client's key. Give a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
-  )
 }
 
 /** @param timeoutMs 0 for no time limit */
@@ -263,11 +238,22 @@ async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) =>
   }
 }
 
+/** Runs one statement, in a transaction where without one it would keep to a snapshot, and fail behind other writers. */
+function runSingle(pool: pg.Pool, statement: pg.QueryConfig): Promise<pg.QueryResult> {
+  return withConnection(pool, async (client) => {
+    if (!keepsSnapshots(client)) return client.query(statement)
+    await client.query(BEGIN_CURRENT)
+    const result = await client.query(statement)
+    await client.query('COMMIT')
+    return result
+  })
+}
+
 /** Runs `work` in a transaction. A failure closes the connection, which rolls back without waiting if it hangs. */
 function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   return withConnection(pool, async (client) => {
     const query = createQuery(client, STATEMENT_TIMEOUT_MS)
-    await query(begin)
+    await query(`${begin}; ${OWN_TIMEOUTS}`)
     const result = await work(client)
     await query('COMMIT')
     return result

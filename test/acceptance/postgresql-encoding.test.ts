@@ -1,32 +1,15 @@
 /** A PostgreSQL database that cannot hold every key is none that limits can be kept in. */
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
-import { describe, type TestContext, test } from 'node:test'
+import { describe, test } from 'node:test'
 import Fastify from 'fastify'
-import pg from 'pg'
 import { createAnalytics, migrate, rateLimitPlugin } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { type LogLine, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
-import { POSTGRES_URL } from '../support/postgresql-schemas.js'
+import { createDatabase } from '../support/postgresql-databases.js'
 import { ratelimit } from '../support/scripts.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
-
-/** A new database beside the one of the tests, removed at the end of the test. */
-async function createDatabase(t: TestContext, encoding: string): Promise<{ url: string; name: string }> {
-  const name = `test_${randomBytes(8).toString('hex')}`
-  const admin = new pg.Client({ connectionString: POSTGRES_URL })
-  await admin.connect()
-  atEnd(t, async () => {
-    await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-    await admin.end()
-  })
-  await admin.query(`CREATE DATABASE ${name} ENCODING '${encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`)
-  const other = new URL(POSTGRES_URL)
-  other.pathname = `/${name}`
-  return { url: other.href, name }
-}
 
 function complaintOf(name: string, encoding: string): RegExp {
   return new RegExp(
@@ -38,7 +21,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
   // SQL_ASCII takes any bytes, and counts them: 255 characters that are not ASCII are too long for the column of a key.
   for (const encoding of ['LATIN1', 'SQL_ASCII', 'EUC_JP']) {
     test(`a database of the encoding ${encoding} is refused at start, with the remedy`, async (t) => {
-      const { url, name } = await createDatabase(t, encoding)
+      const { url, name } = await createDatabase(t, { encoding })
       const refused = { code: 'FST_RATE_LIMIT_INVALID_SETTING', message: complaintOf(name, encoding) }
 
       await assert.rejects(migrate({ database: url }), refused)
@@ -54,7 +37,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
   }
 
   test('a command that is given such a database says so in one line', async (t) => {
-    const { url, name } = await createDatabase(t, 'LATIN1')
+    const { url, name } = await createDatabase(t, { encoding: 'LATIN1' })
     const { status, stderr } = await ratelimit(['migrate'], { env: { RATELIMIT_DATABASE_URL: url } })
     assert.equal(status, 1)
     assert.match(stderr.replace(/^ratelimit migrate: |\n$/g, ''), complaintOf(name, 'LATIN1'))
@@ -67,7 +50,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
   } as const
   for (const [use, plugin] of Object.entries(USES)) {
     test(`one that is away when the server starts, and is reached by its ${use}, is logged once`, async (t) => {
-      const { url, name } = await createDatabase(t, 'LATIN1')
+      const { url, name } = await createDatabase(t, { encoding: 'LATIN1' })
       const { proxy, url: behindProxy } = await startProxyBefore(t, url, 5432)
       await proxy.switchOff()
       const { statuses, log, clock } = await startApp(t, {
