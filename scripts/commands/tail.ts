@@ -3,7 +3,7 @@ import { followsPlace, NEWEST_FIRST } from '../../src/analytics/listed-events.js
 import type { Database } from '../../src/db/database.js'
 import { CLIENT, OUTCOME, POLICY } from '../../src/events/readings.js'
 import type { Settings } from '../../src/settings/resolve.js'
-import { SECOND_MS } from '../../src/time/clock.js'
+import { latestStartMs, SECOND_MS } from '../../src/time/clock.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
 import { follow } from './support/progress.js'
@@ -36,7 +36,8 @@ export async function run(options: TailOptions, context: CommandContext): Promis
   const isShown = createTest(options, settings)
   await withDatabaseToRead(settings, async ({ database }) => {
     const newestId = await readNewestId(database)
-    for (const event of await readLatest(database, newestId, lines, isShown)) print(event)
+    const latestMs = latestStartMs(settings.clock.now())
+    for (const event of await readLatest({ database, latestMs }, newestId, lines, isShown)) print(event)
     if (!options.follow) return
     const news = new NewEvents(database, newestId)
     const { signal } = context
@@ -68,20 +69,25 @@ function createTest({ client, policy, path, refused }: TailOptions, { privacy }:
 }
 
 /**
- * Reads the latest events that pass a test, the oldest first. Their ids do not tell: a group of events is written by
+ * Reads the latest events that pass a test, the oldest first; not those that a wrong clock has dated far ahead. Their ids do not tell: a group of events is written by
  * key.
  */
-async function readLatest(database: Database, newestId: number, most: number, isShown: Test): Promise<ShownEvent[]> {
+async function readLatest(
+  { database, latestMs }: { readonly database: Database; readonly latestMs: number },
+  newestId: number,
+  most: number,
+  isShown: Test,
+): Promise<ShownEvent[]> {
   const found: ShownEvent[] = []
   const { fromMs, whole } = database.dialect
-  const follows = `AND ${followsPlace(fromMs('$3'), whole('$4'))}`
+  const follows = `AND ${followsPlace(fromMs('$4'), whole('$5'))}`
   let before: readonly number[] = []
   for (let lookedAt = 0; found.length < most && lookedAt < LOOKED_AT; lookedAt += PAGE) {
-    const page = await selectEvents(database, `id <= $1 ${before.length > 0 ? follows : ''} ${NEWEST_FIRST} LIMIT $2`, [
-      newestId,
-      PAGE,
-      ...before,
-    ])
+    const page = await selectEvents(
+      database,
+      `id <= $1 AND "timestamp" <= ${fromMs('$3')} ${before.length > 0 ? follows : ''} ${NEWEST_FIRST} LIMIT $2`,
+      [newestId, PAGE, latestMs, ...before],
+    )
     found.push(...page.filter(isShown))
     const last = page.at(-1)
     if (last === undefined || page.length < PAGE) break

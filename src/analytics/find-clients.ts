@@ -14,6 +14,7 @@ import {
 import { type ClientSearch, keysForClient, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
 import {
+  duringPeriod,
   type LogSnapshot,
   type Report,
   readSplit,
@@ -83,20 +84,21 @@ async function clientsOfKeys(
   keys: readonly string[],
   days: number,
 ): Promise<string[]> {
-  const { startMs } = windowFor(days, nowMs)
+  const { startMs, endMs } = windowFor(days, nowMs)
   const table = dialect.table('rate_limit_event')
+  const isWithin = `"timestamp" >= ${dialect.fromMs('$2')} AND "timestamp" < ${dialect.fromMs('$3')}`
   const key = dialect.jsonField(0, 'text')
   const present = await query<{ key: string }>(
     `SELECT ${key} AS key FROM ${dialect.jsonRows()}
-     WHERE EXISTS (SELECT 1 FROM ${table} AS event WHERE event.key = ${key} AND event."timestamp" >= ${dialect.fromMs('$2')})`,
-    [JSON.stringify(keys.map((each) => [each])), startMs],
+     WHERE EXISTS (SELECT 1 FROM ${table} AS event WHERE event.key = ${key} AND ${isWithin})`,
+    [JSON.stringify(keys.map((each) => [each])), startMs, endMs],
   )
   const found = await Promise.all(
     present.map((row) =>
       query<{ client: string }>(
-        `SELECT ${CLIENT} AS client FROM ${table} WHERE key = $1 AND "timestamp" >= ${dialect.fromMs('$2')}
+        `SELECT ${CLIENT} AS client FROM ${table} WHERE key = $1 AND ${isWithin}
          ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
-        [row.key, startMs],
+        [row.key, startMs, endMs],
       ),
     ),
   )
@@ -157,17 +159,16 @@ export type ClientCondition = (parameters: Parameters) => string
  */
 export async function clientCondition(snapshot: LogSnapshot, client: string, days: number): Promise<ClientCondition> {
   const { dialect, nowMs } = snapshot
-  const { startMs } = windowFor(days, nowMs)
+  const window = windowFor(days, nowMs)
   if (isNetwork(client)) {
     const filter = await findFiltered(snapshot, { key: client }, days)
-    return (parameters) =>
-      `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))}${filtered(dialect, filter, parameters)}`
+    return (parameters) => `${duringPeriod(dialect, window, parameters)}${filtered(dialect, filter, parameters)}`
   }
   // A client that was cut has a key of which more may have been kept.
   const keys = client.length < MAX_KEY_LENGTH ? keysForClient(client, await readRuleNames(snapshot, days)) : undefined
   return (parameters) => {
     const isOfKeys =
       keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
-    return `${isOfKeys}"timestamp" >= ${dialect.fromMs(parameters.add(startMs))} AND (${CLIENT}) = ${parameters.add(client)}`
+    return `${isOfKeys}${duringPeriod(dialect, window, parameters)} AND (${CLIENT}) = ${parameters.add(client)}`
   }
 }

@@ -1,8 +1,9 @@
 import { CLIENT } from '../events/readings.js'
 import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
+import { Parameters } from './filter.js'
 import type { TopClient } from './top-clients.js'
-import { type LogSnapshot, type Report, validateDays, windowFor } from './window.js'
+import { duringPeriod, type LogSnapshot, type Report, validateDays, windowFor } from './window.js'
 
 /** How many of the latest events of a key are read, and how many paths of a client are returned. */
 const LATEST = 20
@@ -59,15 +60,18 @@ async function readLatest(
   days: number,
 ): Promise<ReadonlyMap<string, readonly LatestEvent[]>> {
   const key = dialect.jsonField(0, 'text')
+  const parameters = new Parameters()
+  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((its) => [its]))))
   const rows = await query<{ key: string; events: string | null }>(
     `SELECT ${key} AS key, (
        SELECT ${dialect.rowsAsJson('path, method, client, at_ms, allowed')} FROM (
          SELECT path, method, allowed, ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
          FROM ${dialect.table('rate_limit_event')}
-         WHERE key = ${key} AND "timestamp" >= ${dialect.fromMs('$2')} ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}
+         WHERE key = ${key} AND ${duringPeriod(dialect, windowFor(days, nowMs), parameters)}
+         ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}
        ) AS latest
-     ) AS events FROM ${dialect.jsonRows()}`,
-    [JSON.stringify(keys.map((its) => [its])), windowFor(days, nowMs).startMs],
+     ) AS events FROM ${listed}`,
+    parameters.values,
   )
   return new Map(rows.map(({ key, events }) => [key, events === null ? [] : parseEvents(events)]))
 }

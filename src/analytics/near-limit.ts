@@ -1,7 +1,7 @@
 import { CLIENT, POLICY } from '../events/readings.js'
-import { MINUTE_MS } from '../time/clock.js'
+import { latestStartMs, MINUTE_MS } from '../time/clock.js'
 import { type EventFilter, filtered, Parameters } from './filter.js'
-import type { Report } from './window.js'
+import { duringPeriod, type Report } from './window.js'
 
 /** A client whose latest request under a policy had used more than 80 % of its limit, and was let through. */
 interface NearLimitClient {
@@ -39,10 +39,10 @@ const MAX_CLIENTS = 20
 /** Reports the clients near a limit. It reads few and recent events, however long the log is. */
 export function nearLimit(filter: EventFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
-    const startMs = Math.max(0, nowMs - NOW_MS)
+    const period = { startMs: Math.max(0, nowMs - NOW_MS), endMs: latestStartMs(nowMs) }
     const parameters = new Parameters()
     const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit"
-       FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs(parameters.add(startMs))}
+       FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
        ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
     // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
     const rows = await query<Looked & (NearLimitClient | { readonly client: null })>(
@@ -64,6 +64,6 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
     )
     const { since_ms = null, requests = 0 } = rows[0] ?? {}
     const clients = rows.flatMap(({ since_ms: _, requests: _requests, ...its }) => (its.client === null ? [] : [its]))
-    return { clients, requests, since_ms: requests < MAX_REQUESTS ? startMs : (since_ms ?? startMs) }
+    return { clients, requests, since_ms: requests < MAX_REQUESTS ? period.startMs : (since_ms ?? period.startMs) }
   }
 }

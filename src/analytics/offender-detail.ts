@@ -1,10 +1,13 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { OUTCOME, POLICY } from '../events/readings.js'
+import { Parameters } from './filter.js'
+import type { Period } from './period.js'
 import { blockRate } from './traffic.js'
 import {
   type Coverage,
   clampedIsoTime,
+  duringPeriod,
   type LogSnapshot,
   type Report,
   toCoverage,
@@ -88,8 +91,8 @@ export function keyDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions)
   return async (snapshot) => {
     // The log cuts keys to the length of their column: a longer key would never be found.
     const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
-    const { startMs } = windowFor(days, snapshot.nowMs)
-    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, startMs, storedKey)
+    const window = windowFor(days, snapshot.nowMs)
+    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, window, storedKey)
     return {
       key: storedKey,
       days,
@@ -99,8 +102,8 @@ export function keyDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions)
       block_rate: blockRate(blocked, total),
       first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
       last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
-      by_path: await readBlockedPaths(snapshot, startMs, storedKey),
-      recent_events: await readRecentEvents(snapshot, startMs, storedKey, recent),
+      by_path: await readBlockedPaths(snapshot, window, storedKey),
+      recent_events: await readRecentEvents(snapshot, window, storedKey, recent),
       ...toCoverage(snapshot),
     }
   }
@@ -113,25 +116,27 @@ interface Totals {
   readonly lastMs: number | null
 }
 
-async function readTotals({ query, dialect }: LogSnapshot, startMs: number, key: string): Promise<Totals> {
+async function readTotals({ query, dialect }: LogSnapshot, window: Period, key: string): Promise<Totals> {
+  const parameters = new Parameters()
   const [totals] = await query<Totals>(
     `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
        MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
-       AND outcome <> 'denied'`,
-    [startMs, key],
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND outcome <> 'denied'`,
+    parameters.values,
   )
   return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
 }
 
-function readBlockedPaths({ query, dialect }: LogSnapshot, startMs: number, key: string): Promise<BlockedPath[]> {
+function readBlockedPaths({ query, dialect }: LogSnapshot, window: Period, key: string): Promise<BlockedPath[]> {
+  const parameters = new Parameters()
   // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through the refusals of all clients.
   return query<BlockedPath>(
     `SELECT path, COUNT(*) AS blocked_count
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2
-       AND NOT allowed AND outcome <> 'denied'
-     GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT $3`,
-    [startMs, key, MAX_PATHS],
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND NOT allowed AND outcome <> 'denied'
+     GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
+    parameters.values,
   )
 }
 
@@ -142,15 +147,17 @@ interface EventRow extends Omit<KeyEvent, 'timestamp' | 'allowed'> {
 
 async function readRecentEvents(
   { query, dialect }: LogSnapshot,
-  startMs: number,
+  window: Period,
   key: string,
   recent: number,
 ): Promise<KeyEvent[]> {
+  const parameters = new Parameters()
   const rows = await query<EventRow>(
     `SELECT "timestamp", path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
-     FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'
-     ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
-    [startMs, key, recent],
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND outcome <> 'denied'
+     ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
+    parameters.values,
   )
   return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }
@@ -174,13 +181,15 @@ const LATEST = 20
 export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
   validateDays(days)
   return async ({ query, dialect, nowMs }) => {
-    const latest = (key: string, condition: string) =>
-      query<CountedClient>(
+    const latest = (key: string, condition: string) => {
+      const parameters = new Parameters()
+      return query<CountedClient>(
         `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
-         WHERE "timestamp" >= ${dialect.fromMs('$1')} AND key = $2 AND outcome <> 'denied'${condition}
-         ORDER BY "timestamp" DESC, id DESC LIMIT $3`,
-        [windowFor(days, nowMs).startMs, key, LATEST],
+         WHERE ${duringPeriod(dialect, windowFor(days, nowMs), parameters)} AND key = ${parameters.add(key)}
+           AND outcome <> 'denied'${condition} ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
+        parameters.values,
       )
+    }
     const found: CountedClient[][] = []
     for (const key of keys) {
       // Not "allowed = false", for which SQLite would use the index on the decision.

@@ -1,4 +1,3 @@
-import { LAST_MINUTE } from '../db/dialect.js'
 import { DAY_SPAN, HOUR_SPAN, type Span } from '../rollups/counting.js'
 import type { HourRange } from '../rollups/sums.js'
 import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
@@ -6,7 +5,6 @@ import { HOUR_MS, MINUTE_MS } from '../time/clock.js'
 /** A period in milliseconds since the epoch; its end is exclusive. */
 export interface Period {
   readonly startMs: number
-  /** Infinity for a period without end. */
   readonly endMs: number
 }
 
@@ -40,8 +38,6 @@ export interface SplitPeriod {
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
 /** The whole minutes at an end are read in two parts, of which the longer one is known for so long. */
 const PIECE_MS = 10 * MINUTE_MS
-/** Later than any minute: the end of the day that holds all very late events. */
-const NO_END = LAST_MINUTE + DAY_SPAN
 const NO_MINUTES = { from: 0, to: 0 }
 
 interface RoundingOptions {
@@ -75,9 +71,9 @@ export function splitPeriod(
   const unit: Span = startMs >= minutesFrom * MINUTE_MS ? 1 : HOUR_SPAN
   const unitMs = unit * MINUTE_MS
   const from = takesAway ? Math.round(startMs / unitMs) : Math.ceil(startMs / unitMs)
-  const to = Math.min(NO_END / unit, takesAway ? Math.round(endMs / unitMs) : Math.floor(endMs / unitMs))
+  const to = takesAway ? Math.round(endMs / unitMs) : Math.floor(endMs / unitMs)
   if (from >= to || unit > longest) return unsplit({ startMs, endMs })
-  const [fromMs, toMs] = [from * unitMs, to === NO_END / unit ? Number.POSITIVE_INFINITY : to * unitMs]
+  const [fromMs, toMs] = [from * unitMs, to * unitMs]
   const [startMinuteMs, endMinuteMs] = [towards(startMs, fromMs, MINUTE_MS), towards(endMs, toMs, MINUTE_MS)]
   const [startPieceMs, endPieceMs] = [towards(startMs, fromMs, PIECE_MS), towards(endMs, toMs, PIECE_MS)]
   const ranges: HourRange[] = []
@@ -90,9 +86,7 @@ export function splitPeriod(
     ]
     if (dirtyFrom >= dirtyTo) continue
     ranges.push({ from: next, to: dirtyFrom })
-    // The last hour contains all later events.
-    const endMs = dirtyTo * unit > LAST_MINUTE ? Number.POSITIVE_INFINITY : dirtyTo * unitMs
-    dirtyParts.push({ startMs: dirtyFrom * unitMs, endMs })
+    dirtyParts.push({ startMs: dirtyFrom * unitMs, endMs: dirtyTo * unitMs })
     next = dirtyTo
   }
   ranges.push({ from: next, to })
@@ -108,7 +102,7 @@ export function splitPeriod(
       ...between(endPieceMs, endMinuteMs),
     ],
     edges: [...between(startMs, startMinuteMs), ...between(endMinuteMs, endMs)],
-    minutes: { from: startMinuteMs / MINUTE_MS, to: Math.min(NO_END, endMinuteMs / MINUTE_MS) },
+    minutes: { from: startMinuteMs / MINUTE_MS, to: endMinuteMs / MINUTE_MS },
     dirty: dirtyParts,
   }
 }

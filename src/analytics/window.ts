@@ -6,7 +6,7 @@ import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { foldForReport } from '../rollups/catch-up.js'
 import { watermarkSql } from '../rollups/fold.js'
 import { readSums, type Sums } from '../rollups/sums.js'
-import { type Clock, DAY_MS } from '../time/clock.js'
+import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../time/clock.js'
 import { ClosedHours } from './closed-hours.js'
 import { type EventFilter, inRange, Parameters } from './filter.js'
 import { type BucketRange, type Edge, isClosed, type Period, type SplitPeriod, splitAtPresent } from './period.js'
@@ -79,9 +79,7 @@ export function createReportRunner(database: Database, clock: Clock, onlyBlocked
 
 /** Returns the condition that an event is in a period. */
 export function duringPeriod(dialect: Dialect, { startMs, endMs }: Period, parameters: Parameters): string {
-  const begun = `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))}`
-  if (endMs === Number.POSITIVE_INFINITY) return begun
-  return `${begun} AND "timestamp" < ${dialect.fromMs(parameters.add(endMs))}`
+  return `"timestamp" >= ${dialect.fromMs(parameters.add(startMs))} AND "timestamp" < ${dialect.fromMs(parameters.add(endMs))}`
 }
 
 /** The condition of some events, and whether to add or subtract them. */
@@ -180,9 +178,12 @@ function openParts(
   ]
 }
 
-/** Returns the last `days` days, and all later dates. */
+/**
+ * Returns the last `days` days, and what the faster clocks of other servers have recorded since: up to the end of the hour
+ * in an hour, so that no events are read at that end.
+ */
 export function windowFor(days: number, nowMs: number): Period {
-  return { startMs: daysBefore(days, nowMs), endMs: Number.POSITIVE_INFINITY }
+  return { startMs: daysBefore(days, nowMs), endMs: (Math.floor(latestStartMs(nowMs) / HOUR_MS) + 1) * HOUR_MS }
 }
 
 /** Returns the period of the same length that ends where the window begins. */

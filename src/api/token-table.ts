@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.js'
 import { STAFF_ROLES, type StaffRole, toRole } from '../sign-in/roles.js'
-import { MINUTE_MS } from '../time/clock.js'
+import { latestStartMs, MINUTE_MS } from '../time/clock.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
 /** A token of the API, without its text, which is stored nowhere. */
@@ -94,7 +94,9 @@ export class Tokens {
     if (row === undefined || role === undefined) return undefined
     // Other programs can write anything into SQLite: what is no time has passed.
     if (row.expiresAt !== null && !(row.expiresAt > nowMs)) return undefined
-    if (row.lastUsedAt === null || row.lastUsedAt <= nowMs - USE_INTERVAL_MS) this.#noteUse(row.name, nowMs)
+    const { lastUsedAt } = row
+    const isKnown = lastUsedAt !== null && lastUsedAt > nowMs - USE_INTERVAL_MS && lastUsedAt <= latestStartMs(nowMs)
+    if (!isKnown) this.#noteUse(row.name, nowMs)
     return { name: row.name, role }
   }
 
@@ -110,8 +112,8 @@ export class Tokens {
       .execute(
         // Of several processes one writes it.
         `UPDATE ${dialect.table(TABLE)} SET last_used_at = ${dialect.fromMs('$1')}
-         WHERE name = $2 AND (last_used_at IS NULL OR last_used_at <= ${dialect.fromMs('$3')})`,
-        [nowMs, name, nowMs - USE_INTERVAL_MS],
+         WHERE name = $2 AND (last_used_at IS NULL OR last_used_at <= ${dialect.fromMs('$3')} OR last_used_at > ${dialect.fromMs('$4')})`,
+        [nowMs, name, nowMs - USE_INTERVAL_MS, latestStartMs(nowMs)],
       )
       .catch(() => undefined)
       .finally(() => this.#writes.delete(write))

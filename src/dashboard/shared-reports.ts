@@ -12,8 +12,9 @@ const MAX_REPORTS = 32
 
 interface Shared<Result> {
   readonly result: Promise<Result>
-  /** Infinity while the report is being read. */
+  /** Both are infinite while the report is being read. */
   freshUntilMs: number
+  freshForMs: number
 }
 
 interface SharedReport<Result> {
@@ -41,7 +42,9 @@ export class SharedReports<Result> {
    */
   async read(name: string, isFollowing: boolean, read: () => Promise<Result>): Promise<SharedReport<Result>> {
     const known = this.#shared.get(name)
-    const isFresh = known !== undefined && isFollowing && this.#clock.now() < known.freshUntilMs
+    const leftMs = (known?.freshUntilMs ?? 0) - this.#clock.now()
+    // The clock may have been set back.
+    const isFresh = known !== undefined && isFollowing && leftMs > 0 && leftMs <= known.freshForMs
     const shared = isFresh ? known : this.#start(name, read)
     const result = await shared.result
     return { result, freshForMs: Math.max(0, shared.freshUntilMs - this.#clock.now()) }
@@ -49,14 +52,16 @@ export class SharedReports<Result> {
 
   #start(name: string, read: () => Promise<Result>): Shared<Result> {
     const startedMs = performance.now()
-    const shared: Shared<Result> = { result: read(), freshUntilMs: Number.POSITIVE_INFINITY }
+    const [freshUntilMs, freshForMs] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+    const shared: Shared<Result> = { result: read(), freshUntilMs, freshForMs }
     this.#shared.delete(name)
     this.#shared.set(name, shared)
     for (const oldest of this.#shared.keys()) if (this.#shared.size > MAX_REPORTS) this.#shared.delete(oldest)
     shared.result.then(
       () => {
         const tookMs = performance.now() - startedMs
-        shared.freshUntilMs = this.#clock.now() + Math.max(REFRESH_MS, LEAST_REST * tookMs)
+        shared.freshForMs = Math.max(REFRESH_MS, LEAST_REST * tookMs)
+        shared.freshUntilMs = this.#clock.now() + shared.freshForMs
       },
       // A report that failed is read again by the next page; whoever waits for it has the error.
       () => {

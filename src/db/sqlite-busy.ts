@@ -6,13 +6,17 @@ export const BUSY_TIMEOUT_MS = 5
 /** The time for which a statement is then retried without blocking, before it fails, in milliseconds. */
 const BUSY_RETRY_MS = 5_000
 
-/** Retries, between other work of the event loop, while another writer holds the file. */
-export async function whileBusy<T>(run: () => T, deadlineMs = Date.now() + BUSY_RETRY_MS): Promise<T> {
+/**
+ * Retries, between other work of the event loop, while another writer holds the file.
+ *
+ * @param deadlineMs by `performance.now()`, which no clock that is set changes
+ */
+export async function whileBusy<T>(run: () => T, deadlineMs = performance.now() + BUSY_RETRY_MS): Promise<T> {
   for (;;) {
     try {
       return run()
     } catch (error) {
-      if (!isBusy(error) || Date.now() >= deadlineMs) throw error
+      if (!isBusy(error) || performance.now() >= deadlineMs) throw error
       await delay(2 + Math.random() * 8)
     }
   }
@@ -52,7 +56,7 @@ export class BusyLine {
 }
 
 async function inTurn<T>(ahead: Promise<unknown> | undefined, database: SqliteDatabase, statement: () => T) {
-  const deadlineMs = Date.now() + BUSY_RETRY_MS
+  const deadlineMs = performance.now() + BUSY_RETRY_MS
   await ahead
   return whileBusy(() => {
     database.pragma('busy_timeout = 0')

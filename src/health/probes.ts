@@ -8,7 +8,7 @@ import type { EventLog } from '../events/event-log.js'
 import { loadActiveRules } from '../rules/rule-repository.js'
 import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
 import type { Store } from '../stores/store.js'
-import { type Clock, DAY_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
+import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../time/clock.js'
 import type { Probe } from './health.js'
 
 /** Shorter than the time limit of a probe, so that the error names the mail server's failure. */
@@ -79,7 +79,9 @@ export function lastEventProbe(database: Database, clock: Clock): Probe {
   return async () => {
     const { dialect, query } = database
     const [last] = await query<{ timestamp: number }>(
-      `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} ORDER BY "timestamp" DESC LIMIT 1`,
+      `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" <= ${dialect.fromMs('$1')}
+       ORDER BY "timestamp" DESC LIMIT 1`,
+      [latestStartMs(clock.now())],
     )
     if (last === undefined) return 'there is none yet'
     return `the last one is ${Math.max(0, Math.round((clock.now() - last.timestamp) / SECOND_MS))} s old`

@@ -1,7 +1,7 @@
 import { deleteInBatches, MAX_BATCH_SIZE } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import { InvalidSettingError } from '../errors.js'
-import { type Clock, DAY_MS, HOUR_MS } from '../time/clock.js'
+import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../time/clock.js'
 import { foldForReport } from './catch-up.js'
 import { markedHours, recountHour, watermarkSql } from './fold.js'
 
@@ -39,19 +39,29 @@ export async function cleanupOldEvents(
   const { dialect } = database
   const table = dialect.table('rate_limit_event')
   const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
+  // What a wrong clock has dated far ahead is as old as what was logged next.
+  const isMisdated = `"timestamp" > ${dialect.fromMs('$2')} AND id < (SELECT id FROM ${table}
+    WHERE "timestamp" >= ${dialect.fromMs('$1')} AND "timestamp" <= ${dialect.fromMs('$2')} ORDER BY "timestamp", id LIMIT 1)`
   const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
+  const latestMs = latestStartMs(clock.now())
   if (dryRun) {
-    const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld}`
+    const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld} OR ${isMisdated}`
     // As a report, which may take long, as this does for a long log.
-    const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs]))
+    const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs, latestMs]))
     return counted?.found ?? 0
   }
   // Only folded events: the trend, which outlives them, would lack the others for ever.
-  const sql = `DELETE FROM ${table} WHERE id IN (
-    SELECT id FROM ${table} WHERE ${isOld} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT $2)`
+  const deletionOf = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
+    SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
   await foldForReport(database, clock.now(), 1)
-  const deleteBatch = () => database.execute(sql, [cutoffMs, batchSize])
-  const deleted = await deleteInBatches(batchSize, deleteBatch, { onProgress, signal })
+  const deleteOld = () => database.execute(deletionOf(isOld, '$2'), [cutoffMs, batchSize])
+  const deleteMisdated = () => database.execute(deletionOf(isMisdated, '$3'), [cutoffMs, latestMs, batchSize])
+  let deleted = await deleteInBatches(batchSize, deleteOld, { onProgress, signal })
+  const before = deleted
+  if (!signal?.aborted) {
+    const progress = (misdated: number) => onProgress?.(before + misdated)
+    deleted += await deleteInBatches(batchSize, deleteMisdated, { onProgress: progress, signal })
+  }
   for (const hour of await markedHours(database)) {
     if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())
   }

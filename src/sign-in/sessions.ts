@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Database } from '../db/database.js'
 import { loadModule } from '../package-root.js'
-import { HOUR_MS } from '../time/clock.js'
+import { HOUR_MS, latestStartMs } from '../time/clock.js'
 import { createStaffCookie } from './staff-cookie.js'
 
 /** The length of a session: a working day. */
@@ -27,13 +27,13 @@ export async function startSession(database: Database, account: string, nowMs: n
   return id
 }
 
-/** Returns the account of a session; undefined when there is none, or it has expired. */
+/** Returns the account of a session; undefined when there is none, or it has expired, or a wrong clock has started it. */
 export async function findSession(database: Database, id: string, nowMs: number): Promise<string | undefined> {
   const { dialect } = database
   const [session] = await database.query<{ account: string }>(
     `SELECT account FROM ${dialect.table('rate_limit_staff_session')}
-     WHERE id_hash = $1 AND expires_at > ${dialect.fromMs('$2')}`,
-    [hashId(id), nowMs],
+     WHERE id_hash = $1 AND expires_at > ${dialect.fromMs('$2')} AND expires_at <= ${dialect.fromMs('$3')}`,
+    [hashId(id), nowMs, latestStartMs(nowMs, SESSION_MS) + SESSION_MS],
   )
   return session?.account
 }

@@ -35,7 +35,7 @@ const moment = fc.oneof(
     .tuple(fc.constantFrom(0, 15, 60, 61, 119, 120, 121), fc.constantFrom(-1, 0, 1))
     .map(([minutes, byMs]) => Math.floor(NOW_MS / MINUTE_MS - minutes) * MINUTE_MS + byMs),
   fc.integer({ min: 0, max: 3 * HOUR_MS }).map((ageMs) => NOW_MS - ageMs),
-  fc.constantFrom(0, 1, NOW_MS - DAY_MS, NOW_MS - DAY_MS - 1, NOW_MS + 1, NOW_MS + 3 * DAY_MS),
+  fc.constantFrom(0, 1, NOW_MS - DAY_MS, NOW_MS - DAY_MS - 1, NOW_MS + 1, NOW_MS + HOUR_MS, NOW_MS + 3 * DAY_MS),
 )
 const event: fc.Arbitrary<NewEvent> = fc.record({
   atMs: moment,

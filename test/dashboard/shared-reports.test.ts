@@ -26,6 +26,18 @@ test('pages that follow at the same time share one report, and the next is read 
   assert.equal(reads(), 2)
 })
 
+test('a report is read anew where the clock was set back', async () => {
+  const clock = fakeClock()
+  const shared = new SharedReports<number>(clock)
+  const { read } = counting()
+  await shared.read('week', true, read)
+  clock.advance(-LATER_MS)
+
+  const { result, freshForMs } = await shared.read('week', true, read)
+  assert.equal(result, 2)
+  assert.ok(freshForMs <= LATER_MS / 2, `${freshForMs} ms`)
+})
+
 test('a page that is loaded has a report of its own, which those that follow take', async () => {
   const shared = new SharedReports<number>(fakeClock())
   const { read } = counting()

@@ -32,6 +32,8 @@ forEachDatabase((_provider, open) => {
     const timestampMs = Date.UTC(2026, 0, 2, 3, 4, 5, 6)
     await logRows(database, [
       ...Array.from({ length: 2_100 }, () => of('192.0.2.1')),
+      // A clock that is a month ahead.
+      of('192.0.2.9', { timestampMs: Date.now() + 30 * 86_400_000 }),
       of('203.0.113.7', { ...REFUSED, timestampMs, policy: 'login', method: 'POST', path: '/login/\u001b[2J' }),
       of('203.0.113.8', { outcome: 'over_limit', count: 6 }),
       of('198.51.100.1', { client: 'user:7', key: 'rule:api:user:7', ruleName: 'api', policy: 'api' }),

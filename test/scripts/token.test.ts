@@ -80,6 +80,10 @@ forEachDatabase((_provider, open) => {
     await tokens.find(text, nowMs + MINUTE_MS)
     assert.equal(await lastUse(), nowMs + MINUTE_MS)
     assert.equal(await tokens.find(createToken(), nowMs), undefined)
+    // A use by a clock that was far ahead hides no later ones.
+    await tokens.find(text, nowMs + 30 * DAY_MS)
+    await tokens.find(text, nowMs)
+    assert.equal(await lastUse(), nowMs)
     assert.equal(await tokens.find(text, nowMs + 91 * DAY_MS), undefined)
     await database.execute(
       `UPDATE ${database.dialect.table('rate_limit_token')} SET role = 'root' WHERE token_hash = $1`,

@@ -83,6 +83,17 @@ forEachDatabase((provider, open) => {
     assert.notEqual(later[0]?.idHash, session?.idHash)
   })
 
+  test('a session of a clock that was a month ahead is none', async (t) => {
+    const { clock, request, signIn } = await startWithStaff(t, provider)
+    const signInAhead = async (aheadMs: number) => {
+      clock.advance(aheadMs)
+      const headers = { cookie: cookieOf((await signIn(PASSWORD)).headers) }
+      clock.advance(-aheadMs)
+      return (await request(DASHBOARD, { headers })).status
+    }
+    assert.deepEqual([await signInAhead(60 * TWELVE_HOURS_MS), await signInAhead(TWELVE_HOURS_MS)], [403, 200])
+  })
+
   test('a sign-in ends the session that the browser had', async (t) => {
     const { app, signIn } = await startWithStaff(t, provider)
     const cookie = cookieOf((await signIn(PASSWORD)).headers)

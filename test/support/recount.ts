@@ -3,7 +3,7 @@ import type { TrafficCounts } from '../../src/analytics/breakdown.js'
 import type { ClientCounts } from '../../src/analytics/client-counts.js'
 import type { ReportFilter } from '../../src/analytics/filter.js'
 import type { Database } from '../../src/db/database.js'
-import { DAY_MS } from '../../src/time/clock.js'
+import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 
 /** One event as a report sees it. */
 export interface PlainEvent {
@@ -76,7 +76,9 @@ export class Recount {
   }
 
   static ofWindow(events: readonly PlainEvent[], days: number, nowMs: number, filter?: ReportFilter): Recount {
-    return new Recount(events, Math.max(0, nowMs - days * DAY_MS), Number.POSITIVE_INFINITY, filter)
+    // Up to the end of the hour in an hour: clocks differ.
+    const endMs = (Math.floor(nowMs / HOUR_MS) + 2) * HOUR_MS
+    return new Recount(events, Math.max(0, nowMs - days * DAY_MS), endMs, filter)
   }
 
   static ofWindowBefore(events: readonly PlainEvent[], days: number, nowMs: number, filter?: ReportFilter): Recount {
