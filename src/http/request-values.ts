@@ -1,24 +1,38 @@
 /** Reads what the headers of a request say about its client. */
 import type { FastifyRequest } from 'fastify'
 
+/** The headers that begin with a scheme, which is read in any case, with any blanks behind it. */
+const WITH_SCHEME: readonly string[] = ['authorization', 'proxy-authorization']
+
 /** Returns a header's value without surrounding blanks; empty where it is missing. */
 export function headerValue(request: FastifyRequest, name: string): string {
   const value = request.headers[name]
-  if (typeof value === 'string') return value.trim()
+  if (typeof value === 'string') {
+    const trimmed = value.trim()
+    if (!WITH_SCHEME.includes(name)) return trimmed
+    return trimmed.replace(/^(\S+)\s+/, (_, scheme: string) => `${scheme.toLowerCase()} `)
+  }
   // For a name such as `constructor` that the client did not send, the headers inherit a value from Object.
   return Array.isArray(value) ? value.join(', ').trim() : ''
 }
 
 /**
- * Returns the value of the first cookie with a name; empty where it is missing or blank. It is read as cookie parsers
- * read it, without quotes and percent encoding: otherwise a client would have a counter per spelling of one value.
+ * Returns the value of a cookie; empty where it is missing or blank. It is what the host has parsed before. Otherwise it
+ * is the first cookie with the name, without what parsers leave out or decode; and none where they do not agree. No two
+ * texts that a parser reads alike have different values: a client would have a counter for each of them.
  */
-export function cookieValue({ headers: { cookie = '' } }: FastifyRequest, name: string): string {
+export function cookieValue(request: FastifyRequest, name: string): string {
+  const parsed: unknown = 'cookies' in request ? request.cookies : null
+  if (typeof parsed === 'object' && parsed !== null) {
+    const value: unknown = Object.hasOwn(parsed, name) ? Reflect.get(parsed, name) : ''
+    return typeof value === 'string' && value.trim() !== '' ? value : ''
+  }
+  const { cookie = '' } = request.headers
   for (let begin = 0; begin < cookie.length; ) {
     const found = cookie.indexOf(';', begin)
     const end = found === -1 ? cookie.length : found
     const value = valueIfNamed(cookie, name, begin, end)
-    if (value !== undefined) return value.trim() === '' ? '' : value
+    if (value !== undefined) return value
     begin = end + 1
   }
   return ''
@@ -26,25 +40,44 @@ export function cookieValue({ headers: { cookie = '' } }: FastifyRequest, name: 
 
 /** Returns the value of the cookie between two places; undefined where it has another name, or none. */
 function valueIfNamed(cookie: string, name: string, begin: number, end: number): string | undefined {
-  let place = skipBlanks(cookie, begin, end)
+  const place = skipBlanks(cookie, begin, end)
   if (!cookie.startsWith(name, place)) return undefined
-  place = skipBlanks(cookie, place + name.length, end)
-  return place < end && cookie[place] === '=' ? decoded(cookie.slice(place + 1, end).trim()) : undefined
+  const equals = skipBlanks(cookie, place + name.length, end)
+  if (equals === end || cookie[equals] !== '=') return undefined
+  // With a no-break space it has this name for some parsers only.
+  if (cookie.slice(begin, equals).includes('\u00a0')) return ''
+  const text = cookie.slice(equals + 1, end).trim()
+  // Behind a quote some parsers drop the last character, whatever it is.
+  if (text.startsWith('"') && (text.length === 1 || !text.endsWith('"'))) return ''
+  return bareText(decoded(bareText(text)))
 }
 
 function skipBlanks(text: string, begin: number, end: number): number {
   let place = begin
-  while (place < end && (text[place] === ' ' || text[place] === '\t')) place++
+  while (place < end && isBlank(text.charAt(place))) place++
   return place
 }
 
+function isBlank(character: string): boolean {
+  return character.trim() === ''
+}
+
+/** Returns a text without the blanks and quotes around it. */
+function bareText(text: string): string {
+  const isAround = (place: number) => text[place] === '"' || isBlank(text.charAt(place))
+  let begin = 0
+  let end = text.length
+  while (begin < end && isAround(begin)) begin++
+  while (end > begin && isAround(end - 1)) end--
+  return text.slice(begin, end)
+}
+
 function decoded(text: string): string {
-  const value = text.length > 1 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text
-  if (!value.includes('%')) return value
+  if (!text.includes('%')) return text
   try {
-    return decodeURIComponent(value)
+    return decodeURIComponent(text)
   } catch {
-    return value
+    return text
   }
 }
 

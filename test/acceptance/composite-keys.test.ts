@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
+import fastifyCookie from '@fastify/cookie'
 import type { FastifyInstance } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import { openDatabase, startApp, WARN } from '../support/build-app.js'
@@ -162,6 +163,22 @@ forEachDatabase((provider) => {
     assert.deepEqual(log[3], [`ip:${ALICE}`, `ip:${ALICE}`, ALICE])
     await app.smartRateLimit.reset('cookie:abc')
     assert.deepEqual(await statuses(1, '/', asking('sid=abc')), [200])
+  })
+
+  test('a cookie is what the host has parsed before', async (t) => {
+    const { request } = await startApp(t, {
+      database: null,
+      before: async (app) => {
+        await app.register(fastifyCookie)
+        app.addHook('onRequest', async (request) => {
+          request.cookies = { sid: request.cookies.sid?.toLowerCase() }
+        })
+      },
+      plugin: { middleware: { defaultRate: '2/h', key: 'cookie:sid' } },
+    })
+    const status = async (sid: string) => (await request('/', { headers: { cookie: `sid=${sid}` } })).status
+    assert.deepEqual([await status('ABC'), await status('abc'), await status('Abc')], [200, 200, 429])
+    assert.equal(await status('"abc"'), 200)
   })
 
   test('hashHeaderKeys keeps the values of headers and cookies out of log and counters', async (t) => {
