@@ -1,6 +1,7 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { internalsFor } from '../src/internals.js'
+import { loadWritesAtStart } from '../src/sign-in/load-writes.js'
 import { registerPages } from '../src/sign-in/pages.js'
 import { createScriptGuard } from '../src/sign-in/same-site.js'
 import { registerSignInRoutes } from '../src/sign-in/sign-in-routes.js'
@@ -22,6 +23,7 @@ import { THEME } from './theme.js'
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
   const internals = internalsFor(app, 'adminPlugin')
+  loadWritesAtStart(app, internals)
   const mount = `${app.prefix}${rootPath}`
   internals.places.panels.push(mount)
   const { staff, isStaff } = options

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsFor } from '../internals.js'
+import { loadWritesAtStart } from '../sign-in/load-writes.js'
 import { hostStaff, type IsStaff } from '../sign-in/staff-guard.js'
 
 export interface ApiOptions {
@@ -26,6 +27,7 @@ export async function apiPlugin(app: FastifyInstance, options: ApiOptions): Prom
   const { tokens: takesTokens = true, authorize } = options
   validateApiOptions(options, app.prefix)
   const internals = internalsFor(app, 'apiPlugin')
+  loadWritesAtStart(app, internals)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')
   }

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsFor } from '../internals.js'
+import { loadWritesAtStart } from '../sign-in/load-writes.js'
 import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-guard.js'
 
 export interface DashboardOptions extends StaffOptions {
@@ -20,6 +21,7 @@ export async function dashboardPlugin(app: FastifyInstance, options: DashboardOp
   validateDashboardOptions(options)
   const { staff, isStaff } = options
   const internals = internalsFor(app)
+  loadWritesAtStart(app, internals)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }

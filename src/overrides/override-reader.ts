@@ -40,6 +40,7 @@ const COLUMNS = `entry.id, ${enforcedColumns(OVERRIDES.fields, 'entry')}, ${bann
 /**
  * Follows the override table. It reads the whole table once, a page at a time, and again after it has expired; in
  * between it reads only the rows with recorded changes, so that an edit costs the same however many rows there are.
+ * These changes tell of rules too.
  *
  * Reading changes nothing: `apply` creates the next set from all that was read.
  */
@@ -52,8 +53,8 @@ export class OverrideReader {
   #read = new Map<number, StoredOverride | null>()
   #passed: PassedChanges = { afterId: 0, untilId: 0, count: 0 }
   #nextPassed = this.#passed
-  /** Whether the whole table has to be read: changes alone do not bring the set up to date. */
   #isExpired = true
+  readonly #changedRules = new Set<number>()
   /** The ids of the changes that the last reading met, which the next one meets again. */
   #met: ReadonlySet<number> | undefined
   #latest: RecordedChange[] = []
@@ -75,19 +76,28 @@ export class OverrideReader {
     return latest
   }
 
-  /** Makes the next `readTable` read the table. */
+  /** Whether the whole tables have to be read: changes alone do not bring rules and overrides up to date. */
+  get isExpired(): boolean {
+    return this.#isExpired
+  }
+
+  /** The ids of the rules whose changes were read since the last set was created. */
+  get changedRules(): ReadonlySet<number> {
+    return this.#changedRules
+  }
+
+  /** Makes the next reading read the tables. */
   expire(): void {
     this.#isExpired = true
   }
 
   /**
-   * Reads the whole table where that is due. Rows that change meanwhile may be read as they were before or after:
+   * Reads the whole table. Rows that change meanwhile may be read as they were before or after:
    * `readChanges` has to follow.
    *
    * @param onRows called when the first of many rows have arrived, and the rest is mostly work for this process
    */
   async readTable(query: Query, nowMs: number, onRows: () => void = () => undefined): Promise<void> {
-    if (!this.#isExpired) return
     const passed = await this.#passAll(query)
     const read = new Map<number, StoredOverride | null>()
     const found = new Set<number>()
@@ -117,7 +127,7 @@ export class OverrideReader {
   /**
    * Reads the rows that changed since the last set was created.
    *
-   * @returns false where these may not be all changes: the next `readTable` then reads the table
+   * @returns false where these may not be all changes: the tables have to be read then
    */
   async readChanges(query: Query): Promise<boolean> {
     const { table } = this.#dialect
@@ -140,6 +150,9 @@ export class OverrideReader {
       if (row.entity === 'override') this.#read.set(row.rowId, row.id === null ? null : row)
     }
     const met = this.#met
+    for (const { entity, rowId, changeId } of changes) {
+      if (entity === 'rule' && !met?.has(changeId)) this.#changedRules.add(rowId)
+    }
     if (met !== undefined) this.#latest.push(...changes.filter(({ changeId }) => !met.has(changeId)))
     this.#met = new Set(changes.map(({ changeId }) => changeId))
     const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
@@ -159,6 +172,7 @@ export class OverrideReader {
       if (slices.over()) await slices.pause()
     }
     this.#read = new Map()
+    this.#changedRules.clear()
     this.#passed = this.#nextPassed
     this.#set = await this.#set.with(changes)
     return this.#set

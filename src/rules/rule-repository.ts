@@ -22,59 +22,107 @@ export interface RuleSource {
 export interface LoadedRules {
   readonly rules: readonly Rule[]
   readonly rejected: readonly RejectedRow[]
-  /** The result of each row, by its text. */
-  readonly rows: ReadonlyMap<string, Rule | RejectedRow>
 }
 
 /** Reads and parses the active rules. */
 export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> {
-  return parseRules(await readRuleRows(source))
+  const reader = new RuleReader()
+  await reader.readAll(source)
+  return reader.apply()
+}
+
+interface KnownRow {
+  readonly text: string
+  readonly name: string
+  readonly result: Rule | RejectedRow
 }
 
 /**
- * Reads the active rules, a page at a time. They are of one moment where the source is a snapshot, or where nothing is
- * written meanwhile.
- *
- * @param onRows called when the first of many rows have arrived
+ * Follows the active rules: an edit costs the same however many rules there are. Reading changes nothing: `apply` creates
+ * the rules from all that was read. They are of one moment where the source is a snapshot, or where nothing is written
+ * meanwhile.
  */
-export async function readRuleRows(
-  { query, dialect }: RuleSource,
-  onRows: () => void = () => undefined,
-): Promise<readonly StoredRule[]> {
-  const rows: StoredRule[] = []
-  for (;;) {
-    const page = await readPage(query, dialect, rows.at(-1)?.id ?? BEFORE_ALL_IDS)
-    rows.push(...page)
-    if (page.length < PAGE_SIZE) return rows
-    onRows()
-    await setImmediate()
+export class RuleReader {
+  readonly #rows = new Map<number, KnownRow>()
+  readonly #ids = new Map<string, number>()
+  /** Rows that were read and are not applied yet, by their ids; null for one that is no active rule. */
+  #read = new Map<number, StoredRule | null>()
+  #loaded: LoadedRules | undefined
+
+  /**
+   * Reads all rules, a page at a time.
+   *
+   * @param onRows called when the first of many rows have arrived
+   */
+  async readAll({ query, dialect }: RuleSource, onRows: () => void = () => undefined): Promise<void> {
+    const read = new Map<number, StoredRule | null>()
+    let lastId = BEFORE_ALL_IDS
+    for (;;) {
+      const page = await readPage(query, dialect, lastId)
+      for (const row of page) read.set(row.id, row)
+      lastId = page.at(-1)?.id ?? lastId
+      if (page.length < PAGE_SIZE) break
+      onRows()
+      await setImmediate()
+    }
+    for (const id of this.#rows.keys()) if (!read.has(id)) read.set(id, null)
+    this.#read = read
   }
-}
 
-/**
- * Parses rows, in slices. An invalid row is left out and reported, and does not affect other rules.
- *
- * @param previous returned again where the rows are the same; its rules are used again for unchanged rows
- */
-export async function parseRules(stored: readonly StoredRule[], previous?: LoadedRules): Promise<LoadedRules> {
-  const slices = new Slices()
-  const rows = new Map<string, Rule | RejectedRow>()
-  let isSame = stored.length === previous?.rows.size
-  for (const row of stored) {
+  /** Reads some rules again. */
+  async readSome({ query, dialect }: RuleSource, ids: readonly number[]): Promise<void> {
+    if (ids.length === 0) return
+    const rows = await query<StoredRule>(
+      `SELECT id, ${COLUMNS} FROM ${dialect.table(RULES.table)} WHERE is_active AND ${dialect.isOneOf('id', '$1', 'bigint')}`,
+      [JSON.stringify(ids)],
+    )
+    for (const id of ids) this.#read.set(id, null)
+    for (const row of rows) this.#read.set(row.id, row)
+  }
+
+  /**
+   * Parses what was read, in slices; returns the same rules where nothing changed. An invalid row is left out and
+   * reported, and does not affect other rules.
+   */
+  async apply(): Promise<LoadedRules> {
+    const slices = new Slices()
+    let isSame = true
+    for (const [id, row] of this.#read) {
+      if (row === null ? this.#remove(id) : this.#put(row)) isSame = false
+      if (slices.over()) await slices.pause()
+    }
+    this.#read = new Map()
+    if (isSame && this.#loaded !== undefined) return this.#loaded
+    const rules: Rule[] = []
+    const rejected: RejectedRow[] = []
+    for (const { result } of this.#rows.values()) {
+      if ('reason' in result) rejected.push(result)
+      else rules.push(result)
+    }
+    this.#loaded = { rules, rejected }
+    return this.#loaded
+  }
+
+  /** @returns whether that changed anything; so do the others */
+  #put(row: StoredRule): boolean {
+    const { id } = row
+    const name = String(row.name)
     const text = JSON.stringify(row)
-    const known = previous?.rows.get(text)
-    isSame &&= known !== undefined
-    rows.set(text, known ?? parsed(row))
-    if (slices.over()) await slices.pause()
+    if (this.#rows.get(id)?.text === text) return false
+    this.#remove(id)
+    // The deletion of a row that SQLite's REPLACE overwrote was not recorded.
+    const replaced = this.#ids.get(name)
+    if (replaced !== undefined) this.#remove(replaced)
+    this.#rows.set(id, { text, name, result: parsed(row) })
+    this.#ids.set(name, id)
+    return true
   }
-  if (isSame && previous !== undefined) return previous
-  const rules: Rule[] = []
-  const rejected: RejectedRow[] = []
-  for (const row of rows.values()) {
-    if ('reason' in row) rejected.push(row)
-    else rules.push(row)
+
+  #remove(id: number): boolean {
+    const known = this.#rows.get(id)
+    if (known !== undefined && this.#ids.get(known.name) === id) this.#ids.delete(known.name)
+    return this.#rows.delete(id)
   }
-  return { rules, rejected, rows }
 }
 
 function readPage(query: Query, dialect: Dialect, afterId: number): Promise<StoredRule[]> {

@@ -5,7 +5,7 @@ import { OverrideReader } from '../overrides/override-reader.js'
 import { OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { LoadReports, type LoadReportsOptions, type RecordedChange, type RejectedRow } from '../rules/load-reports.js'
-import { type LoadedRules, parseRules, readRuleRows, type StoredRule } from '../rules/rule-repository.js'
+import { type LoadedRules, RuleReader } from '../rules/rule-repository.js'
 import { RuleSet } from '../rules/rule-set.js'
 import { Poll } from '../time/poll.js'
 
@@ -122,11 +122,6 @@ export interface SnapshotReaderOptions {
 /** After this many attempts with a write during each, all is read in one transaction. */
 const TRIES = 3
 
-interface RevisionRows {
-  readonly rows: readonly StoredRule[]
-  readonly revision: number
-}
-
 /**
  * Reads and compiles the tables of rules and overrides as they are at one moment: a snapshot contains the changes of a
  * transaction completely or not at all.
@@ -134,6 +129,7 @@ interface RevisionRows {
 export class SnapshotReader {
   readonly #options: SnapshotReaderOptions
   readonly #overrides: OverrideReader
+  readonly #ruleReader = new RuleReader()
   #rules: LoadedRules | undefined
   /** The last snapshot that was read; an empty one before the first. */
   snapshot: Snapshot
@@ -187,10 +183,10 @@ export class SnapshotReader {
   /** @returns the revision of the snapshot */
   async #replaceSnapshot(asked: number, answered: () => void): Promise<number> {
     const { router } = this.#options
-    const { rows, revision } = await this.#read(asked, answered)
+    const revision = await this.#read(asked, answered)
     answered()
     const overrides = await this.#overrides.apply()
-    const loaded = await parseRules(rows, this.#rules)
+    const loaded = await this.#ruleReader.apply()
     const known = this.snapshot
     if (loaded !== this.#rules || overrides !== known.overrides) {
       const rules = loaded === this.#rules ? known.rules : await RuleSet.compile(loaded.rules, router, known.rules)
@@ -200,21 +196,23 @@ export class SnapshotReader {
     return revision
   }
 
-  /** Reads the rules and the changes of overrides as they are at one moment. */
-  async #read(asked: number, answered: () => void): Promise<RevisionRows> {
+  /**
+   * Reads the rules and overrides that changed as they are at one moment.
+   *
+   * @returns the revision of that moment
+   */
+  async #read(asked: number, answered: () => void): Promise<number> {
     const { database } = this.#options
     let revision = asked
     for (let tries = 0; tries < TRIES; tries++) {
-      const rows = await this.#readOnce(database.query, answered)
+      const isRead = await this.#readOnce(database.query, answered)
       const after = await this.#readRevision()
-      if (rows !== undefined && after === revision) return { rows, revision }
+      if (isRead && after === revision) return revision
       revision = after
     }
     return database.snapshot(async (query) => {
-      for (;;) {
-        const rows = await this.#readOnce(query, answered)
-        if (rows !== undefined) return { rows, revision }
-      }
+      while (!(await this.#readOnce(query, answered)));
+      return revision
     })
   }
 
@@ -222,11 +220,16 @@ export class SnapshotReader {
     return readRevision(this.#options.database, 'rules')
   }
 
-  /** @returns undefined where some changes could not be followed */
-  async #readOnce(query: Query, answered: () => void): Promise<readonly StoredRule[] | undefined> {
+  /** @returns false where some changes could not be followed */
+  async #readOnce(query: Query, answered: () => void): Promise<boolean> {
     const { database, now } = this.#options
-    await this.#overrides.readTable(query, now(), answered)
-    const rows = await readRuleRows({ query, dialect: database.dialect }, answered)
-    return (await this.#overrides.readChanges(query)) ? rows : undefined
+    const source = { query, dialect: database.dialect }
+    if (this.#overrides.isExpired) {
+      await this.#overrides.readTable(query, now(), answered)
+      await this.#ruleReader.readAll(source, answered)
+    }
+    if (!(await this.#overrides.readChanges(query))) return false
+    await this.#ruleReader.readSome(source, [...this.#overrides.changedRules])
+    return true
   }
 }

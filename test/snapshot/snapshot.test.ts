@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Database } from '../../src/db/database.js'
 import type { SqlValue } from '../../src/db/dialect.js'
+import { PatternIndex } from '../../src/patterns/pattern-index.js'
+import type { RuleSet } from '../../src/rules/rule-set.js'
 import { SnapshotReader } from '../../src/snapshot/current-snapshot.js'
 import { atEnd } from '../support/at-end.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -10,7 +12,7 @@ import { forEachDatabase } from '../support/databases.js'
 const MANY = 1_200
 const ROUTER = { caseSensitive: true, ignoreTrailingSlash: false }
 
-forEachDatabase((_provider, open) => {
+forEachDatabase((provider, open) => {
   test('thousands of rules and overrides are all read, a thousand at a time', async (t) => {
     const { database, reader } = await openRows(t, MANY)
     const sizes = watchPages(t, database)
@@ -55,6 +57,65 @@ forEachDatabase((_provider, open) => {
     )
   })
 
+  test('an edit of one rule among many reads that rule alone, and compiles what is new', async (t) => {
+    const { client, database, reader } = await openRows(t, MANY)
+    const before = await reader.load()
+    const compiled = t.mock.method(PatternIndex, 'compile')
+    const edit = async (name: string, data: Parameters<typeof client.rateLimitRule.update>[0]['data']) => {
+      await client.rateLimitRule.update({ where: { name }, data })
+      const read = watchRows(t, database)
+      const after = await reader.load()
+      assert.ok(read() < 250, `${read()} rows were read`)
+      return after.rules
+    }
+    const limited = await edit('rule-7', { rate: '11/m' })
+    assert.equal(limited.match('/7', 'GET', 0)?.policy.limit, 11)
+    assert.equal(compiled.mock.callCount(), 0)
+    const others = ({ rules }: RuleSet) => rules.filter(({ name }) => name !== 'rule-7')
+    for (const [place, rule] of others(limited).entries()) assert.equal(rule, others(before.rules)[place])
+
+    const moved = await edit('rule-7', { pathPattern: '^/seven$', priority: 1 })
+    assert.deepEqual([moved.match('/7', 'GET', 0), moved.rules[0]?.name], [undefined, 'rule-7'])
+    assert.equal(moved.match('/seven', 'GET', 0)?.name, 'rule-7')
+    assert.equal(compiled.mock.callCount(), 1)
+    const off = await edit('rule-7', { isActive: false })
+    assert.deepEqual([off.match('/seven', 'GET', 0), off.size], [undefined, MANY - 1])
+    const on = await edit('rule-7', { isActive: true })
+    assert.deepEqual([on.match('/seven', 'GET', 0)?.name, on.size], ['rule-7', MANY])
+  })
+
+  test('rules that are renamed, exchanged, replaced, deleted or made by raw SQL are followed', async (t) => {
+    const { client, database, reader } = await openRows(t)
+    await reader.load()
+    const table = database.dialect.table('rate_limit_rule')
+    const names = async (...statements: string[]) => {
+      await database.transaction(statements.map((sql) => ({ sql, parameters: [] })))
+      const { rules } = await reader.load()
+      return rules.rules.map(({ name, pathPattern }) => `${name} ${pathPattern}`)
+    }
+    assert.deepEqual(
+      await names(
+        `UPDATE ${table} SET name = 'between' WHERE name = 'rule-0'`,
+        `UPDATE ${table} SET name = 'rule-0' WHERE name = 'rule-1'`,
+        `UPDATE ${table} SET name = 'rule-1' WHERE name = 'between'`,
+      ),
+      ['rule-0 ^/1$', 'rule-1 ^/0$', 'rule-2 ^/2$'],
+    )
+    if (provider === 'sqlite') {
+      const columns = '(name, path_pattern, rate, updated_at)'
+      const rows = await names(`INSERT OR REPLACE INTO ${table} ${columns} VALUES ('rule-2', '^/two$', '5/m', 0)`)
+      assert.deepEqual(rows, ['rule-0 ^/1$', 'rule-1 ^/0$', 'rule-2 ^/two$'])
+    }
+    assert.deepEqual(await names(`UPDATE ${table} SET rate = 'often' WHERE name = 'rule-2'`), [
+      'rule-0 ^/1$',
+      'rule-1 ^/0$',
+    ])
+    assert.equal(reader.snapshot.rejected.length, 1)
+    await client.rateLimitRule.deleteMany({ where: { name: { not: 'rule-0' } } })
+    assert.deepEqual(await names(), ['rule-0 ^/1$'])
+    assert.equal(reader.snapshot.rejected.length, 0)
+  })
+
   /** Rules and overrides that all have the same limit, and what changes the limit of them all. */
   async function openRows(t: TestContext, count = 3) {
     const { client, database, close } = await open()
@@ -82,6 +143,21 @@ function limitsOf({ rules, overrides }: Awaited<ReturnType<SnapshotReader['load'
   return {
     rules: [...new Set(rules.rules.map(({ policy }) => policy.limit))],
     overrides: [...new Set([...overrides.all()].map(({ effect }) => typeof effect === 'object' && effect.limit))],
+  }
+}
+
+/** Returns a function that answers how many rows have been read. */
+function watchRows(t: TestContext, database: Database): () => number {
+  let read = 0
+  const { query } = database
+  const watched = t.mock.method(database, 'query', async (sql: string, parameters?: readonly SqlValue[]) => {
+    const rows = await query(sql, parameters)
+    read += rows.length
+    return rows
+  })
+  return () => {
+    watched.mock.restore()
+    return read
   }
 }
 
