@@ -640,8 +640,10 @@ INSERT INTO "rate_limit_watermark" ("id", "event_id") VALUES (1, 0);
 CREATE SEQUENCE "rate_limit_watermark_ahead" MINVALUE 0;
 
 -- CreateTable
--- The hours that are to be counted again. Marks are only added by writers, of whom none waits for another one.
+-- The hours that are to be counted again. Marks are only added by writers, of whom none waits for another one: so an hour
+-- may have several alike. Under a publication, rows of a table can be deleted by its primary key, or by all of its columns.
 CREATE TABLE "rate_limit_rollup_mark" ("hour" BIGINT NOT NULL, "since" BIGINT NOT NULL);
+ALTER TABLE "rate_limit_rollup_mark" REPLICA IDENTITY FULL;
 
 -- The minutes since the epoch; -1440 before it. Infinity stands with all that is later than the year 9999.
 CREATE FUNCTION "rate_limit_minute"(moment TIMESTAMPTZ) RETURNS BIGINT LANGUAGE sql STABLE AS $$
