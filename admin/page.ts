@@ -1,6 +1,7 @@
 /** Adapts AdminJS's page, which expects the open web and a weaker content security policy. */
 import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { forbidStoring } from '../src/http/no-store.js'
 
 /** A web font from another site, which a closed network cannot load. The system's fonts replace it. */
 const OUTSIDE = /<link[^>]+href="https?:[^>]*>/g
@@ -45,8 +46,8 @@ function policy(nonce: string): string {
 
 /** Sets the headers of every answer; a hook. */
 export async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  forbidStoring(reply)
   reply.headers({
-    'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     // With `no-referrer` browsers send `Origin: null` with the form to sign out, which would be refused.
     'referrer-policy': 'same-origin',

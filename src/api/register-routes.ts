@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { unloadablePeer } from '../errors.js'
 import { asActor, fromSource } from '../history/actor.js'
+import { forbidStoring } from '../http/no-store.js'
 import type { Internals } from '../internals.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { addGuard, guardHooks } from '../sign-in/staff-guard.js'
@@ -149,5 +150,6 @@ function toUrl(path: string): string {
 }
 
 async function setHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+  forbidStoring(reply)
+  reply.header('x-content-type-options', 'nosniff')
 }

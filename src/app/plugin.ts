@@ -8,7 +8,7 @@ import { createRequestAddresses, readPeers } from '../http/client-address.js'
 import { ConditionReports } from '../http/conditions.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
-import { DECISION } from '../http/on-request.js'
+import { DECIDED_BY, DECISION } from '../http/on-request.js'
 import { REPLY } from '../http/request-end.js'
 import { readRouterOptions } from '../http/request-path.js'
 import type { RouteConfig } from '../http/route-config.js'
@@ -130,6 +130,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   if (hook.postponed) components.open(hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
+  app.decorateRequest(DECIDED_BY, null)
   app.decorateRequest(REPLY, null)
   if (enabled) {
     validateRouter()

@@ -1,5 +1,6 @@
 /** Registers the pages of the dashboard: their guard, navigation and headers, and the sign-in. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { forbidStoring } from '../http/no-store.js'
 import { type Internals, nearestMount } from '../internals.js'
 import { createErrorHandler } from '../sign-in/error-page.js'
 import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navigation.js'
@@ -69,8 +70,8 @@ function navigationAt({ places }: Internals, mount: string, canSignOut: boolean)
 
 function securityHeaders({ contentSecurityPolicy }: Pages) {
   return async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    forbidStoring(reply)
     reply.headers({
-      'cache-control': 'no-store',
       'content-security-policy': contentSecurityPolicy,
       'x-content-type-options': 'nosniff',
       // With `no-referrer`, browsers send a form's Origin as `null`, and the check for foreign forms needs it.

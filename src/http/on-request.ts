@@ -27,17 +27,34 @@ export interface HookDependencies extends DecideDependencies {
 /** The property of a request that holds its decision. */
 export const DECISION = Symbol('fastify-smart-ratelimit.decision')
 
-/** A request in a hook of this package. Scopes created before the plugin do not initialize the property. */
-type DecidedRequest = RequestWithReply & { [DECISION]?: Decision | null }
+/** The property of a request that holds the hooks which have decided about it. */
+export const DECIDED_BY = Symbol('fastify-smart-ratelimit.decidedBy')
+
+/** A request in a hook of this package. Scopes created before the plugin do not initialize the properties. */
+type DecidedRequest = RequestWithReply & {
+  [DECISION]?: Decision | null
+  [DECIDED_BY]?: readonly HookDependencies[] | null
+}
 
 /** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
 export function keptDecision(request: DecidedRequest): Decision | null {
   return request[DECISION] ?? null
 }
 
-/** Creates the hook, which decides about a request, sets the headers, records the event, and refuses. */
+/**
+ * Creates the hook, which decides about a request, sets the headers, records the event, and refuses. It decides once:
+ * Fastify runs preHandler hooks anew where the host calls `reply.callNotFound()`.
+ */
 export function createOnRequest(dependencies: HookDependencies) {
+  const byThisHook = [dependencies]
   return function onRequest(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    const marked: DecidedRequest = request
+    const decidedBy = marked[DECIDED_BY]
+    if (decidedBy?.includes(dependencies)) {
+      done()
+      return
+    }
+    marked[DECIDED_BY] = decidedBy ? [...decidedBy, dependencies] : byThisHook
     request[REPLY] = reply
     const checked = new CheckedRequest(dependencies, request)
     let decided: ReturnType<Decide> = checked

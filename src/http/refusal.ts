@@ -7,6 +7,7 @@ import { shownIndex } from '../limiter/windows.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
 import { TOO_LONG_LIMIT } from './limits.js'
+import { forbidStoring } from './no-store.js'
 import { forgetResponse } from './request-end.js'
 import { isUpgrade } from './response-events.js'
 
@@ -66,6 +67,7 @@ export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_ST
 export function refuse(checked: CheckedRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
   const { request } = checked
   forgetResponse(request)
+  forbidStoring(reply)
   if (isUpgrade(request)) closeWhenSent(request, reply)
   const error = refusal(reply, checked)
   const { statusCode = 500 } = error

@@ -626,7 +626,7 @@ test('other limits listen to no end of a request', async (t) => {
   }
   const without = await count({})
   assert.equal(await count({ algorithm: 'sliding_window' }), without)
-  assert.equal(await count(LIMITED), without + 5)
+  assert.equal(await count(LIMITED), without + 3)
 })
 
 /** Lets a request end that its handler holds. */
