@@ -1,17 +1,10 @@
 /**
- * Returns a function that computes the value of each text once. Beyond `capacity` texts it forgets all of them: most
- * come from clients, and must not fill the memory.
- *
- * @param maxLength a longer text is computed each time
+ * Returns a function that computes the value of each text of an operator's once. Beyond `capacity` texts it forgets all
+ * of them. Texts of clients are for `ClientMemory`.
  */
-export function remember<Value>(
-  capacity: number,
-  compute: (text: string) => Value,
-  maxLength = Number.POSITIVE_INFINITY,
-): (text: string) => Value {
+export function remember<Value>(capacity: number, compute: (text: string) => Value): (text: string) => Value {
   const remembered = new Map<string, Value>()
   return function remembering(text) {
-    if (text.length > maxLength) return compute(text)
     const known = remembered.get(text)
     // A known value takes one lookup, unless it is undefined.
     if (known !== undefined || remembered.has(text)) return known as Value
@@ -19,6 +12,87 @@ export function remember<Value>(
     if (remembered.size >= capacity) remembered.clear()
     remembered.set(text, value)
     return value
+  }
+}
+
+/**
+ * The most that a process remembers of texts that clients wrote, in bytes: for all apps, rules, limits and caches
+ * together, since clients choose how many of them they reach. Beyond it all is forgotten together, and computed again.
+ */
+const MAX_CLIENT_BYTES = 32 * 2 ** 20
+/** A longer text of a client is not remembered. */
+const MAX_CLIENT_TEXT = 512
+/** What a text and its value take at most: the entry and some objects, and a few copies of the text. */
+const ENTRY_BYTES = 400
+const CHARACTER_BYTES = 4
+
+/** The memories that have something in them; those of replaced rules are gone with them. */
+const filled = new Set<WeakRef<ClientMemory<unknown>>>()
+let clientBytes = 0
+let isClosed = false
+
+/** What is remembered by texts that clients wrote. */
+export class ClientMemory<Value> {
+  readonly #values = new Map<string, Value>()
+
+  get(text: string): Value | undefined {
+    return this.#values.get(text)
+  }
+
+  has(text: string): boolean {
+    return this.#values.has(text)
+  }
+
+  forget(): void {
+    this.#values.clear()
+  }
+
+  /**
+   * Keeps a value, and returns it.
+   *
+   * @param bytes what it takes beside copies of the text
+   */
+  keep(text: string, value: Value, bytes = 0): Value {
+    if (isClosed || text.length > MAX_CLIENT_TEXT) return value
+    clientBytes += ENTRY_BYTES + CHARACTER_BYTES * text.length + bytes
+    if (clientBytes > MAX_CLIENT_BYTES) {
+      for (const memory of filled) memory.deref()?.forget()
+      filled.clear()
+      clientBytes = 0
+    }
+    if (this.#values.size === 0) filled.add(new WeakRef(this))
+    this.#values.set(text, value)
+    return value
+  }
+}
+
+/** Does work during which nothing more is remembered of clients, such as that for a client that is refused anyway. */
+export function unremembered<Result>(work: () => Result): Result {
+  const before = isClosed
+  isClosed = true
+  try {
+    return work()
+  } finally {
+    isClosed = before
+  }
+}
+
+/**
+ * Returns a function that computes the value of each text of a client's once, while it is remembered.
+ *
+ * @param bytesOf what a value takes beside copies of the text
+ */
+export function rememberClients<Value>(
+  compute: (text: string) => Value,
+  bytesOf?: (value: Value) => number,
+): (text: string) => Value {
+  const memory = new ClientMemory<Value>()
+  return function remembering(text) {
+    const known = memory.get(text)
+    // A known value takes one lookup, unless it is undefined.
+    if (known !== undefined || memory.has(text)) return known as Value
+    const value = compute(text)
+    return memory.keep(text, value, bytesOf?.(value))
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { CLIENT, POLICY } from '../events/readings.js'
 import { clientAddress, neighbourhood, networkClient } from '../overrides/client-networks.js'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 import { compareBytes } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
 import { keysForClient, readRuleNames } from './client-search.js'
@@ -71,7 +71,7 @@ function createRoom(): (client: string) => boolean {
  * Returns the network of a client, or the client itself where it has none. Parsing addresses takes a third of the time of
  * a page, and pages that follow list the same clients.
  */
-export const networkOf = remember(1_000, (client) => {
+export const networkOf = rememberClients((client) => {
   const address = clientAddress(client)
   return address === undefined ? client : networkClient(neighbourhood(address))
 })

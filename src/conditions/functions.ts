@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js'
 import { errorMessage } from '../errors.js'
 import { parseAddress, parseNetwork } from '../overrides/network.js'
 import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 import type { Expression } from './cel.js'
 import { compilePart, type Evaluate, failureAt, type Scope } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
@@ -219,15 +219,11 @@ function searchLinearly(text: string, part: string): boolean {
   return false
 }
 
-/** How many addresses are kept parsed, for all conditions together. */
-const REMEMBERED = 1_000
 /** Longer than any address; clients may write longer texts into headers. */
 const MAX_ADDRESS_LENGTH = 64
 
-const readAddress = remember(
-  REMEMBERED,
-  (text) => (text.length > MAX_ADDRESS_LENGTH || isIP(text) === 0 ? undefined : parseAddress(text)),
-  MAX_ADDRESS_LENGTH,
+const readAddress = rememberClients((text) =>
+  text.length > MAX_ADDRESS_LENGTH || isIP(text) === 0 ? undefined : parseAddress(text),
 )
 
 /**

@@ -1,26 +1,36 @@
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
-import { memoize } from '../remember.js'
 import type { ClientAddress } from './client-address.js'
-import { type ClientKey, inScope } from './client-key.js'
+import { type ClientKey, deriveOnce, inScope } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
 import { type Limit, limitForCeiling } from './limits.js'
 
 /** The limit of addresses that requests count against beside the one that decides about them. */
 export interface Ceiling {
   readonly limit: Limit
-  clientKey(address: ClientAddress): ClientKey
+  standing(address: ClientAddress): Standing
   /** Checks in the same round trip as the check after it. */
   check(check: Check, nowMs: number): Decision | Promise<Decision>
   /** Returns the decision of the other limit where it is known without a new counter. */
   known(check: Check, nowMs: number): Decision | undefined
 }
 
+/** A client of the ceiling, and until when it is known to be refused. */
+interface Standing {
+  readonly client: ClientKey
+  refusedUntilMs: number
+}
+
 /** @param scope of its counters */
 export function createCeiling(rate: Rate, scope: string, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
-  const clientKey = memoize((key: ClientKey) => inScope(scope, key))
-  return { ...checks, limit: limitForCeiling(rate), clientKey: (address) => clientKey(address.clientKey) }
+  const standing = deriveOnce((key): Standing => ({ client: inScope(scope, key), refusedUntilMs: 0 }))
+  return { ...checks, limit: limitForCeiling(rate), standing: ({ clientKey }) => standing(clientKey) }
+}
+
+/** Returns whether the ceiling is known to refuse a request: nothing is remembered of what that makes up. */
+export function isRefusing(ceiling: Ceiling, { address, nowMs }: CheckedRequest): boolean {
+  return nowMs < ceiling.standing(address).refusedUntilMs
 }
 
 /**
@@ -35,28 +45,30 @@ export function checkUnderCeiling(
   check: (checked: CheckedRequest) => Decision | Promise<Decision>,
 ): CheckedRequest | Promise<CheckedRequest> {
   const { address, cost, nowMs, limit } = checked
-  const key = ceiling.clientKey(address)
-  const ofAddress = ceiling.check({ key: key.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }, nowMs)
+  const standing = ceiling.standing(address)
+  const { counter } = standing.client
+  const ofAddress = ceiling.check({ key: counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }, nowMs)
   const isRefused = !(ofAddress instanceof Promise || ofAddress.allowed || ofAddress.unavailable)
   if (isRefused && !limit.isDenial) {
     const known = limit.awaitsEnd ? undefined : ceiling.known(checked.asked, nowMs)
-    return decideWith(checked, ceiling, key, known, ofAddress)
+    return decideWith(checked, ceiling, standing, known, ofAddress)
   }
   const decision = check(checked)
   if (decision instanceof Promise || ofAddress instanceof Promise) {
-    return Promise.all([decision, ofAddress]).then((both) => decideWith(checked, ceiling, key, ...both))
+    return Promise.all([decision, ofAddress]).then((both) => decideWith(checked, ceiling, standing, ...both))
   }
-  return decideWith(checked, ceiling, key, decision, ofAddress)
+  return decideWith(checked, ceiling, standing, decision, ofAddress)
 }
 
 /** Decides by the ceiling where it refuses, unless the other limit refuses for longer. */
 function decideWith(
   checked: CheckedRequest,
   ceiling: Ceiling,
-  client: ClientKey,
+  standing: Standing,
   decision: Decision | undefined,
   ofAddress: Decision,
 ): CheckedRequest {
+  if (!ofAddress.allowed && !ofAddress.unavailable) standing.refusedUntilMs = checked.nowMs + ofAddress.resetMs
   if (decision !== undefined) {
     checked.decision = decision
     if (ofAddress.allowed) return checked
@@ -67,7 +79,7 @@ function decideWith(
     }
   }
   checked.limit = ceiling.limit
-  checked.client = client
+  checked.client = standing.client
   checked.decision = ofAddress
   return checked
 }

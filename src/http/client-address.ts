@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
-import { memoize, remember } from '../remember.js'
+import { ClientMemory, memoize, rememberClients } from '../remember.js'
 import { addressKey, type ClientKey, privateAddressKey } from './client-key.js'
 
 /** The address of a request's client, as limits use it. */
@@ -42,12 +42,8 @@ const UNKNOWN = createAddress('unknown', null, null)
  * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
 export const GONE = createAddress('unknown', null, 'deny')
-/** How many parsed addresses are remembered. */
-const REMEMBERED = 10_000
 /** How much of a text that is no address is logged. */
 const SHOWN_LENGTH = 60
-/** Longer than any address with its port and zone; a longer text is parsed each time, and not remembered. */
-const REMEMBERED_LENGTH = 64
 
 /** Returns an address in its usual spelling, IPv6 that stands for IPv4 as IPv4; null for other texts. */
 export function plainIp(text: string): string | null {
@@ -71,18 +67,20 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
     return privacy === undefined ? createAddress(key, ip, listed) : createPrivateAddress(key, ip, listed, privacy)
   }
 
-  return remember(REMEMBERED, parse, REMEMBERED_LENGTH)
+  return rememberClients(parse)
 }
 
 /** Creates the function that adds an allow list of a limit's own: an address that the plugin's lists have stays as it is. */
 export function createAllowList(list: BlockList): (address: ClientAddress) => ClientAddress {
   if (list.rules.length === 0) return (address) => address
-  return memoize((address: ClientAddress) => {
+  const known = new ClientMemory<ClientAddress>()
+  return function withList(address) {
     const { plain, listed } = address
-    return plain !== null && listed === null && list.check(plain, familyFor(plain))
-      ? { ...address, listed: 'allow' }
-      : address
-  })
+    if (plain === null || listed !== null) return address
+    const allowed = (): ClientAddress =>
+      list.check(plain, familyFor(plain)) ? { ...address, listed: 'allow' } : address
+    return known.get(plain) ?? known.keep(plain, allowed())
+  }
 }
 
 function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {

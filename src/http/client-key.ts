@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { boundedText, HASH_LENGTH } from '../db/storable.js'
+import { ClientMemory } from '../remember.js'
 import type { KeyPart } from '../rules/client-kind.js'
 import { compositeFromKey, compositeInKey, splitComposite } from '../rules/composite.js'
 
@@ -120,6 +121,12 @@ export function scopeFor(...names: readonly string[]): string {
 export function inScope(scope: string, key: ClientKey): ClientKey {
   const { name, shown, counter, client, banned, clear, byAddress } = key
   return { name, shown, counter: `${scope}|${counter}`, client, banned, clear, byAddress }
+}
+
+/** Returns a function that derives a value from each client's key once: keys of one kind differ in their counters. */
+export function deriveOnce<Value>(derive: (key: ClientKey) => Value): (key: ClientKey) => Value {
+  const memory = new ClientMemory<Value>()
+  return (key) => memory.get(key.counter) ?? memory.keep(key.counter, derive(key))
 }
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */

@@ -1,9 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
+import { unremembered } from '../remember.js'
 import type { Rule } from '../rules/rule.js'
 import type { RuleSet } from '../rules/rule-set.js'
-import { type Ceiling, checkUnderCeiling } from './ceiling.js'
+import { type Ceiling, checkUnderCeiling, isRefusing } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
 import { DENIED_LIMIT, type Limit, type Refusal, TOO_LONG_LIMIT } from './limits.js'
@@ -127,7 +128,13 @@ export function decide(checked: CheckedRequest): Decided {
   const { dependencies, request } = checked
   checked.nowMs = dependencies.now()
   checked.address = dependencies.address(request)
-  const inForce = dependencies.inForce(checked.nowMs)
+  const { ceiling } = dependencies
+  if (ceiling !== undefined && isRefusing(ceiling, checked)) return unremembered(() => findInForce(checked))
+  return findInForce(checked)
+}
+
+function findInForce(checked: CheckedRequest): Decided {
+  const inForce = checked.dependencies.inForce(checked.nowMs)
   return inForce instanceof Promise ? later(checked, inForce, findUser) : findUser(checked, inForce)
 }
 

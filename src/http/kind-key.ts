@@ -1,7 +1,7 @@
 /** Creates the functions that find the clients of requests. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AddressPrivacy } from '../privacy/address-privacy.js'
-import { memoize, remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import { spellPart, splitComposite } from '../rules/composite.js'
 import type { ClientAddress } from './client-address.js'
@@ -10,6 +10,7 @@ import {
   compositeKey,
   cookieKey,
   customKey,
+  deriveOnce,
   EVERYBODY,
   headerKey,
   routeKey,
@@ -30,10 +31,6 @@ const VALUES = { header: headerValue, cookie: cookieValue } as const
 
 export type KeyFunction = RequestFunction<string | number | bigint | null | undefined>
 
-/** How many clients of a kind keep their keys, and how long their names are at most. */
-const REMEMBERED_CLIENTS = 10_000
-const REMEMBERED_LENGTH = 256
-
 export interface KeyOptions {
   readonly log: FastifyBaseLogger
   /** Replaces values of headers and cookies that are secrets. */
@@ -48,11 +45,6 @@ export function toAddressKey({ address }: Countable): ClientKey {
   return address.clientKey
 }
 
-/** Computes a value for clients once each. */
-function rememberClients<Value>(derive: (client: string) => Value): (client: string) => Value {
-  return remember(REMEMBERED_CLIENTS, derive, REMEMBERED_LENGTH)
-}
-
 /** Derives the key of a limit from that of a client. */
 type DeriveKey = (key: ClientKey) => ClientKey
 
@@ -63,8 +55,8 @@ type DeriveKey = (key: ClientKey) => ClientKey
  */
 export function createKindKey(client: ClientKind, options: KeyOptions, derive?: DeriveKey): DeriveClientKey {
   if (derive === undefined) return createDerivedKey(client, options, toAddressKey, (key) => key)
-  const addressKeyOnce = memoize((address: ClientAddress) => derive(address.clientKey))
-  return createDerivedKey(client, options, ({ address }) => addressKeyOnce(address), derive)
+  const addressKeyOnce = deriveOnce(derive)
+  return createDerivedKey(client, options, ({ address }) => addressKeyOnce(address.clientKey), derive)
 }
 
 function createDerivedKey(

@@ -2,11 +2,11 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type Algorithm, isRate, type Policy } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-set.js'
-import { memoize, remember } from '../remember.js'
+import { remember } from '../remember.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { type RefusalAnswer, type Rule, USUAL_ANSWER } from '../rules/rule.js'
 import { SECOND_MS } from '../time/clock.js'
-import { type ClientKey, inScope, ruleKey } from './client-key.js'
+import { type ClientKey, deriveOnce, inScope, ruleKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import type { CheckedRequest } from './decide.js'
 import { policyField, quotedName, windowNames } from './headers.js'
@@ -206,6 +206,6 @@ export function createRouteRate(
  * remembered: so are those in a scope.
  */
 function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
-  const keyInScope = memoize((key: ClientKey) => inScope(scope, key))
+  const keyInScope = deriveOnce((key) => inScope(scope, key))
   return (checked) => after(deriveClientKey(checked), keyInScope)
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 
 /** The options of Fastify's router that decide how a URL becomes a path. */
 export interface RouterOptions {
@@ -25,10 +25,6 @@ export function readRouterOptions({ initialConfig }: FastifyInstance): RouterOpt
     ),
   }
 }
-
-/** How many paths keep their prefix, and how long these are at most. */
-const REMEMBERED = 4_096
-const REMEMBERED_LENGTH = 256
 
 const SLASH = 47
 const PERCENT = 37
@@ -148,7 +144,7 @@ export class PathPrefixes<Value> {
   readonly #prefixes: readonly (readonly [prefix: string, below: string, value: Value])[]
   readonly #ignoreTrailingSlash: boolean
   /** Finds the value of a path, as the router sees it. */
-  readonly find = remember(REMEMBERED, (path) => this.#search(path), REMEMBERED_LENGTH)
+  readonly find = rememberClients((path) => this.#search(path))
 
   constructor(
     entries: Iterable<readonly [prefix: string, value: Value]>,

@@ -2,11 +2,10 @@ import type { BlockList } from 'node:net'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
-import { memoize } from '../remember.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { type AnyHook, type Ask, createAsk } from './ask.js'
 import { createAllowList } from './client-address.js'
-import { type ClientKey, inScope } from './client-key.js'
+import { type ClientKey, deriveOnce, inScope } from './client-key.js'
 import { type CounterScopes, routeScope } from './counter-scopes.js'
 import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
@@ -152,7 +151,7 @@ function createPassOn() {
 type KeyInScope = (client: ClientKey) => ClientKey
 
 function createKeyInScope(scope: string): KeyInScope {
-  return memoize((client: ClientKey) => inScope(scope, client))
+  return deriveOnce((client) => inScope(scope, client))
 }
 
 function createSharedScope(scope: string): () => KeyInScope {

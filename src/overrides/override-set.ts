@@ -1,7 +1,7 @@
 import { type PathOptions, PathPatterns } from '../patterns/path-patterns.js'
 import { patternSize } from '../patterns/pattern.js'
 import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 import { Slices } from '../time/slices.js'
 import { NetworkTable, networksMeet, wholeBits } from './network.js'
 import { clientText, isInForce, type Override, type OverrideClient } from './override.js'
@@ -219,9 +219,6 @@ export interface ActiveOverride extends Override {
   readonly id: number
 }
 
-/** How many addresses keep their result. */
-const REMEMBERED = 10_000
-
 /** Overrides by their clients. A lookup costs the same for one override and for a hundred thousand. */
 class OverrideTable {
   readonly #byId = new Map<number, ActiveOverride>()
@@ -229,7 +226,7 @@ class OverrideTable {
   readonly #allowing: ActiveOverride[] = []
   readonly #byUser = new Map<string, ActiveOverride[]>()
   readonly #byPseudonym = new Map<string, ActiveOverride[]>()
-  readonly #findAt = remember(REMEMBERED, (address) => this.#byNetwork.at(address))
+  readonly #findAt = rememberClients((address) => this.#byNetwork.at(address))
   #users = 0
 
   get size(): number {

@@ -1,3 +1,4 @@
+import { ClientMemory } from '../remember.js'
 import { compiledPattern, lowerCasedPattern } from './pattern.js'
 import { SHORT_LENGTH } from './work.js'
 
@@ -9,14 +10,11 @@ export interface PathOptions {
   readonly ignoreTrailingSlash: boolean
 }
 
-/** How many short paths keep their result; all are forgotten together beyond that. */
-const REMEMBERED = 4_096
-
 /** Matches single patterns, compiled at their first use: of many thousands few are ever used. */
 export class PathPatterns {
   readonly #caseSensitive: boolean
   readonly #bothSlashForms: boolean
-  readonly #remembered = new Map<string, boolean>()
+  readonly #known = new ClientMemory<boolean>()
 
   constructor({ caseSensitive, ignoreTrailingSlash }: PathOptions) {
     this.#caseSensitive = caseSensitive
@@ -33,12 +31,7 @@ export class PathPatterns {
     if (path.length > SHORT_LENGTH) return this.#search(pattern, path)
     // No pattern contains NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
-    const known = this.#remembered.get(question)
-    if (known !== undefined) return known
-    const answer = this.#search(pattern, path)
-    if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-    this.#remembered.set(question, answer)
-    return answer
+    return this.#known.get(question) ?? this.#known.keep(question, this.#search(pattern, path))
   }
 
   #search(pattern: string, path: string): boolean {

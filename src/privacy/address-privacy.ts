@@ -7,7 +7,7 @@
 import { createHmac } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
 import { parseNetwork, wholeBits } from '../overrides/network.js'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 
 /** How addresses are stored: as they are, as their networks (/24, and /48 of IPv6), or as their pseudonyms. */
 export const ADDRESS_FORMS = ['full', 'truncated', 'pseudonym'] as const
@@ -48,9 +48,6 @@ const PSEUDONYM_LENGTH = 32
 const KEPT_BITS = { ipv4: 24, ipv6: 48 } as const
 /** The purpose of the derived secret: what other settings derive from the same secret is unrelated. */
 const PURPOSE = 'fastify-smart-ratelimit addresses'
-/** How many texts of operators and of the log are mapped once, and how long they are at most. */
-const REMEMBERED = 1_000
-const REMEMBERED_LENGTH = 256
 const PART = /^(rule:[^:]+:)?(ip:)?(.+)$/s
 
 /**
@@ -116,7 +113,7 @@ export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressP
       return counted === undefined ? part : `${rule}${kind}${spell(counted)}`
     }
     // An address has no bar and no backslash: splitting at every bar finds it.
-    return remember(REMEMBERED, (text) => text.split('|').map(mapPart).join('|'), REMEMBERED_LENGTH)
+    return rememberClients((text) => text.split('|').map(mapPart).join('|'))
   }
 
   return {

@@ -2,16 +2,13 @@ import type { PathOptions } from '../patterns/path-patterns.js'
 import { lowerCasedPattern } from '../patterns/pattern.js'
 import { PatternIndex } from '../patterns/pattern-index.js'
 import { ANY_WORK, type RequestWork, SHORT_LENGTH } from '../patterns/work.js'
-import { remember } from '../remember.js'
+import { rememberClients } from '../remember.js'
 import { countsBy } from './client-kind.js'
 import type { Rule } from './rule.js'
 import { isInForce, isInRange, steadyRangeAround } from './validity.js'
 
-/** How many short paths keep their result, for each method. */
-const REMEMBERED = 4_096
-
-/** The same for lists of rules with conditions: at most some megabytes where a thousand rules are for one path. */
-const REMEMBERED_CANDIDATES = 512
+/** What a rule takes in a list that is remembered. */
+const REFERENCE_BYTES = 8
 
 /** Finds something among the rules in force, for one method. */
 type Search<Found> = (path: string, nowMs: number, request: RequestWork) => Found
@@ -74,7 +71,7 @@ export class RuleSet {
   match(path: string, method: string, nowMs: number, request: RequestWork = { work: 0 }): Rule | null | undefined {
     let search = this.#searches.get(method)
     if (search === undefined) {
-      search = this.#remembering(REMEMBERED, (each, atMs, asked) => this.#search(each, method, atMs, asked))
+      search = this.#remembering((each, atMs, asked) => this.#search(each, method, atMs, asked))
       this.#searches.set(method, search)
     }
     return search(path, nowMs, request)
@@ -87,8 +84,9 @@ export class RuleSet {
   candidates(path: string, method: string, nowMs: number, request: RequestWork = { work: 0 }): readonly Rule[] | null {
     let search = this.#candidateSearches.get(method)
     if (search === undefined) {
-      search = this.#remembering(REMEMBERED_CANDIDATES, (each, atMs, asked) =>
-        this.#searchAll(each, method, atMs, asked),
+      search = this.#remembering(
+        (each, atMs, asked) => this.#searchAll(each, method, atMs, asked),
+        (rules) => REFERENCE_BYTES * (rules?.length ?? 0),
       )
       this.#candidateSearches.set(method, search)
     }
@@ -117,8 +115,8 @@ export class RuleSet {
    * Creates a search that remembers what it found. It starts afresh where a rule begins or ends; sets without such rules
    * do not look at the time.
    */
-  #remembering<Found>(capacity: number, find: Search<Found>): Search<Found> {
-    const searchAt = (atMs: number) => remember(capacity, (path) => find(path, atMs, ANY_WORK))
+  #remembering<Found>(find: Search<Found>, bytesOf?: (found: Found) => number): Search<Found> {
+    const searchAt = (atMs: number) => rememberClients((path) => find(path, atMs, ANY_WORK), bytesOf)
     let search = searchAt(Number.NEGATIVE_INFINITY)
     const isTimed = this.#timed.length > 0
     let range = steadyRangeAround(this.#timed, Number.NEGATIVE_INFINITY)

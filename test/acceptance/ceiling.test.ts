@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, MiddlewareOptions, RateLimitOptions, Store } from '../../src/index.js'
+import { ClientMemory } from '../../src/remember.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import { openDatabase, startApp, WARN } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -55,6 +56,36 @@ for (const [name, backend] of [
       assert.deepEqual(await app.statuses(1, '/', byHeader(7)), [200])
       app.clock.advance(60_000)
       assert.deepEqual(await app.statuses(4, '/', byHeader(1)), [200, 200, 429, 429])
+    })
+
+    test('leaves nothing to be remembered of what a refused address makes up', async (t) => {
+      const kept: string[] = []
+      const { keep } = ClientMemory.prototype
+      t.mock.method(
+        ClientMemory.prototype,
+        'keep',
+        function (this: ClientMemory<unknown>, text: string, value: unknown) {
+          keep.call(this, text, value)
+          if (this.has(text)) kept.push(text)
+          return value
+        },
+      )
+      const middleware = limits({ rateLimits: { '/files/': '9/m' }, key: 'user+header:x-a', ceiling: '2/m' })
+      const app = await start(t, middleware, { ...fresh(), user: ({ headers }) => String(headers['x-user']) })
+      const ask = (value: string) =>
+        app.request(`/files/${value}`, {
+          headers: { 'x-a': `header ${value}`, 'x-user': `user ${value}` },
+          from: ALICE,
+        })
+      const isKept = (value: string) => kept.some((text) => text.includes(value))
+
+      const statuses = []
+      for (const value of ['one', 'two', 'three', 'four', 'five']) statuses.push((await ask(value)).status)
+      assert.deepEqual(statuses, [200, 200, 429, 429, 429])
+      assert.deepEqual(['one', 'two', 'four', 'five'].map(isKept), [true, true, false, false])
+      app.clock.advance(60_000)
+      await ask('six')
+      assert.ok(isKept('six'), 'the next window is another one')
     })
 
     test('refuses where the other limit only counts', async (t) => {
