@@ -36,8 +36,8 @@ import type { Component } from './components.js'
  * SQLite copies for each transaction. A process that is killed loses what has gathered.
  */
 const MAX_GATHER_MS = 500
-/** The longest wait of a report for the latest events, in milliseconds. */
-const FLUSH_TIMEOUT_MS = 5_000
+/** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
+const FLUSH_TIMEOUT_MS = 2_000
 
 export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
   if (typeof backend === 'object') return backend

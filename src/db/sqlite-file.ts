@@ -74,7 +74,10 @@ export async function openHere({ path, onlyReads, checkpointPages }: FileOptions
     identity,
 
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return line.run(database, () => rows<Row>(prepare(sql).all(named(parameters))))
+      const statement = prepare(sql)
+      const run = () => rows<Row>(statement.all(named(parameters)))
+      // In write-ahead mode a reader waits for no writer, and not for statements that do either.
+      return statement.readonly ? whileBusy(run) : line.run(database, run)
     },
 
     async execute(sql, parameters = []) {

@@ -9,6 +9,8 @@ import { openOnThread } from './sqlite-thread.js'
 
 /** The rows of short statements after which the thread, which has the write-ahead log copied, is told of them. */
 const ROWS_PER_NOTE = 1_000
+/** A statement that cannot write, and waits for none that does. */
+const READS = /^\s*SELECT\b/
 /** A short statement writes pages beside those of its rows: it counts as so many rows more. */
 const ROWS_BESIDE = 2
 
@@ -111,7 +113,10 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   let lastReport: Promise<unknown> = Promise.resolve()
 
   return {
-    query: (sql, parameters) => use((file) => file.query(sql, parameters)),
+    query<Row>(sql: string, parameters?: readonly SqlValue[]) {
+      const work = (file: SqliteFile) => file.query<Row>(sql, parameters)
+      return READS.test(sql) ? statements.use(work) : use(work)
+    },
     execute: (sql, parameters) => use((file) => file.execute(sql, parameters)),
     transaction: (batch) => use((file) => file.transaction(batch)),
 

@@ -5,6 +5,8 @@ const INTERVAL_MS = 1_000
 const JITTER = 0.2
 /** The greatest age of what a request uses: less than the two seconds in which a change reaches all processes. */
 const FRESH_MS = 1_900
+/** A source has failed that has not answered for so long, in milliseconds. Until then it is slow, as on a busy machine. */
+const HANGING_MS = 10_000
 /** How long requests do not wait for a failed source. */
 const RETRY_MS = 1_000
 
@@ -16,7 +18,7 @@ export interface PollOptions {
    * not wait for that work
    */
   readonly look: (answered: () => void) => Promise<void>
-  /** Called with the error when the source failed, or did not answer a request in time. */
+  /** Called with the error when the source failed, or did not answer for ten seconds. */
   readonly failed?: (error: unknown) => void
   /** The clock of requests. */
   readonly now: () => number
@@ -43,6 +45,10 @@ export class Poll {
   #expiriesUnderWay = 0
   #looking: Promise<void> | undefined
   #hasAnswered = false
+  /** Whether a request has waited as long as it may for the poll under way: others do not wait for it. */
+  #isLate = false
+  /** Whether another poll was due while one was under way. */
+  #isDue = false
   #following: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
   #hasTraffic = false
@@ -63,11 +69,11 @@ export class Poll {
     return this.#seenAtMs
   }
 
-  /** Returns whether the state is fresh enough, or the source fails. Otherwise a poll is under way. */
+  /** Returns whether the state is fresh enough, or the source fails or is late. Otherwise a poll is under way. */
   isFresh(nowMs: number): boolean {
     if (this.isKnown(nowMs)) return true
     void (this.#looking ?? this.#look())
-    return this.isFailing
+    return this.isFailing || this.#isLate
   }
 
   /** Returns undefined when the request need not wait; otherwise a promise of the end of its wait. */
@@ -75,7 +81,8 @@ export class Poll {
     if (this.isKnown(nowMs)) return undefined
     const isLate = this.#looking !== undefined && this.#expiriesUnderWay !== this.#expiries
     const look = isLate ? this.#lookAgain() : (this.#looking ?? this.#look())
-    return this.isFailing || (this.#hasAnswered && !this.#isExpired) ? undefined : this.#untilTimeout(look)
+    const isAwaited = !this.isFailing && !this.#isLate && (!this.#hasAnswered || this.#isExpired)
+    return isAwaited ? this.#untilTimeout(look) : undefined
   }
 
   /** Resolves after a poll that begins from now on, successful or not, or when that takes too long. */
@@ -125,6 +132,9 @@ export class Poll {
     this.#expiriesUnderWay = this.#expiries
     this.#looking = this.#lookOnce().finally(() => {
       this.#looking = undefined
+      if (!this.#isDue) return
+      this.#isDue = false
+      if (!this.isFailing) void this.#look()
     })
     return this.#looking
   }
@@ -133,6 +143,9 @@ export class Poll {
     // The state counts as of the start, since a change may come while it is read.
     const startedMs = this.#options.now()
     this.#hasAnswered = false
+    const hanging = setTimeout(() => {
+      if (!this.#hasAnswered) this.#fail(new Error('no answer for ten seconds'))
+    }, HANGING_MS).unref()
     try {
       await this.#options.look(() => {
         this.#hasAnswered = true
@@ -142,7 +155,9 @@ export class Poll {
     } catch (error) {
       this.#fail(error)
     }
+    clearTimeout(hanging)
     this.#hasAnswered = false
+    this.#isLate = false
     this.#expiriesSeen = this.#expiriesUnderWay
   }
 
@@ -154,7 +169,7 @@ export class Poll {
   #untilTimeout(look: Promise<void>, timeoutMs = this.#options.timeoutMs): Promise<void> {
     return new Promise((resolve) => {
       const timer = patientTimeout(() => {
-        if (!this.#hasAnswered) this.#fail(new Error('no answer in time'))
+        if (!this.#hasAnswered) this.#isLate = true
         resolve()
       }, timeoutMs)
       void look.then(() => {
@@ -174,7 +189,11 @@ export class Poll {
     this.#timer = undefined
     if (!this.#hasTraffic) return
     this.#hasTraffic = false
-    if (this.#looking === undefined) void this.#look()
-    else this.#schedule()
+    if (this.#looking === undefined) {
+      void this.#look()
+      return
+    }
+    this.#isDue = true
+    this.#schedule()
   }
 }

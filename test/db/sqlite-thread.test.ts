@@ -92,6 +92,26 @@ test('statements that wait for another one run when the database is closed', asy
   assert.deepEqual(await waiting, [{ one: 1 }])
 })
 
+for (const hasThread of [true, false]) {
+  test(`a statement that only reads waits for no write that another process holds up, ${hasThread ? 'on the thread' : 'without one'}`, async (t) => {
+    const { url, path } = await openTestFile(t)
+    const database = new Database(url)
+    database.useThreads({ logsEvents: hasThread })
+    atEnd(t, () => database.close())
+    await database.execute(NO_CHANGE)
+    const other = openSqliteFile(path)
+    atEnd(t, () => other.close())
+    other.exec('BEGIN IMMEDIATE')
+    const ended: string[] = []
+    const write = database.execute('DELETE FROM rate_limit_counter').then(() => ended.push('write'))
+    await turn()
+    await database.query('SELECT count(*) FROM rate_limit_rule').then(() => ended.push('read'))
+    other.exec('COMMIT')
+    await write
+    assert.deepEqual(ended, ['read', 'write'])
+  })
+}
+
 test('what short statements that wait for the thread write is there after closing', async (t) => {
   const { database, path } = await startThread(t)
   await database.short.query('SELECT 1')
