@@ -39,11 +39,14 @@ const MAX_GATHER_MS = 500
 /** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
 const FLUSH_TIMEOUT_MS = 2_000
 
-export function createStore({ middleware: { backend }, namespace, redis }: Settings, { client }: OpenDatabase): Store {
+export function createStore(
+  { middleware: { backend }, namespace, redis, storeTimeoutMs }: Settings,
+  { client }: OpenDatabase,
+): Store {
   if (typeof backend === 'object') return backend
   if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
   if (backend === 'memory') return new MemoryStore()
-  return new DatabaseStore({ database: client, namespace })
+  return new DatabaseStore({ database: client, namespace }, Math.ceil(storeTimeoutMs / 2))
 }
 
 /** Prepares Redis, and closes the store unless it is the host's own. */

@@ -137,6 +137,10 @@ export interface Dialect {
    * of which a database that crashes may lose the last moment.
    */
   readonly lazily: string
+  /** The same, for a statement that fails where another transaction keeps a row locked for longer, in milliseconds. */
+  readonly lazilyWithin: (lockTimeoutMs: number) => string
+  /** Whether an error is of a row that stayed locked. */
+  readonly isLocked: (error: unknown) => boolean
   /**
    * Returns all rows as one text: a JSON array of arrays, in the order of the rows; null where there are none. This
    * halves the time to read long lists, or better.

@@ -29,6 +29,8 @@ const ADD_UP_BY_HASH = `SELECT set_config('enable_sort', 'off', true), set_confi
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 /** The longest wait of inserts while settled ids are determined. */
 const SETTLE_TIMEOUT_MS = 20
+/** The code of a wait for a lock that took too long. */
+const LOCK_NOT_AVAILABLE = '55P03'
 /** The codes of an undefined table, and of an undefined schema. */
 const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
 
@@ -87,6 +89,9 @@ export function postgresqlDialect(schema: string): Dialect {
     memberNumber: 'element.value::bigint',
     // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
     lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
+    lazilyWithin: (lockTimeoutMs) =>
+      `(SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '${lockTimeoutMs}', true)) IS NOT NULL`,
+    isLocked: (error) => errorCode(error) === LOCK_NOT_AVAILABLE,
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
     checkedPlaces: (text) => `CASE WHEN ${text} ~ ${escapeLiteral(PLACES_PATTERN)} THEN ${text} ELSE '[]' END`,
     list: (expressions) => `ARRAY[${expressions.join(', ')}]::bigint[]`,

@@ -50,6 +50,9 @@ export const sqliteDialect: Dialect = {
   memberNumber: 'element.value',
   // `synchronous = NORMAL` does this for every transaction.
   lazily: 'true',
+  // A lock is of the whole file.
+  lazilyWithin: () => 'true',
+  isLocked: () => false,
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
   checkedPlaces: (text) => `${CHECK_PLACES}(${text})`,
   list: (expressions) => expressions.join(` || ',' || `),

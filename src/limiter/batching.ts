@@ -1,5 +1,5 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
-import type { WrappedStore } from './limiter.js'
+import type { SafeStore } from './limiter.js'
 
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512
@@ -29,10 +29,8 @@ interface Batch {
 /**
  * Creates functions that gather checks and settlements into batches: those that arrive while no more batches may be under
  * way, or within one turn of the event loop, are sent together; of many, the first ones before the others. The settlements of a batch are sent beside its checks.
- *
- * @param store a store whose `check` and `settle` never fail, and that answers every check
  */
-export function createBatches(store: WrappedStore) {
+export function createBatches(store: SafeStore) {
   const queue: Batch[] = []
   let underWay = 0
   let isScheduled = false
@@ -60,9 +58,8 @@ export function createBatches(store: WrappedStore) {
     const settled = settling.length > 0 ? settle(settling, nowMs) : undefined
     const checks = waiting.map(({ check }) => check)
     const decisions = checks.length > 0 ? await store.check(checks, nowMs) : []
-    for (const [index, { answer }] of waiting.entries()) {
-      const decision = decisions[index]
-      if (decision !== undefined) answer(decision)
+    for (const [index, { check, answer }] of waiting.entries()) {
+      answer(decisions[index] ?? store.decideWithout(check, nowMs))
     }
     if (settled !== undefined) await settled
     underWay--

@@ -1,6 +1,6 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
 import type { Fallback } from './fallback.js'
-import type { BatchStore, WrappedStore } from './limiter.js'
+import type { Answers, BatchStore, SafeStore } from './limiter.js'
 import { holdsPlaces } from './owed-places.js'
 import { Recovery } from './recovery.js'
 
@@ -20,7 +20,7 @@ export interface CircuitBreakerOptions {
  * Replaces a failing store with the fallback, which decides at once. The store is probed in the background until it
  * answers. The beginning and the end of an outage are logged.
  */
-export class CircuitBreaker implements WrappedStore {
+export class CircuitBreaker implements SafeStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #options: CircuitBreakerOptions
@@ -58,8 +58,8 @@ export class CircuitBreaker implements WrappedStore {
     return this.#options.fallback.decide(check, nowMs)
   }
 
-  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    if (this.isOpen) return this.#decide(checks, nowMs)
+  check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
+    if (this.isOpen) return checks.map((check) => this.#options.fallback.decide(check, nowMs))
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -107,17 +107,16 @@ export class CircuitBreaker implements WrappedStore {
     return true
   }
 
-  #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): readonly Decision[] {
-    this.#noteFailure(error, turn, checks, nowMs)
-    const decisions = this.#decide(checks, nowMs)
+  decideWithout(check: Check, nowMs: number): Decision {
+    const decision = this.#options.fallback.decide(check, nowMs)
     // The store may have taken places all the same. Of those that are admitted the end is settled.
-    const refused = checks.filter((_check, index) => decisions[index]?.allowed === false).filter(holdsPlaces)
-    if (refused.length > 0) void this.settle(refused, nowMs)
-    return decisions
+    if (!decision.allowed && holdsPlaces(check)) void this.settle([check], nowMs)
+    return decision
   }
 
-  #decide(checks: readonly Check[], nowMs: number): readonly Decision[] {
-    return checks.map((check) => this.#options.fallback.decide(check, nowMs))
+  #failed(error: unknown, turn: number, checks: readonly Check[], nowMs: number): Answers {
+    this.#noteFailure(error, turn, checks, nowMs)
+    return checks.map((check) => this.decideWithout(check, nowMs))
   }
 
   #noteFailure(error: unknown, turn: number, [check]: readonly Check[], nowMs: number): void {

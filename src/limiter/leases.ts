@@ -1,5 +1,5 @@
 import type { Check, Decision, Policy, Settlement } from './algorithm.js'
-import type { BatchStore, WrappedStore } from './limiter.js'
+import type { Answers, BatchStore, WrappedStore } from './limiter.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
 
@@ -65,17 +65,17 @@ export class Leases implements WrappedStore {
     return share?.spend(check, nowMs)
   }
 
-  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+  async check(checks: readonly Check[], nowMs: number): Promise<Answers> {
     const { askings, single, mustSettle } = this.#plan(checks, nowMs)
     try {
       if (mustSettle) await this.#settleShares()
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
-      for (const asking of askings) asking.isAnswered = true
-      const decisions: Decision[] = []
+      const decisions = new Array<Decision | undefined>(checks.length)
       this.#place(single, answers, nowMs, decisions)
       const refused = askings.filter((asking, index) => {
         const decision = answers[single.length + index]
+        asking.isAnswered = decision !== undefined
         return decision !== undefined && !this.#take(asking, decision, nowMs, decisions)
       })
       if (refused.length > 0) {
@@ -88,11 +88,11 @@ export class Leases implements WrappedStore {
         this.#place(again, answered, nowMs, decisions)
       }
       return decisions
-    } catch (error) {
-      for (const { share, kept, isAnswered } of askings) if (!isAnswered) share.restore(kept)
-      throw error
     } finally {
-      for (const { share } of askings) share.isAsking = false
+      for (const { share, kept, isAnswered } of askings) {
+        if (!isAnswered) share.restore(kept)
+        share.isAsking = false
+      }
     }
   }
 
@@ -175,7 +175,7 @@ export class Leases implements WrappedStore {
   }
 
   /** Decides the checks of a share that the store has granted. Returns false where it has not. */
-  #take(asking: Asking, decision: Decision, nowMs: number, decisions: Decision[]): boolean {
+  #take(asking: Asking, decision: Decision, nowMs: number, decisions: (Decision | undefined)[]): boolean {
     const { share, checks, kept, taken } = asking
     const sum = sumOf(checks, taken)
     if (!decision.allowed) {
@@ -193,7 +193,7 @@ export class Leases implements WrappedStore {
     return true
   }
 
-  #place(asked: Asking['checks'], answers: readonly Decision[], nowMs: number, decisions: Decision[]): void {
+  #place(asked: Asking['checks'], answers: Answers, nowMs: number, decisions: (Decision | undefined)[]): void {
     for (const [index, { check, place }] of asked.entries()) {
       const decision = answers[index]
       if (decision === undefined) continue

@@ -7,10 +7,13 @@ import { OwedPlaces } from './owed-places.js'
 import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
 
+/** The decisions on a batch, in its order. There is none where a counter cannot be advanced, but others can. */
+export type Answers = readonly (Decision | undefined)[]
+
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number
-  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+  check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers>
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
   reset(keys: readonly string[]): void | Promise<void>
   resets?(): Promise<number | undefined>
@@ -22,6 +25,12 @@ export interface WrappedStore extends BatchStore {
   /** Returns the decision on a check where it is known without the store. */
   known(check: Check, nowMs: number): Decision | undefined
   settle(settlements: readonly Settlement[], nowMs: number): Promise<void>
+}
+
+/** A store whose checks and settlements never fail. */
+export interface SafeStore extends WrappedStore {
+  /** Decides a check that the store has not decided, or not in time. */
+  decideWithout(check: Check, nowMs: number): Decision
 }
 
 export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
@@ -123,18 +132,15 @@ function createPartLimiter(
 }
 
 /** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
-function askDirectly(store: WrappedStore): Pick<Limiter, 'check' | 'settle'> {
+function askDirectly(store: SafeStore): Pick<Limiter, 'check' | 'settle'> {
   return {
     check(asked, nowMs) {
-      const decisions = store.known(asked, nowMs) ?? store.check([asked], nowMs)
-      if (decisions instanceof Promise) return decisions.then(only)
-      return 'allowed' in decisions ? decisions : only(decisions)
+      const known = store.known(asked, nowMs)
+      if (known !== undefined) return known
+      const only = ([decision]: Answers) => decision ?? store.decideWithout(asked, nowMs)
+      const answers = store.check([asked], nowMs)
+      return answers instanceof Promise ? answers.then(only) : only(answers)
     },
     settle: (settlement, nowMs) => store.settle([settlement], nowMs),
   }
-}
-
-function only([decision]: readonly Decision[]): Decision {
-  if (decision === undefined) throw new RangeError('no decision for a check')
-  return decision
 }

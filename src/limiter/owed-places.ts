@@ -1,5 +1,5 @@
-import { type Check, type Decision, isPlain, isRate, type Settlement } from './algorithm.js'
-import type { BatchStore } from './limiter.js'
+import { type Check, isPlain, isRate, type Settlement } from './algorithm.js'
+import type { Answers, BatchStore } from './limiter.js'
 
 /** What is beyond is left to its period; each takes about 200 bytes. */
 const MAX_OWED = 10_000
@@ -25,7 +25,7 @@ export class OwedPlaces implements BatchStore {
     this.#store = store
   }
 
-  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+  check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
     const decisions = this.#store.check(checks, nowMs)
     if (!(decisions instanceof Promise)) return decisions
     return decisions.then(

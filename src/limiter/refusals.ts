@@ -11,7 +11,7 @@ import {
   type WindowState,
 } from './algorithm.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
-import type { WrappedStore } from './limiter.js'
+import type { Answers, SafeStore } from './limiter.js'
 import { MONTH_MS } from './period.js'
 import { Rounds } from './rounds.js'
 
@@ -196,7 +196,7 @@ export interface RefusalsPoll {
  * Remembers refusals, so that a flood from a refused client costs no store call until its wait ends. A client that the
  * store has refused stays refused while the store fails.
  */
-export class RememberedRefusals implements WrappedStore {
+export class RememberedRefusals implements SafeStore {
   readonly concurrency: number
   readonly #store: CircuitBreaker
   readonly #poll: RefusalsPoll | undefined
@@ -222,17 +222,21 @@ export class RememberedRefusals implements WrappedStore {
     return this.#refusals.answer(check, nowMs)
   }
 
-  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+  async check(checks: readonly Check[], nowMs: number): Promise<Answers> {
     const { generation } = this.#refusals
     const decisions = await this.#store.check(checks, nowMs)
     const isDown = this.#store.isOpen
     return decisions.map((decision, index) => {
       const check = checks[index]
-      if (check === undefined) return decision
+      if (check === undefined || decision === undefined) return undefined
       return isDown
         ? (this.#refusals.answer(check, nowMs) ?? decision)
         : this.#refusals.note(check, decision, nowMs, generation)
     })
+  }
+
+  decideWithout(check: Check, nowMs: number): Decision {
+    return this.#refusals.answer(check, nowMs) ?? this.#store.decideWithout(check, nowMs)
   }
 
   settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {

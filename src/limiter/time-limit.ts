@@ -1,6 +1,7 @@
 import { patientTimeout } from '../time/slices.js'
-import type { Check, Decision, Settlement } from './algorithm.js'
-import type { BatchStore } from './limiter.js'
+import type { Check, Settlement } from './algorithm.js'
+import type { Answers, BatchStore } from './limiter.js'
+import { PartlyDecidedError } from './partly-decided.js'
 
 /** While this many batches are unanswered, further ones fail at once. */
 const MAX_UNANSWERED = 8
@@ -24,7 +25,7 @@ export class TimeLimit implements BatchStore {
     this.#answeredLate = answeredLate
   }
 
-  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+  check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
     if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
     const decisions = this.#store.check(checks, nowMs)
     if (!(decisions instanceof Promise)) return complete(decisions, checks)
@@ -33,7 +34,7 @@ export class TimeLimit implements BatchStore {
       ends: () => this.#unanswered--,
       answered: () => this.#answeredLate(checks, nowMs),
     }
-    return inTime(decisions, this.#timeoutMs, (answered) => complete(answered, checks), late)
+    return inTime(decisions.catch(decided), this.#timeoutMs, (answered) => complete(answered, checks), late)
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
@@ -88,7 +89,12 @@ function inTime<Answer>(
   })
 }
 
-function complete(decisions: readonly Decision[], checks: readonly Check[]): readonly Decision[] {
+function decided(error: unknown): Answers {
+  if (error instanceof PartlyDecidedError) return error.decisions
+  throw error
+}
+
+function complete(decisions: Answers, checks: readonly Check[]): Answers {
   if (decisions.length !== checks.length) throw new RangeError('not one decision per check')
   return decisions
 }

@@ -51,6 +51,21 @@ export async function advanceGroups<Row extends { readonly key: string }>(
   return stored
 }
 
+/** Waits until all statements have ended, also where one has failed: it is known then which counters are advanced. */
+export async function allDone(statements: readonly Promise<unknown>[]): Promise<void> {
+  await Promise.allSettled(statements)
+  await Promise.all(statements)
+}
+
+/**
+ * Returns a query for those of the counters with the keys `$1` whose rows another transaction has locked at the moment.
+ */
+export function lockedKeysSql(dialect: Dialect, name: string): string {
+  const isAsked = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
+  return `WITH free AS MATERIALIZED (SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} ${dialect.skipLocked})
+    SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} AND key NOT IN (SELECT key FROM free)`
+}
+
 /** Sorts counters, so that concurrent writers lock them in the same order. */
 export function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
   return a < b ? -1 : 1

@@ -1,11 +1,13 @@
+import { createHash } from 'node:crypto'
 import { Database, databaseFor } from '../db/database.js'
 import { bumpRevision, readRevision } from '../db/revision.js'
 import { counterKey, validateNamespace } from '../db/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../limiter/algorithm.js'
+import { PartlyDecidedError } from '../limiter/partly-decided.js'
 import { concurrencyTable } from './concurrency-table.js'
-import type { CounterTable } from './counter-table.js'
+import { allDone, type CounterTable, lockedKeysSql } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
-import { groupChecks, SETTLING } from './groups.js'
+import { type CheckGroup, groupChecks, SETTLING } from './groups.js'
 import { listedTable } from './listed-table.js'
 import type { Store } from './store.js'
 
@@ -17,21 +19,34 @@ export interface DatabaseStoreOptions {
   readonly namespace?: string | undefined
 }
 
-/** Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch. */
+/** The longest wait for a row that another transaction has locked, in milliseconds: half of what requests wait. */
+const LOCK_TIMEOUT_MS = 250
+/** Further rows that are locked push out the oldest. */
+const MAX_LOCKED = 1_000
+
+/**
+ * Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch.
+ *
+ * On PostgreSQL, where a transaction keeps the row of a counter locked, the others of its batch are advanced without it.
+ * Until that counter can be advanced again it is a part of the store that fails alone.
+ */
 export class DatabaseStore implements Store {
   readonly concurrency: number
   readonly #database: Database
   readonly #owned: boolean
   readonly #storedKey: (key: string) => string
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
+  /** The stored keys of counters whose rows were locked when they were last met. */
+  readonly #locked = new Set<string>()
 
-  constructor({ database, schema, namespace }: DatabaseStoreOptions = {}) {
+  /** @param lockTimeoutMs the longest wait for a row that another transaction of PostgreSQL has locked, in milliseconds */
+  constructor({ database, schema, namespace }: DatabaseStoreOptions = {}, lockTimeoutMs = LOCK_TIMEOUT_MS) {
     validateNamespace(namespace)
     this.#owned = typeof database !== 'object'
     this.#database = typeof database === 'object' ? databaseFor(database) : new Database(database, schema)
     const prefix = namespace === undefined ? '' : `${namespace}|`
     this.#storedKey = (key) => counterKey(prefix + key)
-    const { dialect } = this.#database
+    const dialect = { ...this.#database.dialect, lazily: this.#database.dialect.lazilyWithin(lockTimeoutMs) }
     this.#tables = {
       fixed_window: fixedWindowTable(dialect),
       sliding_window: listedTable(dialect, 'sliding_window'),
@@ -45,28 +60,90 @@ export class DatabaseStore implements Store {
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
     const decisions: Decision[] = []
     const grouping = { storedKey: this.#storedKey, counters: this.#tables }
+    const isApart = this.#areLocked(checks)
+    const locked = new Set<string>()
+    let cause: unknown
     for (let places = [...checks.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, places, grouping)
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
-      await Promise.all(
-        [...byAlgorithm].map(([algorithm, groups]) =>
-          this.#tables[algorithm].advance(this.#database.short, groups, nowMs, decisions),
-        ),
+      await allDone(
+        [...byAlgorithm].map(async ([algorithm, groups]) => {
+          const table = this.#tables[algorithm]
+          const advance = (some: Map<string, CheckGroup>) => table.advance(this.#database.short, some, nowMs, decisions)
+          try {
+            await advance(groups)
+          } catch (error) {
+            cause = error
+            for (const key of await this.#findLocked(table, groups, error)) locked.add(key)
+            // Another statement of this table may have advanced a part of them.
+            const isLeft = ([key, { places }]: [string, CheckGroup]) =>
+              !locked.has(key) && places.some((place) => decisions[place] === undefined)
+            await advance(new Map([...groups].filter(isLeft)))
+          }
+        }),
       )
-      places = left
+      places = left.filter((place) => !locked.has(this.#storedKey(checks[place]?.key ?? '')))
     }
+    if (locked.size > 0) {
+      if (isApart) throw cause
+      throw new PartlyDecidedError(
+        checks.map((_check, place) => decisions[place]),
+        cause,
+      )
+    }
+    if (this.#locked.size > 0) for (const { key } of checks) this.#locked.delete(this.#storedKey(key))
     return decisions
   }
 
+  /** What a locked row got in a batch with others is left to its period; a part of its own gives it back later. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: SETTLING }
+    const isApart = this.#areLocked(settlements)
     for (let places = [...settlements.keys()]; places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
       for (const [algorithm, groups] of byAlgorithm) {
-        await this.#tables[algorithm].settle(this.#database.short, groups, nowMs)
+        const table = this.#tables[algorithm]
+        try {
+          await table.settle(this.#database.short, groups, nowMs)
+        } catch (error) {
+          for (const key of await this.#findLocked(table, groups, error)) groups.delete(key)
+          if (isApart) throw error
+          await table.settle(this.#database.short, groups, nowMs)
+        }
       }
       places = left
     }
+  }
+
+  /** Returns the name of a counter that is locked: such counters fail alone. */
+  partOf(key: string): string {
+    if (this.#locked.size === 0) return ''
+    const stored = this.#storedKey(key)
+    return this.#locked.has(stored) ? `a locked row (${shortHash(stored)})` : ''
+  }
+
+  /** Returns whether all counters of a batch were locked when they were last met. */
+  #areLocked(checks: readonly Check[]): boolean {
+    return this.#locked.size > 0 && checks.every(({ key }) => this.#locked.has(this.#storedKey(key)))
+  }
+
+  /**
+   * Returns the counters that are locked, after a statement has met one.
+   *
+   * @throws the statement's error where it failed for another reason
+   */
+  async #findLocked({ name }: CounterTable, groups: ReadonlyMap<string, unknown>, error: unknown): Promise<string[]> {
+    const { dialect, query } = this.#database
+    if (!dialect.isLocked(error)) throw error
+    const asked = JSON.stringify([...groups.keys()].map((key) => [key]))
+    const rows = await query<{ key: string }>(lockedKeysSql(dialect, name), [asked])
+    const keys = rows.map(({ key }) => key)
+    for (const key of keys) {
+      const [oldest] = this.#locked
+      if (this.#locked.size >= MAX_LOCKED && oldest !== undefined) this.#locked.delete(oldest)
+      this.#locked.add(key)
+    }
+    return keys
   }
 
   async reset(keys: readonly string[]): Promise<void> {
@@ -89,4 +166,9 @@ export class DatabaseStore implements Store {
   async close(): Promise<void> {
     if (this.#owned) await this.#database.close()
   }
+}
+
+/** Tells counters apart without their clients, who have no business in the log of an outage. */
+function shortHash(key: string): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, 8)
 }

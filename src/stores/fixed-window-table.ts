@@ -9,6 +9,7 @@ import { latestStartMs } from '../time/clock.js'
 import {
   type AdvanceStatement,
   advanceGroups,
+  allDone,
   byKey,
   type CounterTable,
   type KeyedGroup,
@@ -50,14 +51,16 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
       const advancePlain = async () => {
         let left = sorted.filter(([, { first }]) => isPlain(first.policy))
         for (const statement of plainStatements) {
-          await Promise.all(byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)))
+          await allDone(byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)))
           left = left.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
         }
         return left
       }
       const severalAdvanced = advanceGroups(database, severalStatement, several, nowMs, decisions)
       // Those with one window now, whose row has several from before.
-      const [left] = await Promise.all([advancePlain(), severalAdvanced])
+      const plainAdvanced = advancePlain()
+      await allDone([plainAdvanced, severalAdvanced])
+      const left = await plainAdvanced
       const stored = await advanceGroups(database, severalStatement, left, nowMs, decisions)
       if (stored.length > 0) await database.execute(plainSql, [JSON.stringify(stored.map(toPlainRow))])
     },

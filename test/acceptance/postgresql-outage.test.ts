@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
 import type { RateLimitOptions } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
@@ -38,6 +40,52 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     })
     assert.equal(outages(log).length, 1)
   })
+
+  for (const [algorithm, rate, table] of [
+    ['fixed_window', '3/h', 'rate_limit_counter'],
+    ['fixed_window', '3/m, 3/h', 'rate_limit_counter'],
+    ['sliding_window', '3/h', 'rate_limit_sliding_window'],
+    ['token_bucket', '3/h', 'rate_limit_token_bucket'],
+  ] as const) {
+    test(`while another session keeps the row of a client locked, onStoreError decides for that client alone: ${algorithm}, ${rate}`, async (t) => {
+      const database = await openDatabase(t, 'postgresql')
+      const { statuses, log } = await startApp(t, {
+        database,
+        plugin: {
+          onStoreError: 'deny',
+          storeTimeoutMs: 1_000,
+          middleware: { defaultRate: rate, algorithm },
+        },
+      })
+      const clients = Array.from({ length: 10 }, (_, index) => `203.0.113.${index}`)
+      const ask = () => Promise.all(clients.map(async (from) => (await statuses(1, '/', { from }))[0]))
+      assert.deepEqual(await ask(), Array(10).fill(200))
+      const session = new pg.Client(database.url)
+      await session.connect()
+      atEnd(t, () => session.end())
+      await session.query('BEGIN')
+      const locked = await session.query(
+        `SELECT key FROM "${database.schema}".${table} WHERE key LIKE '%203.0.113.0' FOR UPDATE`,
+      )
+      assert.equal(locked.rowCount, 1)
+
+      const rounds: unknown[][] = []
+      for (let round = 0; round < 4; round++) rounds.push(await ask())
+      for (const index of clients.keys()) {
+        const answers = rounds.map((round) => round[index])
+        assert.deepEqual(answers, index === 0 ? [503, 503, 503, 503] : [200, 200, 429, 429])
+      }
+      assert.equal(outages(log).length, 1)
+      assert.match(outages(log)[0]?.msg ?? '', /^Rate limit store failed at a locked row \(\w{8}\): onStoreError/)
+
+      await session.query('COMMIT')
+      const from = '203.0.113.0'
+      await eventually('its client is counted again', async () => {
+        return (await statuses(1, '/', { from }))[0] !== 503
+      })
+      assert.deepEqual(await statuses(2, '/', { from }), [200, 429])
+    })
+  }
 
   test('a database that hangs holds up a request for storeTimeoutMs at most, and later ones not at all', async (t) => {
     const { request, statuses, proxy, log } = await startBehindProxy(t, {
