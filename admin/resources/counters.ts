@@ -1,7 +1,7 @@
 import type { ActionContext } from 'adminjs'
 import { LISTED_FORMS, type ListedName, readListed } from '../../src/db/listed-counter.js'
+import { isStaffCounter } from '../../src/http/client-key.js'
 import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
-import { isOwnCounter } from '../../src/sign-in/own-limits.js'
 import { beginsWithCounted } from '../conditions.js'
 import type { ModelName } from '../models.js'
 import { PanelResource } from '../panel-resource.js'
@@ -141,7 +141,7 @@ function resetAction({ limits }: ResourceDependencies): PanelAction {
     const record = requireRecord(context)
     const id = record.id()
     const key = String(record.get('key'))
-    if (isOwnCounter(key)) {
+    if (isStaffCounter(key)) {
       return {
         record: record.toJSON(context.currentAdmin),
         notice: notice('The limits of these pages cannot be reset.', 'error'),

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { MAX_KEY_LENGTH } from '../db/storable.js'
-import { isOwnCounter } from '../sign-in/own-limits.js'
+import { isStaffCounter } from '../http/client-key.js'
 import { ActionDeniedError } from '../sign-in/staff-errors.js'
 import type { ApiContext } from './api-context.js'
 import type { ApiRoute } from './api-route.js'
@@ -60,7 +60,7 @@ export function requestRoutes({ limits, internals: { privacy } }: ApiContext): r
       body: Key,
       answers: { 204: { about: 'They are reset.' } },
       async handle({ body: { key }, actor, request }, reply) {
-        if (isOwnCounter(key))
+        if (isStaffCounter(key))
           throw new ActionDeniedError('The limits of the staff pages and of the API cannot be reset here.')
         await asInput(() => limits.reset(key))
         // The history is of rules and overrides.

@@ -1,8 +1,8 @@
 /** The client whose traces are deleted, and how to tell them from those of others. */
 import { InvalidSettingError } from '../errors.js'
+import { counterForClient, RULE_KEY, readCounter } from '../http/client-key.js'
 import { clientAddress, containsNetwork, networkClient } from '../overrides/client-networks.js'
 import type { ParsedNetwork } from '../overrides/network.js'
-import { parseOverrideClient } from '../overrides/override.js'
 import { type AddressPrivacy, countedBits, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { type ClientKind, partName, partsFor } from '../rules/client-kind.js'
 import { compositeFromKey, splitComposite } from '../rules/composite.js'
@@ -11,10 +11,6 @@ import { compositeFromKey, splitComposite } from '../rules/composite.js'
 const KIND = /^(?:ip|user|key|route|(?:header|cookie):[^:]+):./s
 /** The value of a client behind its kind. */
 const VALUE = /^(?:ip|key|route|(?:header|cookie):[^:]+):(.+)$/s
-/** Matches what a rule, or the limit of signing in, has before a client; names of rules have no colon. */
-const BEFORE_CLIENT = /^(?:rule:([^:]+)|staff-sign-in):(.*)$/s
-/** Matches the beginning of a counter behind its scopes: no name of a scope begins like it. */
-const COUNTER = /^(?:ip|user|header|cookie|pattern|key|parts|rule|staff-sign-in):/
 const NAMED = /^(?:header|cookie):[^:]+:/
 const ADDRESS = 'ip:'
 const USER = 'user:'
@@ -63,11 +59,13 @@ export class ErasedClient {
     // Keys and counters show a user with its kind, and the value alone of the others.
     const values = this.names.map((name) => (name.startsWith(USER) ? name : (VALUE.exec(name)?.[1] ?? name)))
     const spelled = [...new Set(values.flatMap((value) => [value, escaped(value)]))]
-    this.tokens = this.network === undefined ? spelled : spelled.map(beginning)
+    this.#counters = new Set(this.names.map(counterForClient))
+    // A long value is shortened in its counter.
+    const counters = [...this.#counters].filter((counter) => !spelled.some((token) => counter.includes(token)))
+    this.tokens = this.network === undefined ? [...spelled, ...counters] : spelled.map(beginning)
     this.userId = own.startsWith(USER) ? toInteger(own.slice(USER.length)) : undefined
     this.#parts = new Set(this.names.map(escaped))
     this.#shown = new Set(spelled)
-    this.#counters = new Set(this.names.map(toCounter))
     this.#named = NAMED.exec(own)?.[0].slice(0, -1)
   }
 
@@ -97,18 +95,15 @@ export class ErasedClient {
 
   /** Returns whether a counter is of this client, alone or together with others. Counters do not name their header. */
   hasCounter(name: string): boolean {
-    const counter = withoutScopes(name)
-    const [, rule, behind] = BEFORE_CLIENT.exec(counter) ?? []
-    const client = behind ?? counter
+    const { rule, client } = readCounter(name)
     if (client.startsWith(COMPOSITE)) return this.has(client.slice(COMPOSITE.length), true)
-    // Behind a rule's name an address has no kind.
-    if (this.has(behind === undefined ? client : ADDRESS + behind, false)) return true
+    if (client.startsWith(ADDRESS)) return this.has(client, false)
     return this.#counters.has(client) && this.#mayCount(rule)
   }
 
   /** Returns whether a key of the log, or of an alert, is of this client, or may be: few keys name all kinds. */
   hasKey(key: string): boolean {
-    const [, rule, behind] = BEFORE_CLIENT.exec(key) ?? []
+    const [, rule, behind] = RULE_KEY.exec(key) ?? []
     const shown = behind ?? key
     const kind = rule === undefined ? undefined : this.#kinds.get(rule)
     if (kind?.kind === 'composite') return this.has(compositeFromKey(shown, kind.parts) ?? '', true)
@@ -158,23 +153,6 @@ function escaped(value: string): string {
 }
 
 function toInteger(id: string): number | undefined {
-  const parsed = parseOverrideClient(USER + id)
-  const number = parsed.kind === 'user' && /^-?\d{1,15}$/.test(parsed.id) ? Number(parsed.id) : undefined
-  return number !== undefined && String(number) === id ? number : undefined
-}
-
-/** Returns a client as its counter spells it. */
-function toCounter(name: string): string {
-  return name.replace(/^(header|cookie):[^:]+:/, '$1:').replace(/^route:/, 'pattern:')
-}
-
-/** Returns the name of a counter without its namespace and scopes. */
-function withoutScopes(name: string): string {
-  let rest = name
-  while (!COUNTER.test(rest)) {
-    const [scope = ''] = splitComposite(rest)
-    if (scope.length === rest.length) return rest
-    rest = rest.slice(scope.length + 1)
-  }
-  return rest
+  const number = /^-?\d{1,15}$/.test(id) ? Number(id) : undefined
+  return String(number) === id ? number : undefined
 }

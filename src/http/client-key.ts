@@ -8,7 +8,17 @@ import { compositeFromKey, compositeInKey, splitComposite } from '../rules/compo
 const MAX_COUNTED_LENGTH = 128
 
 /** Matches the key of a rule's client; names of rules have no colon. */
-const RULE_KEY = /^rule:([^:]+):(.*)$/s
+export const RULE_KEY = /^rule:([^:]+):(.*)$/s
+/** The limits of the staff pages and the API: these count strangers by their address, the others what tells of no address. */
+export const STAFF_LIMITS = {
+  byAddress: ['refusal', 'token', 'sign-in'],
+  byOther: ['sign-in-account', 'sign-in-browser'],
+} as const
+/** Matches their counters, in a namespace too. */
+const STAFF_COUNTER = new RegExp(`^(?:[\\w.-]{1,50}\\|)?staff-(?:${Object.values(STAFF_LIMITS).flat().join('|')}):`)
+const STAFF_BY_ADDRESS = new RegExp(`^staff-(?:${STAFF_LIMITS.byAddress.join('|')}):(.*)$`, 's')
+/** Matches the beginning of a client in its counter. Behind the name of a rule or a staff limit an address has no kind. */
+const COUNTED_CLIENT = /^(?:ip|user|header|cookie|pattern|key|parts):/
 const ADDRESS = 'ip:'
 
 /** The spellings of a counted client. */
@@ -149,8 +159,46 @@ export function countersForComposite(name: string, parts: readonly KeyPart[]): s
   return [ruleName === undefined ? counter : `rule:${ruleName}:${counter}`]
 }
 
-function clientCounter(name: string): string {
-  const [, kind, client = ''] = /^(user|header|cookie|route):(.*)$/s.exec(name) ?? []
+/** Returns the counter of a limit of the staff pages or the API. */
+export function staffCounter(limit: (typeof STAFF_LIMITS)[keyof typeof STAFF_LIMITS][number], client: string): string {
+  return `staff-${limit}:${client}`
+}
+
+/** Returns whether a counter is of these limits: staff who reset it could guess the passwords of others without an end. */
+export function isStaffCounter(key: string): boolean {
+  return STAFF_COUNTER.test(key)
+}
+
+/**
+ * Returns whose counter has a name: the rule, where there is one, and the client as counters spell it, such as
+ * `ip:203.0.113.7`, `header:<value>` or `parts:ip:203.0.113.7|user:7`.
+ */
+export function readCounter(name: string): { readonly rule: string | undefined; readonly client: string } {
+  const counter = withoutScopes(name)
+  const [, rule, ofRule] = RULE_KEY.exec(counter) ?? []
+  const behind = ofRule ?? STAFF_BY_ADDRESS.exec(counter)?.[1]
+  if (behind === undefined) return { rule, client: counter }
+  return { rule, client: COUNTED_CLIENT.test(behind) ? behind : ADDRESS + behind }
+}
+
+/** Returns the name of a counter without its namespace and scopes: none of them begins like a counter. */
+function withoutScopes(name: string): string {
+  let rest = name
+  while (!COUNTED_CLIENT.test(rest) && !RULE_KEY.test(rest) && !STAFF_BY_ADDRESS.test(rest)) {
+    const [scope = ''] = splitComposite(rest)
+    if (scope.length === rest.length) return rest
+    rest = rest.slice(scope.length + 1)
+  }
+  return rest
+}
+
+/** Returns the counter, outside of rules and scopes, of a client that one kind identifies, such as `header:x-api-key:7`. */
+export function counterForClient(client: string): string {
+  return clientCounter(client.replace(/^(header|cookie):[^:]+:/, '$1:'), /^(user|header|cookie|route|key):(.*)$/s)
+}
+
+function clientCounter(name: string, counted = /^(user|header|cookie|route):(.*)$/s): string {
+  const [, kind, client = ''] = counted.exec(name) ?? []
   if (kind === undefined) return name
   return `${kind === 'route' ? 'pattern' : kind}:${bounded(client)}`
 }

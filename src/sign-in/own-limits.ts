@@ -1,19 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { staffCounter } from '../http/client-key.js'
 import type { Internals } from '../internals.js'
 import { type Policy, retryAfterSeconds } from '../limiter/algorithm.js'
 import { MINUTE_MS } from '../time/clock.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
 // No rule applies to the staff pages, so that none can lock the staff out. Their limits for strangers are fixed.
-
-/** Matches the counters of these limits, in a namespace too. */
-const OWN_COUNTER = /^(?:[\w.-]{1,50}\|)?staff-(?:refusal|token|sign-in(?:-account|-browser)?):/
-
-/** Returns whether a counter is of these limits: staff who reset it could guess the passwords of others without an end. */
-export function isOwnCounter(key: string): boolean {
-  return OWN_COUNTER.test(key)
-}
 
 /** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
 const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
@@ -30,7 +23,7 @@ const MOST_QUEUED = 8
  * @throws TooManyAttemptsError when the client was refused too often already
  */
 export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = `staff-refusal:${internals.clientAddress(request)}`
+  const key = staffCounter('refusal', internals.clientAddress(request))
   return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
 }
 
@@ -48,11 +41,11 @@ export async function countSignIn(
   knownBrowser: string | undefined,
 ): Promise<void> {
   const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
-  if (knownBrowser !== undefined) return count(`staff-sign-in-browser:${knownBrowser}`, SIGN_INS)
-  await count(`staff-sign-in:${internals.clientAddress(request)}`, SIGN_INS)
+  if (knownBrowser !== undefined) return count(staffCounter('sign-in-browser', knownBrowser), SIGN_INS)
+  await count(staffCounter('sign-in', internals.clientAddress(request)), SIGN_INS)
   // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
-  await count(`staff-sign-in-account:${name}`, SIGN_INS_OF_ACCOUNT)
+  await count(staffCounter('sign-in-account', name), SIGN_INS_OF_ACCOUNT)
 }
 
 /**
@@ -62,7 +55,7 @@ export async function countSignIn(
  * @throws TooManyAttemptsError when there were too many already
  */
 export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = `staff-token:${internals.clientAddress(request)}`
+  const key = staffCounter('token', internals.clientAddress(request))
   return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
 }
 

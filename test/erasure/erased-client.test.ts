@@ -2,6 +2,22 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ErasedClient } from '../../src/erasure/erased-client.js'
+import {
+  addressKey,
+  type ClientKey,
+  compositeKey,
+  cookieKey,
+  customKey,
+  headerKey,
+  inScope,
+  isStaffCounter,
+  routeKey,
+  ruleKey,
+  STAFF_LIMITS,
+  staffCounter,
+  userKey,
+} from '../../src/http/client-key.js'
+import { CounterScopes, overrideScope, routeScope } from '../../src/http/counter-scopes.js'
 import { createAddressPrivacy } from '../../src/privacy/address-privacy.js'
 import { parseClientKind } from '../../src/rules/client-kind.js'
 
@@ -56,6 +72,64 @@ describe('an erased client', () => {
     assert.equal(neighbour.hasAddress('fe80::2'), false)
     assert.throws(() => erased('ip:fe80::/64'), /no single client/)
     assert.deepEqual(erased('64:ff9b::203.0.113.7').names, ['ip:203.0.113.7'])
+  })
+
+  test('has every counter that is made for it, and none of those of another client', () => {
+    const scopes = new CounterScopes()
+    const route = { method: 'GET', url: '/a', constraints: { version: '1.0.0' }, handler: () => '' }
+    scopes.addRoute(route)
+    const period = scopes.addPeriods({ limit: 1, periodMs: 60_000 })
+    const inScopes = [scopes.addPrefix('/auth/'), scopes.addCeiling(), scopes.addRefusals(), period, overrideScope(12)]
+    const ofRoutes = [routeScope('', route), routeScope('a|b', route), scopes.addShared('all')]
+    const allScopes = [...inScopes, ...ofRoutes.map((scope) => `${period}|${scope}`)]
+    const LONG = 'x'.repeat(300)
+    const HEADER = { kind: 'header', name: 'x-a' } as const
+    const makers: readonly [client: string, make: (value: string) => ClientKey, value: string, other: string][] = [
+      ['ip:', addressKey, '203.0.113.7', '203.0.113.8'],
+      ['ip:', addressKey, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
+      ...['7', LONG].flatMap((value): (typeof makers)[number][] => [
+        ['user:', userKey, value, `${value}8`],
+        ['header:x-a:', (header) => headerKey('x-a', header), value, `${value}8`],
+        ['cookie:sid:', (cookie) => cookieKey('sid', cookie), value, `${value}8`],
+        ['route:', routeKey, value, `${value}8`],
+        ['key:', customKey, value, `${value}8`],
+      ]),
+      ['user:', (id) => compositeKey(`user:${id}|header:x-a:1`, [{ kind: 'user' }, HEADER]), '7', '8'],
+      ['ip:', (ip) => compositeKey(`header:x-a:${LONG}|ip:${ip}`.slice(-120), [HEADER]), '203.0.113.7', '203.0.113.8'],
+    ]
+    for (const [kind, make, value, other] of makers) {
+      const client = erased(kind + value)
+      const countersOf = (key: ClientKey) =>
+        [key, ruleKey('slow', key)]
+          .flatMap((made) => [made, ...allScopes.map((scope) => inScope(scope, made))])
+          .flatMap(({ counter }) => [counter, `shop|${counter}`])
+      for (const counter of countersOf(make(value))) {
+        assert.equal(client.hasCounter(counter), true, counter)
+        assert.ok(
+          client.tokens.some((token) => counter.includes(token)),
+          counter,
+        )
+      }
+      for (const counter of countersOf(make(other))) assert.equal(client.hasCounter(counter), false, counter)
+    }
+    for (const limit of STAFF_LIMITS.byAddress) {
+      for (const address of ['203.0.113.7', '2001:db8:1:2::/64']) {
+        const counter = staffCounter(limit, address)
+        assert.deepEqual(
+          [erased(address).hasCounter(counter), erased(address).hasCounter(`shop|${counter}`)],
+          [true, true],
+        )
+        assert.equal(erased('203.0.113.8').hasCounter(counter), false)
+        assert.equal(isStaffCounter(`shop|${counter}`), true)
+      }
+      const [, pseudonym = ''] = new ErasedClient('203.0.113.7', 64, PRIVACY).names
+      assert.equal(new ErasedClient(pseudonym, 64, PRIVACY).hasCounter(staffCounter(limit, pseudonym.slice(3))), true)
+    }
+    for (const limit of STAFF_LIMITS.byOther) {
+      assert.equal(erased('203.0.113.7').hasCounter(staffCounter(limit, '203.0.113.7')), false)
+      assert.equal(isStaffCounter(staffCounter(limit, 'a')), true)
+    }
+    assert.equal(erased('header:x-a:7').hasCounter(headerKey('x-b', 'header:x-a:7').counter), false)
   })
 
   test('has counters in every scope and namespace, and none that only begins like it', () => {
