@@ -1,5 +1,6 @@
 /** The interface of the two databases. `sqlite.ts` and `postgresql.ts` have the same shape. */
 import { LAST_MOMENT_MS, MINUTE_MS } from '../time/clock.js'
+import { Slices } from '../time/slices.js'
 
 export type SqlValue = string | number | null
 
@@ -18,9 +19,9 @@ export interface SqlStatement {
 /**
  * Work that yields one statement after the other, and receives the rows of each. SQLite's driver is synchronous, and
  * Prisma's connection blocks the process while it waits for a lock: the holder of that lock must not wait then, not
- * even for a promise.
+ * even for a promise. It yields undefined between steps, where other work may run if waiting does no harm.
  */
-export type SqlWork<T> = Generator<SqlStatement, T, unknown[]>
+export type SqlWork<T> = Generator<SqlStatement | undefined, T, unknown[]>
 
 /** Yields one statement: `const rows = yield* runStatement<Row>('SELECT …')`. */
 export function* runStatement<Row>(sql: string, parameters: readonly SqlValue[] = []): SqlWork<Row[]> {
@@ -30,8 +31,12 @@ export function* runStatement<Row>(sql: string, parameters: readonly SqlValue[] 
 
 /** Runs the statements asynchronously, where waiting does no harm. */
 export async function runWork<T>(query: Query, work: SqlWork<T>): Promise<T> {
+  const slices = new Slices()
   let next = work.next()
-  while (!next.done) next = work.next(await query(next.value.sql, next.value.parameters))
+  while (!next.done) {
+    if (slices.over()) await slices.pause()
+    next = work.next(next.value === undefined ? [] : await query(next.value.sql, next.value.parameters))
+  }
   return next.value
 }
 

@@ -261,7 +261,9 @@ function runPrepared(database: SqliteDatabase, sql: string, parameters: readonly
 /** Runs the statements synchronously, so that no other code of this process runs in between. */
 function runWorkNow<T>(database: SqliteDatabase, work: SqlWork<T>): T {
   let next = work.next()
-  while (!next.done) next = work.next(runPrepared(database, next.value.sql, next.value.parameters))
+  while (!next.done) {
+    next = work.next(next.value === undefined ? [] : runPrepared(database, next.value.sql, next.value.parameters))
+  }
   return next.value
 }
 

@@ -27,21 +27,23 @@ export interface CompareOptions {
   readonly nowMs: number
 }
 
-/** @param wanted `undefined` changes nothing */
-export function compareEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+/** Compares in steps. */
+export function* compareEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   present: readonly Entry<Table>[],
-  wanted: readonly Entry<Table>[] | undefined,
+  wanted: readonly Entry<Table>[],
   { keep, nowMs }: CompareOptions,
-): Comparison<Entry<Table>, Identity> {
-  const missing = new Map(present.map((entry) => [toIdentity(description, entry), entry]))
-  if (wanted === undefined) {
-    return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
+): Generator<undefined, Comparison<Entry<Table>, Identity>> {
+  const missing = new Map<string, Entry<Table>>()
+  for (const entry of present) {
+    missing.set(toIdentity(description, entry), entry)
+    yield
   }
   const created: Entry<Table>[] = []
   const updated: Difference<Entry<Table>, Identity>['updated'][number][] = []
   const written: Entry<Table>[] = []
   for (const entry of wanted) {
+    yield
     const identity = toIdentity(description, entry)
     const before = missing.get(identity)
     missing.delete(identity)

@@ -5,19 +5,30 @@ import { type Dialect, runStatement, type SqlValue, type SqlWork, selectedColumn
 import { changeToken, currentAuthor } from '../history/actor.js'
 import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../rules/description.js'
 
+/** Rows per statement: some milliseconds of work. */
+const PAGE_SIZE = 500
+
+/** Reads all entries, a page at a time. */
 export function* readEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   { table, fields }: Description<Table, Identity>,
   dialect: Dialect,
 ): SqlWork<Entry<Table>[]> {
-  const rows = yield* runStatement<Record<string, SqlValue | boolean>>(
-    `SELECT ${selectedColumns(Object.keys(fields))} FROM ${dialect.table(table)}`,
-  )
   const described = fieldEntries(fields)
-  return rows.map((row) => {
-    const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
-    // A row that raw SQL filled with other types is returned unchanged.
-    return entry as Entry<Table>
-  })
+  const entries: Entry<Table>[] = []
+  for (let lastId = Number.MIN_SAFE_INTEGER; ; ) {
+    const rows = yield* runStatement<Record<string, SqlValue | boolean> & { readonly id: number }>(
+      `SELECT id, ${selectedColumns(Object.keys(fields))} FROM ${dialect.table(table)}
+       WHERE id > $1 ORDER BY id LIMIT ${PAGE_SIZE}`,
+      [lastId],
+    )
+    for (const row of rows) {
+      const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
+      // A row that raw SQL filled with other types is returned unchanged.
+      entries.push(entry as Entry<Table>)
+      lastId = row.id
+    }
+    if (rows.length < PAGE_SIZE) return entries
+  }
 }
 
 /** An entry with the id of its row. */
@@ -73,9 +84,6 @@ export function parseEntries<Table extends FieldTable>(
   })
 }
 
-/** The entries of a slice: some milliseconds of work. */
-const SLICE = 500
-
 /**
  * Yields all entries in the order of documents, slice by slice: one at least, which may be empty. Of all others it holds
  * the ids, since values that raw SQL wrote may be in no order.
@@ -90,8 +98,8 @@ export async function* readEntrySlices<Table extends FieldTable, Identity extend
      FROM (SELECT id FROM ${dialect.table(description.table)} ORDER BY ${order}) AS ordered`,
   )
   const ids: readonly [number][] = JSON.parse(row?.ids ?? '[]')
-  for (let start = 0; start === 0 || start < ids.length; start += SLICE) {
-    const slice = JSON.stringify(ids.slice(start, start + SLICE).flat())
+  for (let start = 0; start === 0 || start < ids.length; start += PAGE_SIZE) {
+    const slice = JSON.stringify(ids.slice(start, start + PAGE_SIZE).flat())
     const rest = `WHERE ${dialect.isOneOf('id', '$1', 'bigint')} ORDER BY ${order}`
     yield (await readSomeEntries({ query, dialect }, description, rest, [slice])).map(({ entry }) => entry)
   }

@@ -1,11 +1,12 @@
 import type { Database } from '../db/database.js'
-import { type Dialect, runWork, type SqlWork } from '../db/dialect.js'
+import { type Dialect, runStatement, runWork, type SqlWork } from '../db/dialect.js'
+import { readRevision, revisionOf } from '../db/revision.js'
 import { InvalidSettingError } from '../errors.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import type { Description, Entry, FieldTable } from '../rules/description.js'
 import { RULES, type RuleEntry } from '../rules/rule.js'
 import type { Clock } from '../time/clock.js'
-import { type Comparison, compareEntries, type Difference } from './difference.js'
+import { type CompareOptions, type Comparison, compareEntries, type Difference } from './difference.js'
 import { deleteEntries, readEntries, readEntrySlices, writeEntries } from './entry-table.js'
 import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
 import { validateDocument } from './validate-document.js'
@@ -100,20 +101,24 @@ export async function importRules(
   function* compare(): SqlWork<Comparisons> {
     const given = { keep, nowMs }
     return {
-      rules: compareEntries(RULES, yield* readEntries(RULES, dialect), wanted.rules, given),
-      overrides: compareEntries(OVERRIDES, yield* readEntries(OVERRIDES, dialect), overrides, given),
+      rules: yield* compareTable(RULES, dialect, wanted.rules, given),
+      overrides: yield* compareTable(OVERRIDES, dialect, overrides, given),
     }
   }
 
-  function* apply(): SqlWork<Comparisons> {
-    const comparisons = yield* compare()
+  function* apply(before: number, compared: Comparisons): SqlWork<Comparisons> {
+    const [row] = yield* runStatement<{ revision: number }>(revisionOf('rules', dialect))
+    const comparisons = Number(row?.revision ?? 0) === before ? compared : yield* compare()
     yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
     yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
     return comparisons
   }
 
   if (dryRun) return toResult(await database.report((query) => runWork(query, compare())), expired, false)
-  const compared = await database.locked([RULES.table, OVERRIDES.table], apply)
+  // Compared before, since with SQLite this process does nothing else while it holds the lock.
+  const before = await readRevision(database, 'rules')
+  const unlocked = await runWork(database.query, compare())
+  const compared = await database.locked([RULES.table, OVERRIDES.table], () => apply(before, unlocked))
   if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
   return toResult(compared, expired, true)
 }
@@ -121,6 +126,19 @@ export async function importRules(
 interface Comparisons {
   readonly rules: Comparison<RuleEntry, 'name'>
   readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
+}
+
+/** @param wanted `undefined` changes nothing */
+function* compareTable<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  dialect: Dialect,
+  wanted: readonly Entry<Table>[] | undefined,
+  options: CompareOptions,
+): SqlWork<Comparison<Entry<Table>, Identity>> {
+  if (wanted === undefined) {
+    return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
+  }
+  return yield* compareEntries(description, yield* readEntries(description, dialect), wanted, options)
 }
 
 function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(

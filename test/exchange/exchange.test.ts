@@ -9,8 +9,10 @@ import { InvalidSettingError, RuleDocumentError } from '../../src/errors.js'
 import { exportRules, type ImportOptions, importRules } from '../../src/exchange/exchange.js'
 import { asActor } from '../../src/history/actor.js'
 import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { Slices } from '../../src/time/slices.js'
 import { startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
+import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 
 const API = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
@@ -215,6 +217,34 @@ forEachDatabase((provider, open) => {
       const { rules, overrides } = await imported(document)
       assert.deepEqual([rules.unchanged, overrides.unchanged, rules.updated, rules.created], [2, 1, [], []])
       assert.deepEqual(await state(), before)
+    })
+
+    test('an import compares in slices before it locks the tables, and again where they have changed since', async (t) => {
+      await imported({ rules: Array.from({ length: 100 }, (_, place) => ({ ...API, name: `rule-${place}` })) })
+      const { database: opened } = database
+      const { locked } = opened
+      let compared = 0
+      const { statements, stop } = countStatements()
+      t.after(stop)
+      const reads = () => statements.filter((sql) => /ORDER BY id LIMIT 500/.test(sql)).length
+      let beforeLock = async () => undefined as unknown
+      t.mock.method(opened, 'locked', async (...asked: Parameters<typeof locked>) => {
+        compared = reads()
+        await beforeLock()
+        return locked.apply(opened, asked)
+      })
+      // Each look at the clock finds a millisecond more: a slice is over after eight steps.
+      let nowMs = performance.now()
+      const clocked = t.mock.method(performance, 'now', () => ++nowMs)
+      const { mock } = t.mock.method(Slices.prototype, 'pause')
+      await imported({ rules: [LOGIN] })
+      clocked.mock.restore()
+      assert.ok(mock.callCount() > 10, `other work could run ${mock.callCount()} times`)
+      assert.deepEqual([compared, reads(), await names()], [1, 1, [LOGIN.name]])
+
+      beforeLock = () => database.client.rateLimitRule.create({ data: API })
+      await imported({ rules: [LOGIN] })
+      assert.deepEqual([compared, reads(), await names()], [2, 3, [LOGIN.name]])
     })
 
     test('the history says who imported, also of what was deleted', async () => {
