@@ -1,6 +1,6 @@
 import { InvalidSettingError } from '../errors.js'
 import { VALIDATORS } from '../generated/validators.js'
-import { readableUrl } from '../readable-url.js'
+import { serverUrl } from '../readable-url.js'
 import {
   ensure,
   FLAG,
@@ -118,6 +118,7 @@ export const ALERT_SETTINGS = {
   mailer: {
     ...VALIDATORS.reference,
     allowed: 'a transport of nodemailer',
+    isSecret: true,
     parse: ensure(hasSendMail, 'has no function "sendMail": give a transport of nodemailer'),
   },
   blockPrivateNetworks: {
@@ -181,7 +182,7 @@ function hasSendMail(mailer: Mailer): boolean {
 }
 
 function isSmtpUrl(text: string): boolean {
-  const url = readableUrl(text)
+  const url = serverUrl(text)
   return (url?.protocol === 'smtp:' || url?.protocol === 'smtps:') && url.hostname !== ''
 }
 

@@ -1,12 +1,12 @@
 import { InvalidSettingError } from '../errors.js'
-import { readableUrl } from '../readable-url.js'
+import { quotedScheme, serverUrl } from '../readable-url.js'
 
 export const DEFAULT_DATABASE_URL = 'file:./ratelimit.db'
 export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
 
-/** Returns a URL without name and password, for messages; also a URL that is invalid because of its password. */
+/** Returns a valid URL for messages, without name, password and parameters, of which one may be a password too. */
 export function redactUrl(url: string): string {
-  return url.replace(/^([a-z]+(?::\/{0,2}|\/{1,2}))?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***')
+  return url.startsWith('file:') ? url : url.replace(/\/\/.*@/s, '//***@').replace(/\?.*/s, '')
 }
 
 /**
@@ -15,13 +15,19 @@ export function redactUrl(url: string): string {
  */
 export function validateDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {
-    if (readableUrl(url) !== undefined) return
+    if (serverUrl(url) !== undefined) return
     throw new InvalidSettingError(
-      `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}, which is no URL: check the port, and percent-encode # / ? % @ in the name and the password`,
+      `Setting "${setting}" is ${quotedScheme(url)}, which is no URL: check the port, and percent-encode # / ? % @ in the name, the password and what follows the host`,
     )
   }
-  if (/^file:./.test(url) && !/^file:(?::memory:|\/\/[^/])/.test(url)) return
-  throw new InvalidSettingError(
-    `Setting "${setting}" is ${JSON.stringify(redactUrl(url))}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
-  )
+  if (!/^file:./.test(url) || /^file:(?::memory:|\/\/[^/])/.test(url)) {
+    throw new InvalidSettingError(
+      `Setting "${setting}" is ${quotedScheme(url)}: give file:./ratelimit.db (SQLite, kept in a file) or postgresql://user:password@host:5432/name`,
+    )
+  }
+  if (url.includes('?') || /^file:\/\/.*#/s.test(url)) {
+    throw new InvalidSettingError(
+      `Setting "${setting}" has parameters, of which a file takes none: leave out the ? and what follows (in file:///… write %3F and %23 for ? and # in the name of a file)`,
+    )
+  }
 }

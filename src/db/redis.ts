@@ -1,6 +1,5 @@
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import { readableUrl } from '../readable-url.js'
-import { redactUrl } from './database-url.js'
+import { quotedScheme, serverUrl } from '../readable-url.js'
 
 /** The members of a Redis client that this package uses; a `Redis` and a `Cluster` of ioredis have them all. */
 export interface RedisClient {
@@ -199,10 +198,10 @@ const BETWEEN_URLS = /,\s*(?=rediss?:\/\/)/
  */
 export function parseRedisUrl(text: string, setting = 'redis'): RedisAddress {
   const [first = '', ...others] = text.split(BETWEEN_URLS)
-  const parsed = [first, ...others].map((url) => (REDIS_URL.test(url) ? readableUrl(url) : undefined))
+  const parsed = [first, ...others].map((url) => (REDIS_URL.test(url) ? serverUrl(url) : undefined))
   if (parsed.includes(undefined)) {
     throw new InvalidSettingError(
-      `Setting "${setting}" is ${JSON.stringify(redactUrl(text))}: give redis://user:password@host:6379 (rediss:// with TLS; percent-encode # / ? % @ in the name and the password; for a cluster several of them with commas between, or one with ?cluster=true)`,
+      `Setting "${setting}" is ${quotedScheme(text)}: give redis://user:password@host:6379 (rediss:// with TLS; percent-encode # / ? % @ in the name and the password; for a cluster several of them with commas between, or one with ?cluster=true)`,
     )
   }
   const saysCluster = parsed[0]?.searchParams.get('cluster') === 'true'

@@ -12,6 +12,7 @@ import type { RateLimitOptions } from './options.js'
 import { resolveSchedule } from './schedule.js'
 import {
   type AnySetting,
+  ensure,
   explain,
   FLAG,
   parseSettings,
@@ -85,6 +86,7 @@ export const OWN_SETTINGS = {
   database: {
     ...VALIDATORS.textOrReference,
     allowed: 'a URL or a client made by createRateLimitClient',
+    isSecret: true,
     parse: validatedBy((database: string | object, called) => {
       if (typeof database === 'string') validateDatabaseUrl(database, called)
     }),
@@ -92,6 +94,7 @@ export const OWN_SETTINGS = {
   redis: {
     ...VALIDATORS.textOrReference,
     allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
+    isSecret: true,
     parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
   },
   schema: {
@@ -112,6 +115,10 @@ export const OWN_SETTINGS = {
   eventSpool: {
     ...VALIDATORS.filledText,
     allowed: 'a folder, such as ./ratelimit-events',
+    parse: ensure(
+      (folder: string) => !folder.startsWith('file:'),
+      'is a URL: give a folder, such as ./ratelimit-events',
+    ),
   },
   metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },

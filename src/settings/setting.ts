@@ -136,13 +136,13 @@ export function explain<Answer>(setting: string, value: unknown, read: () => Ans
   }
 }
 
-/** Returns a value as a message quotes it, without names and passwords of URLs. */
+/** Returns a value as a message quotes it, of a URL the scheme alone. */
 export function shown(value: unknown): string {
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)
       : inspect(value, { depth: 1, breakLength: Number.POSITIVE_INFINITY })
-  const quoted = text.replace(/:\/\/.*@/s, '://***@')
+  const quoted = text.replace(/:\/\/.*/s, '://…')
   return quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted
 }
 

@@ -40,6 +40,10 @@ for (const [options, complaint] of [
   [{ smtpUrl: 'hunter2@mail.example.com' }, /"smtpUrl" is no URL of a mail server: give one such as smtps:/],
   [{ smtpUrl: 'https://user:hunter2@mail.example.com' }, /"smtpUrl" is no URL of a mail server/],
   [{ smtpUrl: 'smtp://user:hunter2%@mail.example.com' }, /percent-encode/],
+  [{ smtpUrl: 'smtp://user:p@hunter2#x@mail.example.com' }, /percent-encode/],
+  [{ smtpUrl: 'smtp://user:12/hunter2@mail.example.com' }, /percent-encode/],
+  [{ alertWebhook: 'https://user:p@hunter2/x@example.com' }, /percent-encode/],
+  [{ mailer: 'smtps://mail.example.com/?user=a&pass=hunter2' }, /"mailer" is not as it has to be: give a transport/],
 ] as const) {
   test(`${JSON.stringify(options).replaceAll('hunter2', '***')} is refused, and not shown`, () => {
     assert.throws(
@@ -48,6 +52,11 @@ for (const [options, complaint] of [
     )
   })
 }
+
+test('a webhook may have an @ in its path, where no name precedes its host', () => {
+  const alertWebhook = 'https://example.com/@ops?to=a@b'
+  assert.equal(resolveSettings({ alertWebhook }, {}).alerts.webhook, alertWebhook)
+})
 
 test('all of them come from the environment, and a wrong one is called by its variable', () => {
   const environment = {

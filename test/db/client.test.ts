@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { createRateLimitClient, type RateLimitClient } from '../../src/client.js'
 import { Database } from '../../src/db/database.js'
+import { redactUrl } from '../../src/db/database-url.js'
 import { RuleValidationError } from '../../src/errors.js'
 import { migrate } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
@@ -219,6 +220,18 @@ describe('a database URL', () => {
     'postgresql://user:gehe#im@host/name',
     'postgresql://user:%zzgeheim@host/name',
     'mysql://host/name?user=a&password=geheim',
+    // What the URL's own rules take for the host is the end of a password.
+    'postgresql://user:p@geheim#x@host/name',
+    'postgresql://user:p@geheim/x@host/name',
+    'postgresql://user:p@geheim?x@host/name',
+    'postgresql://geheim:12#x@host/name',
+    'postgresql://geheim:12/x@host/name',
+    // Forms of others.
+    'host=db.example user=app password=geheim dbname=app',
+    'prisma+postgres://db.example/?api_key=geheim',
+    'prisma://db.example/?api_key=geheim',
+    'jdbc:postgresql://host/name?user=a&password=geheim',
+    'geheim',
   ]) {
     test(`${url.replaceAll(/ge.?heim|gehe.im/g, '…')} is refused, and never shown with its password`, () => {
       assert.throws(
@@ -226,11 +239,23 @@ describe('a database URL', () => {
         (error: Error) =>
           'code' in error &&
           error.code === 'FST_RATE_LIMIT_INVALID_SETTING' &&
-          !/geheim|ge@heim|heim@|gehe#im/.test(error.message) &&
-          error.message.includes('***'),
+          /^Setting "database" is (?:"[a-z+]+:\/\/…"|not as it has to be)/.test(error.message) &&
+          !/geheim|ge@heim|heim@|gehe#im/.test(error.message),
       )
     })
   }
+})
+
+for (const url of ['file:./r.db?connection_limit=1', 'file:///tmp/r.db?mode=ro', 'file:///tmp/r#1.db']) {
+  test(`${url} is refused, since a file takes no parameters`, () => {
+    assert.throws(() => new Database(url), /Setting "database" has parameters, of which a file takes none: /)
+  })
+}
+
+test('a URL is shown without its name, its password and its parameters', () => {
+  assert.equal(redactUrl('postgresql://app:geheim@host:1/name?sslpassword=geheim'), 'postgresql://***@host:1/name')
+  assert.equal(redactUrl('postgresql://host/name?user=a&password=geheim'), 'postgresql://host/name')
+  assert.equal(redactUrl('file:./a@b/r.db'), 'file:./a@b/r.db')
 })
 
 test('the client gives a server up that takes connections and says nothing', async (t) => {
