@@ -117,12 +117,17 @@ export function createHook(components: HookComponents) {
     cost: hadRoutes || !skipped.isEmpty ? costUnlessLate : undefined,
     needsUser: needsUser(settings),
     user(checked) {
-      if (checked.inForce.overrides.hasUsers) warnings.warnOfUsers()
-      return requestUser(checked)
+      const late = requestUser(checked)
+      if (!checked.inForce.overrides.hasUsers) return late
+      warnings.warnOfUsers()
+      return late === undefined ? keys.users.noteNeed(checked) : late.then(() => keys.users.noteNeed(checked))
     },
     inForce: settings.useDynamicRules ? current.at.bind(current) : () => NOTHING_IN_FORCE,
     overrideLimit: createOverrideLimit(components, keys),
-    chooseRule: createRuleChooser(components.conditions, warnings.warnOfConditions),
+    chooseRule: createRuleChooser(components.conditions, (checked) => {
+      warnings.warnOfConditions()
+      keys.users.noteNeed(checked)
+    }),
     ruleLimit: createRuleLimit(components, keys, warnings),
     staticLimit: createStaticLimit(components, keys, warnings),
     ceiling: createAppCeiling(components),

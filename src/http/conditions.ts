@@ -41,9 +41,9 @@ export class ConditionReports {
  * Creates the function that returns the first of the rules for a request's path and method whose condition holds; null
  * where that takes too much work.
  *
- * @param warnOfUsers called where a condition reads the user
+ * @param noteUser called where a condition reads the user
  */
-export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => void) {
+export function createRuleChooser(reports: ConditionReports, noteUser: (checked: CheckedRequest) => void) {
   return function chooseRule(checked: CheckedRequest): Rule | null | undefined {
     const { inForce, path, request, nowMs } = checked
     const candidates = inForce.rules.candidates(path, request.method, nowMs, checked)
@@ -52,7 +52,7 @@ export function createRuleChooser(reports: ConditionReports, warnOfUsers: () => 
     for (const rule of candidates) {
       const { condition } = rule
       if (condition === undefined) return rule
-      if (condition.readsUser) warnOfUsers()
+      if (condition.readsUser) noteUser(checked)
       try {
         if (condition.holds(facts)) return rule
       } catch (error) {

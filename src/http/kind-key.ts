@@ -18,7 +18,7 @@ import {
 } from './client-key.js'
 import type { CheckedRequest } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
-import { type LateUserWarning, userText } from './request-user.js'
+import type { LateUserWarning } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
 
 /** The part of a request that identifies its client. */
@@ -70,9 +70,9 @@ function createDerivedKey(
       return addressKey
     case 'user': {
       const keyOnce = rememberClients((id) => derive(userKey(id)))
-      const read = createUserReader(options)
+      const { users } = options
       return (checked) => {
-        const id = read(checked)
+        const id = users.idOf(checked)
         return id === null ? addressKey(checked) : keyOnce(id)
       }
     }
@@ -98,16 +98,6 @@ function createDerivedKey(
     }
     case 'composite':
       return createCompositeKey(client.parts, options, derive)
-  }
-}
-
-/** Creates the reader of a user's id: null where no user is known. It notes which requests have one. */
-function createUserReader({ users }: KeyOptions): (checked: Countable) => string | null {
-  return ({ request, user, userFields }) => {
-    const id = userText(user)
-    if (id === null) users.noteNoUser(request, userFields)
-    else users.noteUser()
-    return id
   }
 }
 
@@ -146,9 +136,9 @@ function createPartReader(part: KeyPart, options: KeyOptions): (checked: Countab
   const { hashHeader } = options
   if (part.kind === 'user') {
     const spellOnce = rememberClients((id) => spellPart(part, id))
-    const readUser = createUserReader(options)
+    const { users } = options
     return (checked) => {
-      const id = readUser(checked)
+      const id = users.idOf(checked)
       return id === null ? undefined : spellOnce(id)
     }
   }

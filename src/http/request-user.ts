@@ -1,5 +1,7 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isThenable, type RequestFunction, tolerate } from './host-function.js'
+import { REPLY, type RequestWithReply } from './request-end.js'
+import { hasEnded } from './response-events.js'
 
 /** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
@@ -46,25 +48,30 @@ export type LateUserWarning = ReturnType<typeof createLateUserWarning>
 /** The number of late users that makes a warning. A sign-in gets its user late too, but fewer of them come in a row. */
 const LATE_USERS = 3
 
+/** How many requests may come before the one that is watched has ended: a stream may never do. */
+const MAX_PASSED = 1_000
+
 /**
- * Creates the check that warns once when requests get their users after their limit by user was counted by address. It
- * examines a request when the next one without a user comes, until one has its user in time.
+ * Creates the check that warns once when requests get their users after limits, conditions or overrides needed them. It
+ * watches one request without a user at a time, and examines it with later ones, until one has its user in time.
  */
 export function createLateUserWarning(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
   const asked: RequestFunction<unknown> = findUser ?? decoratedUser
   let isWatching = true
   let lateUsers = 0
-  let watched: FastifyRequest | undefined
+  let watched: RequestWithReply | undefined
+  let passed = 0
 
   function stop(): void {
     isWatching = false
     watched = undefined
   }
 
+  /** An object without an id is one too: of a token, say, whose user is its `sub`. */
   function hasUser(request: FastifyRequest): boolean {
     try {
       const user = asked(request)
-      if (!isThenable(user)) return toUserId(user) !== null
+      if (!isThenable(user)) return toUserId(user) !== null || (typeof user === 'object' && user !== null)
       // It may be a query, which must not run twice for every request.
       stop()
       Promise.resolve(user).catch(() => undefined)
@@ -74,32 +81,40 @@ export function createLateUserWarning(findUser: UserFunction | undefined, log: F
     return false
   }
 
+  function watch(request: FastifyRequest): void {
+    if (watched !== undefined) {
+      if (hasUser(watched)) lateUsers++
+      else if (isWatching && !hasEnded(watched, watched[REPLY] ?? undefined) && ++passed < MAX_PASSED) return
+    }
+    watched = request
+    passed = 0
+    if (lateUsers < LATE_USERS) return
+    stop()
+    log.warn(
+      "Rate limits by user count users by IP address, and conditions and overrides do not see them: requests get their users after their limit was checked. Register the plugin that authenticates before rateLimitPlugin, and set hook: 'preHandler' if it authenticates in a preHandler hook",
+    )
+  }
+
   return {
-    /** Records that a request has its user when its limit is checked. */
-    noteUser(): void {
-      if (isWatching) stop()
-    },
-    /**
-     * Records that a request has no user when its limit is checked.
-     *
-     * @param fields of what stands for the user, which lacks an id; null where nothing does
-     */
-    noteNoUser(request: FastifyRequest, fields: object | null): void {
+    /** Records whether a request has its user when a condition or an override needs it. */
+    noteNeed({ request, user, userFields }: WithUser): undefined {
       if (!isWatching) return
-      if (fields !== null) {
+      if (user === null && userFields === null) watch(request)
+      else stop()
+    },
+    /** Returns the id that a request has when its limit by user is checked, and records whether there is one. */
+    idOf({ request, user, userFields }: WithUser): string | null {
+      const id = userText(user)
+      if (!isWatching) return id
+      if (id !== null) stop()
+      else if (userFields === null) watch(request)
+      else {
         stop()
         log.warn(
           'Rate limits by user count users by IP address: the user has no "id". Let the option "user" answer it, such as user: (request) => request.user?.sub',
         )
-        return
       }
-      const previous = watched
-      watched = request
-      if (previous === undefined || !hasUser(previous) || ++lateUsers < LATE_USERS) return
-      stop()
-      log.warn(
-        "Rate limits by user count users by IP address: requests get their users after their limit was checked. Register the plugin that authenticates before rateLimitPlugin, and set hook: 'preHandler' if it authenticates in a preHandler hook",
-      )
+      return id
     },
   }
 }

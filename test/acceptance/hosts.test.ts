@@ -3,13 +3,14 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import fastifyWebsocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
-import { captureLog, okRoutes, startApp, WARN } from '../support/build-app.js'
+import { captureLog, okRoutes, openDatabase, startApp, WARN } from '../support/build-app.js'
 
 const ONCE = { defaultRate: '1/m' }
 const UPGRADE = [
@@ -165,6 +166,69 @@ for (const [how, options, hook] of LATE) {
     }
     const { log, statuses } = await startApp(t, { database: null, plugin, routes })
     await statuses(5, '/', { headers: { 'x-user': '7' } })
+    assert.deepEqual(
+      log.map(({ level, msg }) => [level, LATE_USER.test(msg)]),
+      [[WARN, true]],
+    )
+  })
+}
+
+/** As @fastify/jwt does: the payload of a token has a `sub`, and no id. */
+function verifyTokens(turns = 0) {
+  return (app: FastifyInstance) => {
+    app.decorateRequest('user', null)
+    app.addHook('preHandler', async (request: FastifyRequest) => {
+      for (let left = turns; left > 0; left--) await turn()
+      const sub = request.headers['x-user']
+      if (sub !== undefined) Object.assign(request, { user: { sub } })
+    })
+    okRoutes(app)
+  }
+}
+
+test('users of tokens, which have no id, are warned about once where they are known too late', async (t) => {
+  const { log, statuses } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { key: 'user' } },
+    routes: verifyTokens(),
+  })
+  await statuses(3, '/')
+  assert.deepEqual(log, [])
+  await statuses(5, '/', { headers: { 'x-user': 'alice' } })
+  assert.deepEqual(
+    log.map(({ level, msg }) => [level, LATE_USER.test(msg)]),
+    [[WARN, true]],
+  )
+})
+
+test('users that are known too late are warned about where requests come at the same time, too', async (t) => {
+  const { log, request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { key: 'user' } },
+    routes: verifyTokens(20),
+  })
+  const ask = async () => {
+    for (let count = 0; count < 6; count++) await request('/', { headers: { 'x-user': 'alice' } })
+  }
+  await Promise.all(Array.from({ length: 8 }, ask))
+  assert.equal(log.filter(({ msg }) => LATE_USER.test(msg)).length, 1)
+})
+
+for (const [what, data] of [
+  ['a condition', { rule: { name: 'free', pathPattern: '^/', rate: '1/h', condition: "user.sub == 'alice'" } }],
+  ['an override', { override: { client: 'user:alice', effect: 'deny' } }],
+] as const) {
+  test(`users that are known too late for ${what} are warned about once`, async (t) => {
+    const database = await openDatabase(t, 'sqlite')
+    const { rateLimitRule, rateLimitOverride } = database.client
+    if ('rule' in data) await rateLimitRule.create({ data: data.rule })
+    else await rateLimitOverride.create({ data: data.override })
+    const { log, statuses } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true },
+      routes: verifyTokens(),
+    })
+    await statuses(5, '/', { headers: { 'x-user': 'alice' } })
     assert.deepEqual(
       log.map(({ level, msg }) => [level, LATE_USER.test(msg)]),
       [[WARN, true]],
