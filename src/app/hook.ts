@@ -100,7 +100,8 @@ export function createHook(components: HookComponents) {
     check,
     checkLeased,
     underWay: (counter: string) => places.underWay.get(counter) ?? responses.underWay.get(counter),
-    checkAhead: (asked: Check, nowMs: number) => responses.checkAhead(asked, nowMs, check),
+    checkAhead: (asked: Check, nowMs: number, waitedMs: number) => responses.checkAhead(asked, nowMs, waitedMs, check),
+    storeTimeoutMs: settings.storeTimeoutMs,
     takePlaces: (checked: CheckedRequest) => places.take(checked, check),
     awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, log),
@@ -290,7 +291,7 @@ function createAppCeiling({ settings, scopes, limiter }: HookComponents): Ceilin
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
   return createCeiling(ceiling, scopes.addCeiling(), {
-    check: (asked, nowMs) => limiter.check(asked, nowMs, true),
+    check: (asked, nowMs, waitedMs) => limiter.check(asked, nowMs, waitedMs, true),
     known: limiter.known,
   })
 }

@@ -8,7 +8,7 @@ import { createRequestAddresses, readPeers } from '../http/client-address.js'
 import { ConditionReports } from '../http/conditions.js'
 import { CounterScopes } from '../http/counter-scopes.js'
 import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
-import { DECIDED_BY, DECISION } from '../http/on-request.js'
+import { DECIDED_BY, DECISION, WAITED } from '../http/on-request.js'
 import { REPLY } from '../http/request-end.js'
 import { readRouterOptions } from '../http/request-path.js'
 import type { RouteConfig } from '../http/route-config.js'
@@ -131,6 +131,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
   app.decorateRequest(DECIDED_BY, null)
+  app.decorateRequest(WAITED, 0)
   app.decorateRequest(REPLY, null)
   if (enabled) {
     validateRouter()

@@ -14,6 +14,7 @@ import { CountedResponses, HeldPlaces } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import { createLimiter, type Limiter, type LimiterOptions } from '../limiter/limiter.js'
+import { validatedStore } from '../limiter/validated-store.js'
 import type { OutageLog } from '../outage-log.js'
 import { networksMeet } from '../overrides/network.js'
 import type { Preview, PreviewDependencies } from '../preview/preview.js'
@@ -79,7 +80,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     reset: (keys) => memory.reset(keys),
   })
   const limiter: Limiter = createLimiter({
-    store,
+    store: store === settings.middleware.backend ? validatedStore(store) : store,
     fallback,
     refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
     lease: leaseMs === undefined ? undefined : { leaseMs, now },

@@ -52,9 +52,9 @@ export function onlyAsking(
   }
   return {
     ...hook,
-    check: (asked, nowMs) => noted(hook.check(asked, nowMs)),
-    checkLeased: (asked, nowMs) => noted(hook.checkLeased(asked, nowMs)),
-    checkAhead: (asked, nowMs) => noted(hook.check(asked, nowMs)),
+    check: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
+    checkLeased: (asked, nowMs, waitedMs) => noted(hook.checkLeased(asked, nowMs, waitedMs)),
+    checkAhead: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
     takePlaces: (checked) => noted(hook.takePlaces(checked)),
   }
 }

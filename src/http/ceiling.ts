@@ -11,7 +11,7 @@ export interface Ceiling {
   readonly limit: Limit
   standing(address: ClientAddress): Standing
   /** Checks in the same round trip as the check after it. */
-  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  check(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /** Returns the decision of the other limit where it is known without a new counter. */
   known(check: Check, nowMs: number): Decision | undefined
 }
@@ -44,10 +44,10 @@ export function checkUnderCeiling(
   ceiling: Ceiling,
   check: (checked: CheckedRequest) => Decision | Promise<Decision>,
 ): CheckedRequest | Promise<CheckedRequest> {
-  const { address, cost, nowMs, limit } = checked
+  const { address, cost, nowMs, waitedMs, limit } = checked
   const standing = ceiling.standing(address)
-  const { counter } = standing.client
-  const ofAddress = ceiling.check({ key: counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }, nowMs)
+  const asked = { key: standing.client.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
+  const ofAddress = ceiling.check(asked, nowMs, waitedMs)
   const isRefused = !(ofAddress instanceof Promise || ofAddress.allowed || ofAddress.unavailable)
   if (isRefused && !limit.isDenial) {
     const known = limit.awaitsEnd ? undefined : ceiling.known(checked.asked, nowMs)

@@ -4,6 +4,7 @@ import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
 import { unremembered } from '../remember.js'
 import type { Rule } from '../rules/rule.js'
 import type { RuleSet } from '../rules/rule-set.js'
+import { patientTimeout } from '../time/slices.js'
 import { type Ceiling, checkUnderCeiling, isRefusing } from './ceiling.js'
 import { type ClientAddress, GONE } from './client-address.js'
 import type { ClientKey } from './client-key.js'
@@ -21,8 +22,14 @@ export interface DecideDependencies {
   readonly needsUser: boolean
   /** Sets `user` and `userFields`. */
   user(checked: CheckedRequest): Promise<undefined> | undefined
-  /** Returns the rules and overrides, once per request, so that all of its decision is of one moment. */
-  inForce(nowMs: number): InForce | Promise<InForce>
+  /**
+   * Returns the rules and overrides, once per request, so that all of its decision is of one moment.
+   *
+   * @param waitedMs how long the request has waited before
+   */
+  inForce(nowMs: number, waitedMs: number): InForce | Promise<InForce>
+  /** How long a request waits for the store and for what is in force, in all. */
+  readonly storeTimeoutMs: number
   /** Returns the limit of an override; null where the store cannot count its rate. */
   overrideLimit(override: ActiveOverride): Limit | null
   /** Returns the first rule whose condition holds, where that of the first rule for the path has one. */
@@ -32,16 +39,16 @@ export interface DecideDependencies {
   /** Returns the limit of a request for which there is neither an override nor a rule. */
   staticLimit(checked: CheckedRequest): Limit | Promise<Limit>
   /** Asks the limiter: the store counts the request in any case. */
-  check(check: Check, nowMs: number): Decision | Promise<Decision>
+  check(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /** Asks for a limit that refuses what is not allowed: it may be decided from a share. */
-  checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
+  checkLeased(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /**
    * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
    * before. Never rejects.
    */
   underWay(counter: string): Promise<unknown> | undefined
   /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
-  checkAhead(check: Check, nowMs: number): Decision | Promise<Decision>
+  checkAhead(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /** Checks for a limit that counts requests in progress: the request holds what it takes until it ends. */
   takePlaces(checked: CheckedRequest): Decision | Promise<Decision>
   /** The limit that requests count against besides; a denial counts against none. */
@@ -85,6 +92,8 @@ export class CheckedRequest {
   /** The path as the router sees it. */
   readonly path: string
   nowMs = 0
+  /** How long the request has waited for the store and for what is in force, in milliseconds. */
+  waitedMs = 0
   address: ClientAddress = GONE
   /** The request's own cost; 0 charges nothing. */
   cost = 1
@@ -134,8 +143,8 @@ export function decide(checked: CheckedRequest): Decided {
 }
 
 function findInForce(checked: CheckedRequest): Decided {
-  const inForce = checked.dependencies.inForce(checked.nowMs)
-  return inForce instanceof Promise ? later(checked, inForce, findUser) : findUser(checked, inForce)
+  const inForce = checked.dependencies.inForce(checked.nowMs, checked.waitedMs)
+  return inForce instanceof Promise ? afterWait(checked, inForce, findUser) : findUser(checked, inForce)
 }
 
 function findUser(checked: CheckedRequest, inForce: InForce): Decided {
@@ -196,12 +205,16 @@ function check(checked: CheckedRequest, client: ClientKey): Decided {
   }
   if (limit.ban !== null) {
     const isBanned = limit.ban.isBanned(client)
-    return isBanned instanceof Promise ? later(checked, isBanned, askUnlessBanned) : askUnlessBanned(checked, isBanned)
+    return isBanned instanceof Promise
+      ? afterWait(checked, inTimeLeft(checked, isBanned, false), askUnlessBanned)
+      : askUnlessBanned(checked, isBanned)
   }
   if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(checked)
-  const { asked } = checked
-  const decision = limit.block ? dependencies.checkLeased(asked, nowMs) : dependencies.check(asked, nowMs)
-  if (decision instanceof Promise) return later(checked, decision, keepDecision)
+  const { asked, waitedMs } = checked
+  const decision = limit.block
+    ? dependencies.checkLeased(asked, nowMs, waitedMs)
+    : dependencies.check(asked, nowMs, waitedMs)
+  if (decision instanceof Promise) return afterWait(checked, decision, keepDecision)
   checked.decision = decision
   return checked
 }
@@ -216,22 +229,25 @@ function askUnlessBanned(checked: CheckedRequest, isBanned: boolean): Decided {
 function ask(checked: CheckedRequest): Decided {
   const { dependencies, limit, client } = checked
   const late = limit.awaitsEnd ? dependencies.underWay(client.counter) : undefined
-  return late === undefined ? askNow(checked) : later(checked, late, askNow)
+  return late === undefined ? askNow(checked) : afterWait(checked, inTimeLeft(checked, late, undefined), askNow)
 }
 
 function askNow(checked: CheckedRequest): Decided {
   const { ceiling } = checked.dependencies
-  if (ceiling !== undefined) return checkUnderCeiling(checked, ceiling, askLimit)
+  if (ceiling !== undefined) {
+    const decided = checkUnderCeiling(checked, ceiling, askLimit)
+    return decided instanceof Promise ? afterWait(checked, decided, (done) => done) : decided
+  }
   const decision = askLimit(checked)
-  return decision instanceof Promise ? later(checked, decision, keepDecision) : keepDecision(checked, decision)
+  return decision instanceof Promise ? afterWait(checked, decision, keepDecision) : keepDecision(checked, decision)
 }
 
 function askLimit(checked: CheckedRequest): Decision | Promise<Decision> {
-  const { dependencies, limit, asked, nowMs } = checked
+  const { dependencies, limit, asked, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
   if (limit.holdsPlaces) return dependencies.takePlaces(checked)
-  if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs)
-  return limit.block ? dependencies.checkLeased(asked, nowMs) : dependencies.check(asked, nowMs)
+  if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs, waitedMs)
+  return limit.block ? dependencies.checkLeased(asked, nowMs, waitedMs) : dependencies.check(asked, nowMs, waitedMs)
 }
 
 function keepDecision(checked: CheckedRequest, decision: Decision): CheckedRequest {
@@ -246,4 +262,29 @@ function later<Answer>(
   proceed: (checked: CheckedRequest, answer: Answer) => Decided,
 ): Promise<CheckedRequest> {
   return late.then((answer) => proceed(checked, answer))
+}
+
+/** Does the same for what the store or the database answers. A request waits for all of that no longer than for one. */
+function afterWait<Answer>(
+  checked: CheckedRequest,
+  late: Promise<Answer>,
+  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+): Promise<CheckedRequest> {
+  const startMs = performance.now()
+  return late.then((answer) => {
+    checked.waitedMs += performance.now() - startMs
+    return proceed(checked, answer)
+  })
+}
+
+/** Returns an answer, or the other one when the time of the request is over. */
+function inTimeLeft<Answer>(
+  { dependencies: { storeTimeoutMs }, waitedMs }: CheckedRequest,
+  late: Promise<Answer>,
+  otherwise: Answer,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const timer = patientTimeout(() => resolve(otherwise), Math.max(2, storeTimeoutMs - waitedMs))
+    late.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }

@@ -145,7 +145,7 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
     ceiling: ceiling && {
       ...ceiling,
       check: (asked, nowMs) =>
-        after(ceiling.check(asked, nowMs), (answer) => {
+        after(ceiling.check(asked, nowMs, 0), (answer) => {
           ofCeiling = answer
           return answer
         }),
@@ -157,7 +157,7 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
   // A cost of 0 charges nothing: it asks what a request of the cost 1 would be answered.
   await peeking.decide(checked)
   const isHostSkip = checked.isExempt && checked.nowMs === 0
-  if (isHostSkip) checked.inForce = await hook.inForce(hook.now())
+  if (isHostSkip) checked.inForce = await hook.inForce(hook.now(), 0)
   return {
     checked,
     decision,

@@ -16,6 +16,8 @@ export interface HookDependencies extends DecideDependencies {
   readonly record: ((checked: CheckedRequest, reply: FastifyReply) => void) | undefined
   /** Counts the request when its response has a status that its limit counts. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
+  /** Warns that a hook is among those of a request twice. Not called where `reply.callNotFound()` runs hooks anew. */
+  readonly warnOfTwice?: (() => void) | undefined
   /** Reports a refusal to the host. It must not throw. */
   noteRefusal(checked: CheckedRequest): void
   /** Reports an unexpected error; the request continues without a limit. */
@@ -30,10 +32,14 @@ export const DECISION = Symbol('fastify-smart-ratelimit.decision')
 /** The property of a request that holds the hooks which have decided about it. */
 export const DECIDED_BY = Symbol('fastify-smart-ratelimit.decidedBy')
 
+/** The property of a request that holds how long it has waited for the store, in all hooks together. */
+export const WAITED = Symbol('fastify-smart-ratelimit.waited')
+
 /** A request in a hook of this package. Scopes created before the plugin do not initialize the properties. */
 type DecidedRequest = RequestWithReply & {
   [DECISION]?: Decision | null
   [DECIDED_BY]?: readonly HookDependencies[] | null
+  [WAITED]?: number
 }
 
 /** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
@@ -51,12 +57,14 @@ export function createOnRequest(dependencies: HookDependencies) {
     const marked: DecidedRequest = request
     const decidedBy = marked[DECIDED_BY]
     if (decidedBy?.includes(dependencies)) {
+      if (!request.is404) dependencies.warnOfTwice?.()
       done()
       return
     }
     marked[DECIDED_BY] = decidedBy ? [...decidedBy, dependencies] : byThisHook
     request[REPLY] = reply
     const checked = new CheckedRequest(dependencies, request)
+    checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
       if (dependencies.cost !== undefined) checked.cost = dependencies.cost(checked)
@@ -98,6 +106,7 @@ function finish(
 ): void {
   const { decision, limit } = checked
   const request: DecidedRequest = checked.request
+  request[WAITED] = checked.waitedMs
   let isRefused = false
   if (!checked.isExempt) {
     isRefused = limit.block && !decision.allowed

@@ -80,8 +80,8 @@ export class CountedResponses {
    *
    * @param ask asks the limiter
    */
-  checkAhead(asked: Check, nowMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
-    return after(ask(toQuestion(asked), nowMs), (decision) => toDecision(asked, decision))
+  checkAhead(asked: Check, nowMs: number, waitedMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
+    return after(ask(toQuestion(asked), nowMs, waitedMs), (decision) => toDecision(asked, decision))
   }
 
   /** Uses the cost of a request when its response starts with a status that counts, whatever becomes of the body. */
@@ -153,11 +153,11 @@ export class HeldPlaces {
    *
    * @param ask asks the limiter
    */
-  take({ request, asked, nowMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
+  take({ request, asked, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
     const { policy } = asked
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
     const taken = { ...asked, policy, place: this.#nextPlace++ }
-    return after(ask(taken, nowMs), (decision) => {
+    return after(ask(taken, nowMs, waitedMs), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision
     })

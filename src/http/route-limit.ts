@@ -60,6 +60,7 @@ export interface RouteLimitDependencies
     | 'now'
     | 'address'
     | 'user'
+    | 'storeTimeoutMs'
     | 'check'
     | 'checkLeased'
     | 'underWay'
@@ -117,6 +118,14 @@ export function createRouteLimit(
   })
   const costFor = createCost(`${setting}.cost`, cost, log)
   const allow = createAllowList(allowList)
+  let hasWarned = false
+  const warnOfTwice = () => {
+    if (hasWarned) return
+    hasWarned = true
+    const which = name === '' ? 'a limit without a name' : `the limit ${JSON.stringify(name)}`
+    const shown = typeof rate === 'string' ? ` (${rate})` : ''
+    log.warn(`Rate limit: ${which}${shown} is a hook of one request twice, and counts it once: remove one of the two`)
+  }
   const dependenciesFor = (address: HookDependencies['address']): HookDependencies => ({
     ...common,
     address: (request) => allow(address(request)),
@@ -129,6 +138,7 @@ export function createRouteLimit(
     ruleLimit: () => null,
     ceiling: undefined,
     staticLimit,
+    warnOfTwice,
     headers: createHeaders(variant),
   })
   const dependencies = dependenciesFor(common.address)

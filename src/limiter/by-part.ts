@@ -43,9 +43,9 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
   const limiters = () => [...parts.values()].map(({ limiter }) => limiter)
 
   return {
-    check: (check, nowMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, leads),
+    check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
     known: (check, nowMs) => limiterFor(check.key, nowMs).known(check, nowMs),
-    checkLeased: (check, nowMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs),
+    checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
     settle: (settlement, nowMs) => limiterFor(settlement.key, nowMs).settle(settlement, nowMs),
     async reset(keys) {
       const names = keys.map(partOf)

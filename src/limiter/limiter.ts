@@ -1,3 +1,4 @@
+import { patientTimeout } from '../time/slices.js'
 import type { Check, Decision, Settlement } from './algorithm.js'
 import { createBatches } from './batching.js'
 import { limiterByPart } from './by-part.js'
@@ -47,13 +48,14 @@ export interface Limiter {
   /**
    * Advances a counter. Never fails: where the store fails, the fallback decides.
    *
+   * @param waitedMs how long its request has waited before, which is a part of the time-out
    * @param leads whether the check goes to the store together with the check just after it
    */
-  check(check: Check, nowMs: number, leads?: boolean): Decision | Promise<Decision>
+  check(check: Check, nowMs: number, waitedMs?: number, leads?: boolean): Decision | Promise<Decision>
   /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process. */
   known(check: Check, nowMs: number): Decision | undefined
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
-  checkLeased(check: Check, nowMs: number): Decision | Promise<Decision>
+  checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision>
   /**
    * Gives a counter back what a check took of it. Never fails: what a failing store holds it forgets after the period,
    * or gets back when it answers again, where these are places.
@@ -101,18 +103,42 @@ function createPartLimiter(
   const onRecovery = () => refusals?.forgetAll()
   const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
-  const { check, settle } = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
-  function checkLeased(asked: Check, nowMs: number): Decision | Promise<Decision> {
+  const safe = refusals ?? breaker
+  const batches = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
+
+  function check(asked: Check, nowMs: number, waitedMs = 0, leads = false): Decision | Promise<Decision> {
+    const answer = batches.check(asked, nowMs, leads)
+    return waitedMs === 0 || !(answer instanceof Promise) ? answer : untilDeadline(asked, nowMs, answer, waitedMs)
+  }
+
+  /** Decides without the store when the time of a request is over that has waited before: its batch has more time. */
+  function untilDeadline(asked: Check, nowMs: number, answer: Promise<Decision>, waitedMs: number): Promise<Decision> {
+    return new Promise((resolve) => {
+      let isLate = false
+      const giveUp = () => {
+        isLate = true
+        resolve(safe.decideWithout(asked, nowMs))
+      }
+      const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
+      void answer.then((decision) => {
+        clearTimeout(timer)
+        if (isLate) owed.answeredLate([asked], nowMs)
+        else resolve(decision)
+      })
+    })
+  }
+
+  function checkLeased(asked: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision> {
     // Another process may reset a counter: the poll then forgets the shares.
     refusalsPoll?.isFresh(nowMs)
-    return leases?.known(asked, nowMs) ?? check(asked, nowMs)
+    return leases?.known(asked, nowMs) ?? check(asked, nowMs, waitedMs)
   }
   return {
     check,
     known: (asked, nowMs) => refusals?.remembered(asked, nowMs),
-    settle,
+    settle: batches.settle,
     checkLeased: leases === undefined ? check : checkLeased,
-    reset: async (keys) => (refusals ?? breaker).reset(keys),
+    reset: async (keys) => safe.reset(keys),
     forgetAll() {
       refusals?.forgetAll()
       leases?.forgetAll()
@@ -132,7 +158,9 @@ function createPartLimiter(
 }
 
 /** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
-function askDirectly(store: SafeStore): Pick<Limiter, 'check' | 'settle'> {
+function askDirectly(store: SafeStore): Pick<Limiter, 'settle'> & {
+  check(check: Check, nowMs: number, leads: boolean): Decision | Promise<Decision>
+} {
   return {
     check(asked, nowMs) {
       const known = store.known(asked, nowMs)

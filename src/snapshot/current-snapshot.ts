@@ -51,10 +51,14 @@ export class CurrentSnapshot {
     if (this.#options.isInUse) await this.refresh(WARM_UP_TIMEOUT_MS)
   }
 
-  /** Returns what is in force: at once, unless the last poll is too long ago. Never rejects. */
-  at(nowMs: number): Snapshot | Promise<Snapshot> {
+  /**
+   * Returns what is in force: at once, unless the last poll is too long ago. Never rejects.
+   *
+   * @param waitedMs how long the request has waited before
+   */
+  at(nowMs: number, waitedMs = 0): Snapshot | Promise<Snapshot> {
     if (this.#poll.isKnown(nowMs)) return this.#reader.snapshot
-    const pending = this.#poll.pending(nowMs)
+    const pending = this.#poll.pending(nowMs, waitedMs)
     return pending === undefined ? this.#reader.snapshot : pending.then(() => this.#reader.snapshot)
   }
 

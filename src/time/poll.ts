@@ -76,13 +76,17 @@ export class Poll {
     return this.isFailing || this.#isLate
   }
 
-  /** Returns undefined when the request need not wait; otherwise a promise of the end of its wait. */
-  pending(nowMs: number): Promise<void> | undefined {
+  /**
+   * Returns undefined when the request need not wait; otherwise a promise of the end of its wait.
+   *
+   * @param waitedMs how long it has waited before, which is a part of the longest wait
+   */
+  pending(nowMs: number, waitedMs = 0): Promise<void> | undefined {
     if (this.isKnown(nowMs)) return undefined
     const isLate = this.#looking !== undefined && this.#expiriesUnderWay !== this.#expiries
     const look = isLate ? this.#lookAgain() : (this.#looking ?? this.#look())
     const isAwaited = !this.isFailing && !this.#isLate && (!this.#hasAnswered || this.#isExpired)
-    return isAwaited ? this.#untilTimeout(look) : undefined
+    return isAwaited ? this.#untilTimeout(look, undefined, waitedMs) : undefined
   }
 
   /** Resolves after a poll that begins from now on, successful or not, or when that takes too long. */
@@ -166,12 +170,14 @@ export class Poll {
     this.#options.failed?.(error)
   }
 
-  #untilTimeout(look: Promise<void>, timeoutMs = this.#options.timeoutMs): Promise<void> {
+  #untilTimeout(look: Promise<void>, timeoutMs = this.#options.timeoutMs, waitedMs = 0): Promise<void> {
     return new Promise((resolve) => {
-      const timer = patientTimeout(() => {
-        if (!this.#hasAnswered) this.#isLate = true
+      const giveUp = () => {
+        // A request that has waited before says nothing of the source.
+        if (!this.#hasAnswered && waitedMs === 0) this.#isLate = true
         resolve()
-      }, timeoutMs)
+      }
+      const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
       void look.then(() => {
         clearTimeout(timer)
         resolve()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { openSqliteFile } from '../../src/db/sqlite-driver.js'
-import type { RateLimitOptions, Store } from '../../src/index.js'
+import type { Decision, RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -57,6 +57,15 @@ test('rules and events on a database that is away cost no request an error, and 
   assert.ok(errors(log).length <= 4, JSON.stringify(log))
 })
 
+/** A store in memory whose decisions have wrong numbers. */
+function answering(wrong: Partial<Decision>): Pick<Store, 'concurrency' | 'check'> {
+  const right = { allowed: true, count: 1, limit: 1, remaining: 0, resetMs: 60_000, retryAfterMs: 0 }
+  return {
+    concurrency: Number.POSITIVE_INFINITY,
+    check: (checks) => checks.map(() => ({ ...right, ...wrong })),
+  }
+}
+
 const FAILING: Record<string, Pick<Store, 'concurrency' | 'check'>> = {
   throws: {
     concurrency: 2,
@@ -75,8 +84,59 @@ const FAILING: Record<string, Pick<Store, 'concurrency' | 'check'>> = {
     check: () => Promise.reject(new Error('no store')),
   },
   'answers too few decisions': { concurrency: 1, check: () => [] },
+  'answers too little': { concurrency: 1, check: (checks) => new Array(checks.length) },
+  'answers a number that is none': answering({ resetMs: Number.NaN }),
+  'answers a moment in place of a time': answering({ resetMs: Date.now() }),
+  'answers a count that is none': answering({ remaining: -1 }),
   'never answers': { concurrency: 1, check: () => new Promise(() => undefined) },
 }
+test('a request waits for the store no longer than storeTimeoutMs, however many limits it meets', {
+  timeout: 30_000,
+}, async (t) => {
+  let passedMs = 0
+  const { now } = performance
+  t.mock.method(performance, 'now', () => now.call(performance) + passedMs)
+  const waitingFor: string[] = []
+  const store: Store = {
+    concurrency: 8,
+    check(checks) {
+      waitingFor.push(...checks.map(({ key }) => key))
+      if (waitingFor.length > 1) return new Promise(() => undefined)
+      passedMs += 60_000
+      return Promise.resolve(
+        checks.map(() => ({ allowed: true, count: 1, limit: 9, remaining: 8, resetMs: 1, retryAfterMs: 0 })),
+      )
+    },
+    reset: () => undefined,
+    close: () => undefined,
+  }
+  const { statuses, log } = await startApp(t, {
+    database: null,
+    plugin: { storeTimeoutMs: 60_000, onStoreError: 'deny', middleware: { backend: store, defaultRate: '9/m' } },
+    routes: (app) => {
+      app.get('/two', { config: { smartRateLimit: { rate: '9/m' } } }, async () => 'ok')
+    },
+  })
+  assert.deepEqual(await statuses(1, '/two'), [503])
+  assert.equal(waitingFor.length, 2)
+  assert.deepEqual(outages(log), [], 'the store has more time for others')
+})
+
+test('a limit that is a hook of one request twice counts it once, and is warned about once, by its name', async (t) => {
+  const { statuses, log } = await startApp(t, {
+    database: null,
+    routes: (app) => {
+      const login = app.smartRateLimit.limit({ name: 'login', rate: '2/m' })
+      app.get('/login', { onRequest: login, preHandler: login }, async () => 'ok')
+    },
+  })
+  assert.deepEqual(await statuses(3, '/login'), [200, 200, 429])
+  assert.deepEqual(
+    log.map(({ msg }) => msg),
+    ['Rate limit: the limit "login" (2/m) is a hook of one request twice, and counts it once: remove one of the two'],
+  )
+})
+
 for (const [name, failing] of Object.entries(FAILING)) {
   test(`a store of the host's own that ${name} is a failing store: onStoreError decides`, async (t) => {
     const backend: Store = { ...failing, reset: () => undefined, close: () => undefined }
@@ -86,6 +146,7 @@ for (const [name, failing] of Object.entries(FAILING)) {
 
     assert.deepEqual(await local.statuses(2, '/'), [200, 429])
     assert.deepEqual(await deny.statuses(2, '/'), [503, 503])
+    assert.equal(outages(deny.log).length, 1)
   })
 }
 

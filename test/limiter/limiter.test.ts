@@ -74,8 +74,8 @@ describe('the limiter', () => {
     const { limiter } = limiterOf(store)
     // The first 32 are sent at once.
     const answers = Array.from({ length: 32 + 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
-    answers.push(limiter.check(checkOf('address'), NOW_MS, true), limiter.check(checkOf('header'), NOW_MS))
-    answers.push(limiter.check(checkOf('next address'), NOW_MS, true), limiter.check(checkOf('next'), NOW_MS))
+    answers.push(limiter.check(checkOf('address'), NOW_MS, 0, true), limiter.check(checkOf('header'), NOW_MS))
+    answers.push(limiter.check(checkOf('next address'), NOW_MS, 0, true), limiter.check(checkOf('next'), NOW_MS))
     await Promise.all(answers)
     assert.deepEqual(
       store.batches.map((batch) => [batch.length, ...batch.slice(-2)]),
@@ -130,7 +130,7 @@ describe('the limiter', () => {
     const store = controlledStore(3)
     const { limiter } = limiterOf(store)
     const check = (count: number, leads = false) => {
-      return Array.from({ length: count }, () => limiter.check(checkOf('k'), NOW_MS, leads))
+      return Array.from({ length: count }, () => limiter.check(checkOf('k'), NOW_MS, 0, leads))
     }
     const first = [...check(31), ...check(1, true)]
     assert.deepEqual(store.batches, [])

@@ -1,0 +1,56 @@
+import { DAY_MS } from '../time/clock.js'
+import type { Check, Decision, WindowState } from './algorithm.js'
+import type { Answers, BatchStore } from './limiter.js'
+
+/** How much longer than its periods a counter may last, where another process has a clock that is ahead. */
+const MAX_AHEAD_MS = DAY_MS
+
+/** Wraps a store that is not of this package: a wrong answer is a failure, since headers and events would show it. */
+export function validatedStore(store: BatchStore): BatchStore {
+  return {
+    concurrency: store.concurrency,
+    check(checks, nowMs) {
+      const answers = store.check(checks, nowMs)
+      if (answers instanceof Promise) return answers.then((decisions) => validated(decisions, checks))
+      return validated(answers, checks)
+    },
+    reset: (keys) => store.reset(keys),
+    ...(store.settle === undefined ? {} : { settle: store.settle.bind(store) }),
+    ...(store.resets === undefined ? {} : { resets: store.resets.bind(store) }),
+    ...(store.partOf === undefined ? {} : { partOf: store.partOf.bind(store) }),
+  }
+}
+
+/** @throws RangeError naming what is wrong */
+function validated(decisions: Answers, checks: readonly Check[]): Answers {
+  for (const [index, check] of checks.entries()) {
+    const problem = problemOf(decisions[index], check)
+    if (problem !== undefined) throw new RangeError(`the store answered ${problem}`)
+  }
+  return decisions
+}
+
+function problemOf(decision: Decision | undefined, { policy }: Check): string | undefined {
+  if (decision === null || typeof decision !== 'object') return `${String(decision)} in place of a decision`
+  const { allowed, count, retryAfterMs, windows } = decision
+  const longestMs = 2 * Math.max(...(policy.windows ?? [policy]).map(({ periodMs }) => periodMs)) + MAX_AHEAD_MS
+  if (typeof allowed !== 'boolean') return `allowed: ${String(allowed)}`
+  if (!isWhole(count)) return `count: ${String(count)}`
+  if (retryAfterMs !== null && !isWithin(retryAfterMs, longestMs)) return `retryAfterMs: ${String(retryAfterMs)}`
+  if ((windows?.length ?? 0) !== (policy.windows?.length ?? 0)) return 'not one state for each window'
+  return [decision, ...(windows ?? [])].map((state) => problemOfState(state, longestMs)).find(Boolean)
+}
+
+function problemOfState({ limit, remaining, resetMs }: WindowState, longestMs: number): string | undefined {
+  if (!isWhole(limit)) return `limit: ${String(limit)}`
+  if (!isWhole(remaining)) return `remaining: ${String(remaining)}`
+  return isWithin(resetMs, longestMs) ? undefined : `resetMs: ${String(resetMs)}`
+}
+
+function isWhole(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function isWithin(value: number, longestMs: number): boolean {
+  return value >= 0 && value <= longestMs
+}
