@@ -73,9 +73,13 @@ function decideWith(
     checked.decision = decision
     if (ofAddress.allowed) return checked
     if (checked.isRefused) {
-      if (refusalMs(decision) >= refusalMs(ofAddress)) return checked
-      const { limit, client, nowMs } = checked
-      checked.overruled = { limit, client, decision, nowMs }
+      const { nowMs } = checked
+      if (refusalMs(decision) >= refusalMs(ofAddress)) {
+        checked.outlasted = { limit: ceiling.limit, client: standing.client, decision: ofAddress, nowMs }
+        return checked
+      }
+      checked.overruled = { limit: checked.limit, client: checked.client, decision, nowMs }
+      checked.outlasted = checked.overruled
     }
   }
   checked.limit = ceiling.limit

@@ -114,6 +114,8 @@ export class CheckedRequest {
   asked = NO_QUESTION
   /** The refusal of the deciding limit, where the ceiling refuses for longer. */
   overruled: Refusal | undefined = undefined
+  /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
+  outlasted: Refusal | undefined = undefined
 
   constructor(
     readonly dependencies: DecideDependencies,

@@ -1,5 +1,12 @@
 import type { FastifyReply } from 'fastify'
-import { isRate, type NamedWindow, type Policy, type Window } from '../limiter/algorithm.js'
+import {
+  isRate,
+  type NamedWindow,
+  type Policy,
+  retryAfterSeconds,
+  type Window,
+  type WindowState,
+} from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { SECOND_MS } from '../time/clock.js'
 import type { CheckedRequest } from './decide.js'
@@ -20,8 +27,7 @@ const SETTERS: Readonly<Record<HeaderVariant, SetHeaders | undefined>> = {
   draft: setDraftFields,
   both(reply, checked) {
     setLegacyHeaders(reply, checked)
-    setPolicyField(reply, checked)
-    reply.header('ratelimit', `${limitField(checked)}${commentsFor(checked)}`)
+    setDraftFields(reply, checked, commentsFor)
   },
   none: undefined,
 }
@@ -38,25 +44,39 @@ function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): vo
   reply.header('x-ratelimit-reset', Math.ceil(decision.resetMs / SECOND_MS))
 }
 
-function setDraftFields(reply: FastifyReply, checked: CheckedRequest): void {
-  setPolicyField(reply, checked)
-  reply.header('ratelimit', limitField(checked))
+/** A denial is under no policy, and without a store nobody knows what is left: such answers lack the fields. */
+function setDraftFields(
+  reply: FastifyReply,
+  checked: CheckedRequest,
+  comments: (checked: CheckedRequest) => string = noComments,
+): void {
+  const { limit, decision, nowMs } = checked
+  if (limit.isDenial || decision.unavailable) {
+    // A limit that let the request through may have set them.
+    reply.removeHeader('ratelimit-policy').removeHeader('ratelimit')
+    return
+  }
+  reply.header('ratelimit-policy', limit.windowNames.length === 0 ? limit.policyField : windowsField(limit, nowMs))
+  reply.header('ratelimit', `${limitField(checked)}${comments(checked)}`)
 }
 
-function setPolicyField(reply: FastifyReply, { limit, nowMs }: CheckedRequest): void {
-  reply.header('ratelimit-policy', limit.windowNames.length === 0 ? limit.policyField : windowsField(limit, nowMs))
+function noComments(): string {
+  return ''
 }
 
 function limitField({ decision, limit }: CheckedRequest): string {
-  if (decision.windows !== undefined) {
-    const fields = decision.windows.map(({ remaining, resetMs }, index) => {
-      return `${limit.windowNames[index] ?? limit.quotedName};r=${remaining};t=${resetSeconds(resetMs)}`
-    })
-    return fields.join(', ')
-  }
-  const field = `${limit.quotedName};r=${decision.remaining}`
   // Nothing says when a request in progress will end.
-  return limit.holdsPlaces ? field : `${field};t=${resetSeconds(decision.resetMs)}`
+  if (limit.holdsPlaces) return `${limit.quotedName};r=${decision.remaining}`
+  if (decision.windows === undefined) return stateField(limit.quotedName, decision)
+  return decision.windows
+    .map((state, index) => stateField(limit.windowNames[index] ?? limit.quotedName, state))
+    .join(', ')
+}
+
+/** Returns what is left, and when all of it is back; of what refuses, when there is enough again, unless there never is. */
+function stateField(name: string, { remaining, resetMs, retryAfterMs }: WindowState): string {
+  const seconds = retryAfterMs === 0 ? resetSeconds(resetMs) : retryAfterSeconds({ retryAfterMs })
+  return seconds === null ? `${name};r=${remaining}` : `${name};r=${remaining};t=${seconds}`
 }
 
 /**

@@ -3,10 +3,9 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { MessageErrorConstructor } from '../errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
-import { shownIndex } from '../limiter/windows.js'
 import type { CheckedRequest } from './decide.js'
 import { windowNames } from './headers.js'
-import { TOO_LONG_LIMIT } from './limits.js'
+import { type Refusal, TOO_LONG_LIMIT } from './limits.js'
 import { forbidStoring } from './no-store.js'
 import { forgetResponse } from './request-end.js'
 import { isUpgrade } from './response-events.js'
@@ -107,11 +106,11 @@ function acceptsProblem(accept = ''): boolean {
 }
 
 function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
-  if (decision.unavailable) return new StoreUnavailableError(decision)
   if (limit === TOO_LONG_LIMIT) return new PathTooLongError(decision)
   if (limit.isDenial) return new AccessDeniedError(decision)
   const seconds = retryAfterSeconds(decision)
   if (seconds !== null) reply.header('retry-after', seconds)
+  if (decision.unavailable) return new StoreUnavailableError(decision)
   const { statusCode, message } = limit.refusal
   return new RateLimitExceededError(
     message === '' ? usualMessage(seconds) : message.replaceAll('{seconds}', String(seconds ?? 0)),
@@ -142,10 +141,19 @@ function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): ob
   const { statusCode: status = 500, code, message: detail } = error
   const title = statusText(status)
   if (!(error instanceof RateLimitExceededError)) return { type: 'about:blank', title, status, detail, code }
-  return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': [violatedPolicy(checked)] }
+  return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': violatedPolicies(checked) }
 }
 
-/** Returns the name of the policy that the draft's fields give the window that refuses. */
-function violatedPolicy({ limit: { policy, policyName }, decision }: CheckedRequest): string {
-  return windowNames(policyName, policy.windows)[shownIndex(decision, policy)] ?? policyName
+/** Returns the names of all windows that refuse, as the draft's fields have them. */
+function violatedPolicies(checked: CheckedRequest): string[] {
+  const { outlasted } = checked
+  return outlasted === undefined
+    ? refusingWindows(checked)
+    : [...refusingWindows(checked), ...refusingWindows(outlasted)]
+}
+
+function refusingWindows({ limit: { policy, policyName }, decision: { windows = [] } }: Refusal): string[] {
+  const names = windowNames(policyName, policy.windows)
+  const refusing = windows.flatMap(({ retryAfterMs }, index) => (retryAfterMs === 0 ? [] : (names[index] ?? [])))
+  return refusing.length === 0 ? [policyName] : refusing
 }

@@ -32,7 +32,9 @@ export function toDecision(check: Check, standing: Decision): Decision {
   if (policy.windows !== undefined && standing.windows !== undefined) {
     const refusing = allowed ? undefined : Math.max(0, shownIndex(standing, policy))
     const windows = policy.windows.map(({ limit }, index) => {
-      if (index === refusing) return { limit, remaining: Math.max(0, limit - count), resetMs: standing.resetMs }
+      if (index === refusing) {
+        return { limit, remaining: Math.max(0, limit - count), resetMs: standing.resetMs, retryAfterMs }
+      }
       return foretellState(limit, cost, allowed, standing.windows?.[index])
     })
     const decisive = refusing === undefined ? leastLeft(windows) : windows[refusing]
@@ -49,9 +51,9 @@ export function toDecision(check: Check, standing: Decision): Decision {
 
 /** Returns what is left of a window: what the question left, whose limit was lower, without the cost where it is used. */
 function foretellState(limit: number, cost: number, allowed: boolean, left: WindowState | undefined): WindowState {
-  const { remaining, resetMs } = left ?? { remaining: 0, resetMs: 0 }
-  if (allowed) return { limit, remaining: Math.max(0, remaining - 1), resetMs }
-  return { limit, remaining: remaining === 0 ? 0 : remaining + cost - 1, resetMs }
+  const { remaining, resetMs, retryAfterMs } = left ?? { remaining: 0, resetMs: 0, retryAfterMs: 0 }
+  if (allowed) return { limit, remaining: Math.max(0, remaining - 1), resetMs, retryAfterMs: 0 }
+  return { limit, remaining: remaining === 0 ? 0 : remaining + cost - 1, resetMs, retryAfterMs }
 }
 
 /** Returns the window with the smallest share left. */

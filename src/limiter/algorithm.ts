@@ -117,6 +117,8 @@ export interface WindowState {
   readonly limit: number
   readonly remaining: number
   readonly resetMs: number
+  /** As that of the decision: 0 where this window allows the check. */
+  readonly retryAfterMs: number | null
 }
 
 /** The answer to a check: all that headers, the event log and a refusal need. */
@@ -151,6 +153,6 @@ export interface Checked<Counter> {
 }
 
 /** Returns the wait in whole seconds, rounded up, at least 1; null where waiting does not help. */
-export function retryAfterSeconds({ retryAfterMs }: Decision): number | null {
+export function retryAfterSeconds({ retryAfterMs }: Pick<Decision, 'retryAfterMs'>): number | null {
   return retryAfterMs === null ? null : Math.max(1, Math.ceil(retryAfterMs / SECOND_MS))
 }

@@ -1,3 +1,4 @@
+import { SECOND_MS } from '../time/clock.js'
 import type { Check, Decision, Settlement } from './algorithm.js'
 
 export const STORE_ERROR_ACTIONS = ['local', 'allow', 'deny'] as const
@@ -12,16 +13,21 @@ export interface Fallback {
   reset(keys: readonly string[]): void
 }
 
+/** After this another try is worth it: a store that fails is probed about as often. */
+const RETRY_MS = SECOND_MS
+
 /** Returns a decision that no store made; `count` is 0 where it allows, and above the limit where it refuses. */
 export function decideWithoutStore(allowed: boolean, { policy: { limit, windows } }: Check): Decision {
+  const waitMs = allowed ? 0 : RETRY_MS
   const decision: Decision = allowed
     ? { allowed, count: 0, limit, remaining: limit, resetMs: 0, retryAfterMs: 0 }
-    : { allowed, count: limit + 1, limit, remaining: 0, resetMs: 0, retryAfterMs: null, unavailable: true }
+    : { allowed, count: limit + 1, limit, remaining: 0, resetMs: waitMs, retryAfterMs: waitMs, unavailable: true }
   if (windows === undefined) return decision
   const states = windows.map((window) => ({
     limit: window.limit,
     remaining: allowed ? window.limit : 0,
-    resetMs: 0,
+    resetMs: waitMs,
+    retryAfterMs: waitMs,
   }))
   return { ...decision, windows: states }
 }

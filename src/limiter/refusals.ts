@@ -157,9 +157,12 @@ function holds(refusal: Refusal, { policy, cost }: Check): boolean {
 /** Returns what is known of the windows of a refusal: as the store answered, or unused where they have been reset. */
 function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly WindowState[] | undefined {
   const elapsedMs = nowMs - (resetAtMs - decision.resetMs)
-  return decision.windows?.map(({ limit, remaining, resetMs }) => {
+  return decision.windows?.map(({ limit, remaining, resetMs, retryAfterMs: waitMs }) => {
+    const retryAfterMs = waitMs === null ? null : Math.max(0, waitMs - elapsedMs)
     const leftMs = resetMs - elapsedMs
-    return leftMs > 0 ? { limit, remaining, resetMs: leftMs } : { limit, remaining: limit, resetMs: 0 }
+    return leftMs > 0
+      ? { limit, remaining, resetMs: leftMs, retryAfterMs }
+      : { limit, remaining: limit, resetMs: 0, retryAfterMs }
   })
 }
 
@@ -172,9 +175,9 @@ function areNested({ windows = [] }: Policy): boolean {
 }
 
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
-function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows }: Decision): number | null {
-  // Any request in progress may finish at any moment.
-  if (!isRate(policy)) return null
+function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows, unavailable }: Decision): number | null {
+  // Any request in progress may finish at any moment, and a store may answer again.
+  if (!isRate(policy) || unavailable) return null
   if (policy.algorithm === 'fixed_window') {
     if (windows === undefined) return resetMs
     if (windows.some((window) => window.resetMs > resetMs)) return null

@@ -131,7 +131,7 @@ export class Share {
     const windows = noted.map(({ limit, remaining }, index) => {
       const used = Math.max(cost, limit - remaining - unused)
       const resetMs = Math.max(0, (this.#resetsAtMs[index] ?? 0) - nowMs)
-      return { limit, remaining: Math.max(0, limit - used), resetMs }
+      return { limit, remaining: Math.max(0, limit - used), resetMs, retryAfterMs: 0 }
     })
     const { limit, remaining, resetMs } = smallestLeft(windows)
     return { allowed: true, count: limit - remaining, limit, remaining, resetMs, retryAfterMs: 0, windows }

@@ -32,18 +32,21 @@ function validated(decisions: Answers, checks: readonly Check[]): Answers {
 
 function problemOf(decision: Decision | undefined, { policy }: Check): string | undefined {
   if (decision === null || typeof decision !== 'object') return `${String(decision)} in place of a decision`
-  const { allowed, count, retryAfterMs, windows } = decision
+  const { allowed, count, windows } = decision
   const longestMs = 2 * Math.max(...(policy.windows ?? [policy]).map(({ periodMs }) => periodMs)) + MAX_AHEAD_MS
   if (typeof allowed !== 'boolean') return `allowed: ${String(allowed)}`
   if (!isWhole(count)) return `count: ${String(count)}`
-  if (retryAfterMs !== null && !isWithin(retryAfterMs, longestMs)) return `retryAfterMs: ${String(retryAfterMs)}`
   if ((windows?.length ?? 0) !== (policy.windows?.length ?? 0)) return 'not one state for each window'
   return [decision, ...(windows ?? [])].map((state) => problemOfState(state, longestMs)).find(Boolean)
 }
 
-function problemOfState({ limit, remaining, resetMs }: WindowState, longestMs: number): string | undefined {
+function problemOfState(
+  { limit, remaining, resetMs, retryAfterMs }: WindowState,
+  longestMs: number,
+): string | undefined {
   if (!isWhole(limit)) return `limit: ${String(limit)}`
   if (!isWhole(remaining)) return `remaining: ${String(remaining)}`
+  if (retryAfterMs !== null && !isWithin(retryAfterMs, longestMs)) return `retryAfterMs: ${String(retryAfterMs)}`
   return isWithin(resetMs, longestMs) ? undefined : `resetMs: ${String(resetMs)}`
 }
 

@@ -115,8 +115,8 @@ export function singlePolicies(policy: Policy): readonly PlainPolicy[] {
   return policies
 }
 
-function toState({ decision: { limit, remaining, resetMs } }: Checked<unknown>): WindowState {
-  return { limit, remaining, resetMs }
+function toState({ decision: { limit, remaining, resetMs, retryAfterMs } }: Checked<unknown>): WindowState {
+  return { limit, remaining, resetMs, retryAfterMs }
 }
 
 /**

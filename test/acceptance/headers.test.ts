@@ -77,9 +77,85 @@ test('a client of the deny list gets a limit of 0', async (t) => {
   const { request } = await startApp(t, { database: null, plugin })
   const { status, headers } = await request('/', { from: '192.0.2.1' })
   assert.deepEqual([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], [403, '0', '0'])
-  assert.equal(headers.ratelimit, '"deny-list";r=0;t=0;fsr-limit=0;fsr-remaining=0;fsr-reset=0')
-  assert.equal(headers['retry-after'], undefined)
+  assert.deepEqual([headers.ratelimit, headers['ratelimit-policy'], headers['retry-after']], Array(3).fill(undefined))
 })
+
+test('a denial has no policy of a limit either that let the request through before', async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { hook: 'preHandler', headers: 'draft', middleware: { denyList: ['192.0.2.0/24'] } },
+    routes: (app) => void app.get('/', { onRequest: app.smartRateLimit.limit({ rate: '5/m' }) }, async () => 'ok'),
+  })
+  assert.equal((await request('/')).headers['ratelimit-policy'], '"route";q=5;w=60')
+  const { status, headers } = await request('/', { from: '192.0.2.1' })
+  assert.deepEqual([status, headers.ratelimit, headers['ratelimit-policy']], [403, undefined, undefined])
+})
+
+for (const [algorithm, wait, all] of [
+  ['fixed_window', 60, 60],
+  ['sliding_window', 75, 120],
+  ['token_bucket', 15, 60],
+  ['leaky_bucket', 15, 60],
+] as const) {
+  test(`the draft's time of a refusal is until there is quota again, and else until all is back: ${algorithm}`, async (t) => {
+    const { request, clock } = await startApp(t, {
+      database: null,
+      plugin: { headers: 'draft', middleware: { algorithm, defaultRate: '4/m' } },
+    })
+    clock.advance(60_000 - (clock.now() % 60_000))
+    for (let times = 0; times < 3; times++) await request('/')
+    assert.equal((await request('/')).headers.ratelimit, `"default";r=0;t=${all}`)
+    const { status, headers } = await request('/')
+    assert.deepEqual(
+      [status, headers.ratelimit, headers['retry-after']],
+      [429, `"default";r=0;t=${wait}`, String(wait)],
+    )
+  })
+}
+
+test('a limit of 0 has no time in the draft, since no waiting helps', async (t) => {
+  const plugin: RateLimitOptions = { headers: 'draft', middleware: { defaultRate: '0/m' } }
+  const { request } = await startApp(t, { database: null, plugin })
+  const { headers } = await request('/')
+  assert.deepEqual([headers.ratelimit, headers['retry-after']], ['"default";r=0', undefined])
+})
+
+for (const algorithm of ['fixed_window', 'sliding_window', 'token_bucket'] as const) {
+  test(`of several windows each that refuses has its own wait, and is named as violated: ${algorithm}`, async (t) => {
+    const database = await openDatabase(t, 'sqlite')
+    for (const backend of ['memory', 'database'] as const) {
+      const { request, clock } = await startApp(t, {
+        database,
+        clock: fakeClock(Date.UTC(2026, 0, 15, 12)),
+        plugin: {
+          namespace: backend,
+          headers: 'draft',
+          middleware: { backend, algorithm, defaultRate: '2/m, 2/h, 100/d', ceiling: '3/s' },
+        },
+      })
+      for (let times = 0; times < 2; times++) assert.equal((await request('/', PROBLEM)).status, 200)
+      clock.advance(1_000)
+      const refusals = [await request('/', PROBLEM), await request('/', PROBLEM)]
+      for (const { status, headers, text } of refusals) {
+        assert.equal(status, 429)
+        const waits = Object.fromEntries(
+          [...String(headers.ratelimit).matchAll(/"default:(\w+)";r=\d+;t=(\d+)/g)].map(([, name, t]) => [
+            name,
+            Number(t),
+          ]),
+        )
+        assert.equal(waits.h, Number(headers['retry-after']), String(headers.ratelimit))
+        assert.ok(Number(waits.m) <= 105 && Number(waits.m) > 0, String(headers.ratelimit))
+        assert.deepEqual(JSON.parse(text)['violated-policies'], ['default:m', 'default:h'])
+      }
+      for (let times = 0; times < 2; times++) {
+        const { text } = await request('/', PROBLEM)
+        const violated = JSON.parse(text)['violated-policies']
+        assert.deepEqual(violated, times === 0 ? ['default:m', 'default:h'] : ['default:m', 'default:h', 'ceiling'])
+      }
+    }
+  })
+}
 
 test('a client that accepts application/problem+json is refused with a problem', async (t) => {
   const { request, clock } = await startApp(t, { database: null, plugin: { middleware: { defaultRate: '1/m' } } })
@@ -188,9 +264,20 @@ test("a 503 of onStoreError 'deny' is a problem too", async (t) => {
     reset: () => undefined,
     close: () => undefined,
   }
-  const { request } = await startApp(t, { database: null, plugin: { onStoreError: 'deny', middleware: { backend } } })
+  const plugin: RateLimitOptions = {
+    onStoreError: 'deny',
+    headers: 'both',
+    middleware: { backend, defaultRate: '9/m' },
+  }
+  const { request } = await startApp(t, { database: null, plugin })
   const { status, headers, text } = await request('/', PROBLEM)
   assert.equal(status, 503)
+  // What is left nobody knows.
+  assert.deepEqual(
+    [headers.ratelimit, headers['ratelimit-policy'], headers['retry-after']],
+    [undefined, undefined, '1'],
+  )
+  assert.deepEqual([headers['x-ratelimit-remaining'], headers['x-ratelimit-reset']], ['0', '1'])
   assert.match(String(headers['content-type']), /^application\/problem\+json/)
   assert.deepEqual(JSON.parse(text), {
     type: 'about:blank',

@@ -26,7 +26,7 @@ test("onStoreError 'allow' lets everything through", async (t) => {
   assert.deepEqual(await statuses(4, '/'), [200, 200, 200, 200])
 })
 
-test("onStoreError 'deny' answers 503 with the code FST_RATE_LIMIT_STORE_UNAVAILABLE and no Retry-After", async (t) => {
+test("onStoreError 'deny' answers 503 with the code FST_RATE_LIMIT_STORE_UNAVAILABLE, and another try is worth it in a second", async (t) => {
   const { request } = await startWithout(t, { onStoreError: 'deny' })
 
   const { status, headers, text } = await request('/')
@@ -39,7 +39,7 @@ test("onStoreError 'deny' answers 503 with the code FST_RATE_LIMIT_STORE_UNAVAIL
     error: 'Service Unavailable',
   })
   assert.equal(typeof message, 'string')
-  assert.equal(headers['retry-after'], undefined)
+  assert.equal(headers['retry-after'], '1')
 })
 
 test('rules and events on a database that is away cost no request an error, and the log says so once for each', async (t) => {
@@ -88,6 +88,7 @@ const FAILING: Record<string, Pick<Store, 'concurrency' | 'check'>> = {
   'answers a number that is none': answering({ resetMs: Number.NaN }),
   'answers a moment in place of a time': answering({ resetMs: Date.now() }),
   'answers a count that is none': answering({ remaining: -1 }),
+  'answers a wait that is none': answering({ retryAfterMs: -1 }),
   'never answers': { concurrency: 1, check: () => new Promise(() => undefined) },
 }
 test('a request waits for the store no longer than storeTimeoutMs, however many limits it meets', {
