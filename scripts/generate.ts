@@ -31,6 +31,16 @@ const ONE_SQLITE_DRIVER = replace(
    export default function Database(path, options) { return openFile(path, options) }`,
 )
 
+/** Makes Prisma's adapter read values with the parsers that it is given: a host may replace those of the driver. */
+const OWN_TYPE_PARSERS = replace(
+  'pg',
+  `import pg from 'pg'
+   let parserFor = pg.types.getTypeParser
+   export function useTypeParsers(getTypeParser) { parserFor = getTypeParser }
+   const types = { builtins: pg.types.builtins, getTypeParser: (oid, format) => parserFor(oid, format) }
+   export default { Pool: pg.Pool, types }`,
+)
+
 /** The declarations of what `compileSchemas` writes. */
 const VALIDATORS = `/** Whether a value is accepted, and a description for messages of what is. */
 export interface Validator {
@@ -85,8 +95,8 @@ function replace(name: string, contents: string): Plugin {
   return {
     name: `replace ${name}`,
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: new RegExp(`^${name}$`) }, () => ({ path: name, namespace: 'replaced' }))
       onResolve({ filter: /^/, namespace: 'replaced' }, ({ path }) => ({ path, external: true }))
+      onResolve({ filter: new RegExp(`^${name}$`) }, () => ({ path: name, namespace: 'replaced' }))
       onLoad({ filter: /^/, namespace: 'replaced' }, () => ({ contents }))
     },
   }
@@ -181,7 +191,13 @@ async function bundlePrisma(): Promise<void> {
   await mkdir(PRISMA, { recursive: true })
   const packages = await Promise.all([
     bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), [], [NO_BANNER]),
-    bundle(`export { PrismaPg } from '@prisma/adapter-pg'`, join(PRISMA, 'adapter-pg.js'), ['pg']),
+    bundle(
+      `export { PrismaPg } from '@prisma/adapter-pg'
+       export { useTypeParsers } from 'pg'`,
+      join(PRISMA, 'adapter-pg.js'),
+      [],
+      [OWN_TYPE_PARSERS],
+    ),
     bundle(
       `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'
        export { useSqliteDriver } from 'better-sqlite3'`,
@@ -196,7 +212,13 @@ async function bundlePrisma(): Promise<void> {
     '@prisma/client-runtime-utils': './client-runtime-utils.js',
   })
   await copyFile(utilities, join(PRISMA, 'client-runtime-utils.d.ts'))
-  await writeFile(join(PRISMA, 'adapter-pg.d.ts'), `export * from '@prisma/adapter-pg'\n`)
+  await writeFile(
+    join(PRISMA, 'adapter-pg.d.ts'),
+    `import type pg from 'pg'
+export * from '@prisma/adapter-pg'
+export declare function useTypeParsers(getTypeParser: typeof pg.types.getTypeParser): void
+`,
+  )
   await writeFile(
     join(PRISMA, 'adapter-better-sqlite3.d.ts'),
     `export * from '@prisma/adapter-better-sqlite3'

@@ -1,9 +1,10 @@
 /** Only the first use of a client loads this module, since its imports take long. */
 import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
 import { PrismaBetterSqlite3, useSqliteDriver } from './generated/prisma/adapter-better-sqlite3.js'
-import { PrismaPg } from './generated/prisma/adapter-pg.js'
+import { PrismaPg, useTypeParsers } from './generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
-import { sessionOptions } from './postgresql-session.js'
+import { loadDriver, sessionOptions } from './postgresql-session.js'
+import { driverTypes } from './postgresql-types.js'
 import { sqlitePath } from './sqlite.js'
 import { openSqliteFile } from './sqlite-driver.js'
 
@@ -28,6 +29,7 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     )
     return new SqliteClient({ adapter, omit })
   }
+  useTypeParsers(driverTypes(loadDriver().types))
   const adapter = new PrismaPg(sessionOptions(url, 'fastify-smart-ratelimit (prisma)'), {
     schema,
     onPoolError: () => undefined,

@@ -32,8 +32,8 @@ export async function openRedis(url: string): Promise<RedisClient & { disconnect
         lazyConnect: true,
         enableOfflineQueue: false,
         retryStrategy: retryDelayMs,
-        // A server that became a replica cannot count: its name may lead to another server now.
-        reconnectOnError: ({ message }) => message.startsWith('READONLY'),
+        // A server that became a replica cannot count: its name may lead to another one now. Redis 6 says so within its text.
+        reconnectOnError: ({ message }) => message.includes('READONLY'),
       })
 }
 

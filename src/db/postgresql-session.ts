@@ -2,6 +2,7 @@
 import type pg from 'pg'
 import { InvalidSettingError } from '../errors.js'
 import { loadModule } from '../package-root.js'
+import { driverTypes } from './postgresql-types.js'
 
 export const CONNECT_TIMEOUT_MS = 5_000
 
@@ -45,7 +46,7 @@ export function loadDriver(): typeof pg {
 
 /** Returns the options of a pool whose sessions can be used, and spell values in one way. */
 export function sessionOptions(url: string, name: string): pg.PoolConfig {
-  const { Client } = loadDriver()
+  const { Client, types } = loadDriver()
   // The driver's types lack this method.
   const startParameters: unknown = Reflect.get(Client.prototype, 'getStartupConf')
   if (typeof startParameters !== 'function') throw new TypeError('The driver of PostgreSQL has changed: use pg 8')
@@ -60,6 +61,7 @@ export function sessionOptions(url: string, name: string): pg.PoolConfig {
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: name,
     Client: SpellingClient,
+    types: { getTypeParser: driverTypes(types) },
     // Checks each connection: the server may have been unreachable when the process started.
     onConnect: checkSession,
   }

@@ -4,6 +4,7 @@ import { type Dialect, type Query, runWork, type SqlConnection, type SqlValue } 
 import { PLACES_PATTERN } from './places-text.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 import { keepsSnapshots, loadDriver, sessionOptions } from './postgresql-session.js'
+import { countsAndMoments } from './postgresql-types.js'
 
 /** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
 const MIGRATION_LOCK = 72_707_369
@@ -122,7 +123,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     keepAlive: true,
     // An idle pool keeps no process alive.
     allowExitOnIdle: true,
-    types: { getTypeParser: createTypeParser(types) },
+    types: { getTypeParser: countsAndMoments(types) },
   })
   // The next query replaces a connection that breaks while idle.
   pool.on('error', () => undefined)
@@ -263,25 +264,6 @@ function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolCl
     await query('COMMIT')
     return result
   })
-}
-
-/** Creates the parser of a type. Counts and timestamps become numbers: whole, and far below 2^53. */
-function createTypeParser({ builtins, getTypeParser }: typeof pg.types): typeof pg.types.getTypeParser {
-  const parseTimestamp = getTypeParser(builtins.TIMESTAMPTZ)
-  let lastText = ''
-  let lastMs = Number.NaN
-  /** Parses a timestamp once for consecutive rows that share it, as rows with the same end of a window do. */
-  function parseMs(text: string): number {
-    if (text !== lastText) {
-      lastMs = Number(parseTimestamp(text))
-      lastText = text
-    }
-    return lastMs
-  }
-  return (oid: number, format?: 'text' | 'binary') => {
-    if (oid === builtins.INT8 || oid === builtins.NUMERIC) return Number
-    return oid === builtins.TIMESTAMPTZ ? parseMs : getTypeParser(oid, format)
-  }
 }
 
 // Only the caller, who wrote the statement, knows the type of its rows.
