@@ -175,7 +175,7 @@ export function dashboardReport({
 }
 
 function toWindow(days: number, counts: TrafficCounts): WindowSummary {
-  return { ...toSummary(days, counts), would_block: counts.would_block, denied: counts.denied }
+  return { ...toSummary(days, counts), would_block: counts.would_block }
 }
 
 /** Ranks keys. The rollup of keys has no other fields of a request, so a filter reads the events. */

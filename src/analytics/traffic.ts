@@ -132,11 +132,14 @@ export function eventQueries(
 
 export interface TrafficSummary extends Coverage {
   readonly days: number
+  /** Requests that a limit was asked about: without the denied ones, of which no limit knows. */
   readonly total: number
   readonly allowed: number
   readonly blocked: number
   /** `blocked / total`, unrounded; 0 without traffic. */
   readonly block_rate: number
+  /** Requests that the deny list, an override or a ban refused; they are in none of the other numbers. */
+  readonly denied: number
 }
 
 /** Reports the number of requests, and of those refused. */
@@ -148,8 +151,11 @@ export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<Traffic
   }
 }
 
-export function toSummary(days: number, { total, blocked }: Pick<TrafficCounts, 'total' | 'blocked'>): TrafficSummary {
-  return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total) }
+export function toSummary(
+  days: number,
+  { total, blocked, denied }: Pick<TrafficCounts, 'total' | 'blocked' | 'denied'>,
+): TrafficSummary {
+  return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total), denied }
 }
 
 export function blockRate(blocked: number, total: number): number {

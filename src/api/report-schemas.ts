@@ -45,6 +45,7 @@ export const SummarySchema = Type.Object({
   allowed: Count,
   blocked: Count,
   block_rate: Type.Number(),
+  denied: Count,
   ...Coverage,
 })
 

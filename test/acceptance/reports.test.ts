@@ -18,7 +18,7 @@ forEachDatabase((provider) => {
     const { statuses, analytics } = await startReporting(t, provider)
     assert.deepEqual(await statuses(5, '/', { from: BAD }), [200, 200, 429, 429, 429])
 
-    const expected = { days: 1, total: 5, allowed: 2, blocked: 3, block_rate: 0.6 }
+    const expected = { days: 1, total: 5, allowed: 2, blocked: 3, block_rate: 0.6, denied: 0 }
     assert.deepEqual(await analytics.getTrafficSummary(), expected)
     assert.deepEqual(await analytics.getTrafficSummary({ days: 30 }), { ...expected, days: 30 })
   })

@@ -20,7 +20,18 @@ forEachDatabase((_provider, open) => {
       allowed: 2,
       blocked: 3,
       block_rate: 0.6,
+      denied: 0,
     })
+  })
+
+  test('what was denied is counted beside what limits were asked about', async (t) => {
+    const clock = fakeClock()
+    const { client, database, close } = await open(clock)
+    t.after(close)
+    await logEvents(client, { key: 'ip:203.0.113.7', allowed: 2, denied: 3, atMs: clock.now() })
+
+    const { total, allowed, blocked, denied } = await analyticsFor(database, clock).getTrafficSummary()
+    assert.deepEqual({ total, allowed, blocked, denied }, { total: 2, allowed: 2, blocked: 0, denied: 3 })
   })
 
   test('without traffic the block rate is 0', async (t) => {
@@ -33,6 +44,7 @@ forEachDatabase((_provider, open) => {
       allowed: 0,
       blocked: 0,
       block_rate: 0,
+      denied: 0,
     })
   })
 
