@@ -26,7 +26,8 @@ export class CounterScopes {
   readonly #prefixes = new Set<string>()
   readonly #others = new Set<string>()
   readonly #periods = new Set<string>()
-  readonly #routes = new Set<string>()
+  /** Requests without a route have one name, which limits of not-found handlers count by. */
+  readonly #routes = new Set([routeName({})])
   /** The names of limits for single routes. */
   readonly #limitNames = new Set<string>()
   readonly #sharedLimits = new Set<string>()

@@ -75,6 +75,24 @@ forEachDatabase((provider) => {
 
     assert.deepEqual(await first(), [[200, 200, 429], [200, 429], [200, 429], [429]])
   })
+
+  test('a reset is also one of the limit for requests without a route, by a process that has had none', async (t) => {
+    const database = await openDatabase(t, provider)
+    const options = {
+      database,
+      routes(app: FastifyInstance) {
+        const preHandler = app.smartRateLimit.limit({ rate: '1/m', name: 'missing' })
+        app.setNotFoundHandler({ preHandler }, async (_request, reply) => reply.code(404).send())
+      },
+    }
+    const { statuses, clock } = await startApp(t, options)
+    assert.deepEqual(await statuses(2, '/none'), [404, 429])
+
+    const other = await startApp(t, { ...options, clock })
+    await other.app.smartRateLimit.reset('ip:127.0.0.1')
+    clock.advance(2_000)
+    assert.deepEqual(await statuses(2, '/none'), [404, 429])
+  })
 })
 
 for (const algorithm of RATE_ALGORITHMS) {
