@@ -12,26 +12,25 @@ const GIVEN_UP_MS = 12_000
 describe('on PostgreSQL', { skip: postgresqlMissing, concurrency: true }, () => {
   test('a lock that is held for long leaves no sessions behind that wait for it', async (t) => {
     const { url, schema, name, sql, lock } = await openNamedPostgresql(t)
-    const { request, clock, app } = await startApp(t, {
-      database: null,
-      plugin: { database: url, schema, storeTimeoutMs: 50, middleware: { backend: 'database' } },
-    })
-    const sessions = async () => {
-      const { rows } = await sql('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [name])
+    const { request, app } = await startApp(t, { database: null, plugin: { database: url, schema, logEvents: true } })
+    const sessions = async (condition = '') => {
+      const { rows } = await sql(`SELECT pid FROM pg_stat_activity WHERE application_name = $1 ${condition}`, [name])
       return rows.map(({ pid }) => Number(pid))
     }
+    const isWaiting = "AND wait_event_type = 'Lock' AND query LIKE '%rate_limit_event%'"
     await request('/')
-    const unlock = await lock('rate_limit_counter')
+    await app.smartRateLimit.events.flush()
+    const unlock = await lock('rate_limit_event')
 
-    const seen = new Set<number>()
-    const givenUp = async () => {
-      clock.advance(1_000)
+    let first: number | undefined
+    await eventually('an insert waits', async () => {
       assert.equal((await request('/')).status, 200)
-      for (const pid of await sessions()) seen.add(pid)
-      return seen.size >= 2 * CONNECTIONS_PER_SERVER
-    }
-    await eventually('the server has given up its first connections, and taken others', givenUp, GIVEN_UP_MS)
-    await eventually('those are gone', async () => (await sessions()).length <= CONNECTIONS_PER_SERVER)
+      first = (await sessions(isWaiting))[0]
+      return first !== undefined
+    })
+    const isGone = async () => !(await sessions()).some((pid) => pid === first)
+    await eventually('the server has given it up, and its session is gone', isGone, GIVEN_UP_MS)
+    assert.ok((await sessions()).length <= CONNECTIONS_PER_SERVER)
 
     await unlock()
     await app.close()
