@@ -11,6 +11,7 @@ import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
 import { DAY_SPAN } from '../rollups/counting.js'
 import { compositeInAnyKey } from '../rules/composite.js'
 import { MINUTE_MS } from '../time/clock.js'
+import { Slices } from '../time/slices.js'
 import { type LogSnapshot, windowFor } from './window.js'
 
 /** What a search text may mean. */
@@ -139,6 +140,29 @@ export function keysForClient(client: string, rules: readonly string[]): string[
   if (client.includes('|')) {
     const shown = compositeInAnyKey(client)
     add(shown, shown)
+  }
+  return [...keys]
+}
+
+/** How many names of rules are made into keys between two looks at the clock. */
+const RULES_AT_ONCE = 100
+
+/** Returns the keys of a search, and of clients, in slices: there may be thousands of rules. */
+export async function collectKeys(
+  rules: readonly string[],
+  clients: readonly string[],
+  search?: ClientSearch,
+): Promise<string[]> {
+  const keys = new Set<string>()
+  const slices = new Slices()
+  for (let start = 0; start === 0 || start < rules.length; start += RULES_AT_ONCE) {
+    const some = rules.slice(start, start + RULES_AT_ONCE)
+    for (const key of search?.keysFor(some) ?? []) keys.add(key)
+    for (const client of clients) {
+      for (const key of keysForClient(client, some)) keys.add(key)
+      if (slices.over()) await slices.pause()
+    }
+    if (slices.over()) await slices.pause()
   }
   return [...keys]
 }

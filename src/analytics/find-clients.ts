@@ -11,7 +11,7 @@ import {
   splitForClients,
   sumRequests,
 } from './client-counts.js'
-import { type ClientSearch, keysForClient, parseClientSearch, readRuleNames } from './client-search.js'
+import { type ClientSearch, collectKeys, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
 import {
   duringPeriod,
@@ -59,7 +59,7 @@ export function findClients({ text, days = 7, limit = 20 }: FindClientsOptions):
     const search = parseClientSearch(storable(text.trim(), MAX_KEY_LENGTH), snapshot.privacy)
     if (search === undefined) return []
     const [ofKeys, inRanges] = await Promise.all([
-      clientsOfKeys(snapshot, search.keysFor(await readRuleNames(snapshot, days)), days),
+      clientsOfKeys(snapshot, await collectKeys(await readRuleNames(snapshot, days), [], search), days),
       clientsInRange(snapshot, search, days),
     ])
     const exact = new Set(search.clients)
@@ -145,8 +145,7 @@ export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, 
   if (search === undefined) return filter
   const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])
   const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
-  const keys = new Set([...search.keysFor(rules), ...clients.flatMap((client) => keysForClient(client, rules))])
-  return { ...filter, found: { clients, keys: [...keys] } }
+  return { ...filter, found: { clients, keys: await collectKeys(rules, clients, search) } }
 }
 
 /** Creates the condition that an event is of a window and of a client. */
@@ -165,7 +164,8 @@ export async function clientCondition(snapshot: LogSnapshot, client: string, day
     return (parameters) => `${duringPeriod(dialect, window, parameters)}${filtered(dialect, filter, parameters)}`
   }
   // A client that was cut has a key of which more may have been kept.
-  const keys = client.length < MAX_KEY_LENGTH ? keysForClient(client, await readRuleNames(snapshot, days)) : undefined
+  const keys =
+    client.length < MAX_KEY_LENGTH ? await collectKeys(await readRuleNames(snapshot, days), [client]) : undefined
   return (parameters) => {
     const isOfKeys =
       keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `

@@ -4,7 +4,7 @@ import { InvalidSettingError } from '../errors.js'
 import type { EventOutcome } from '../events/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../events/readings.js'
 import { DAY_MS } from '../time/clock.js'
-import { keysForClient, parseClientSearch, readRuleNames } from './client-search.js'
+import { collectKeys, parseClientSearch, readRuleNames } from './client-search.js'
 import { type FoundClients, filtered, Parameters } from './filter.js'
 import { type LogSnapshot, type Report, toLogged } from './window.js'
 
@@ -80,10 +80,7 @@ async function findClient(snapshot: LogSnapshot, { client, sinceMs }: ListedFilt
   const rules = await readRuleNames(snapshot, days)
   // An address of IPv6 is counted by its network.
   const clients = [...search.clients, ...search.networks]
-  return {
-    clients,
-    keys: [...new Set([...search.keysFor(rules), ...clients.flatMap((its) => keysForClient(its, rules))])],
-  }
+  return { clients, keys: await collectKeys(rules, clients, search) }
 }
 
 /** Values of an indexed column, each with a list of its own: an index has the events of each in order. */

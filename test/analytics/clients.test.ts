@@ -10,6 +10,7 @@ import { InvalidSettingError } from '../../src/errors.js'
 import type { RateLimitEvent } from '../../src/events/event.js'
 import { asActor } from '../../src/history/actor.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { Slices } from '../../src/time/slices.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -195,6 +196,24 @@ forEachDatabase((_provider, open) => {
     const client = `header:x-api-key:${value}`
     await logRows(database, [by(client, `rule:keys:${value}`, REFUSED)])
     assert.equal((await analytics.getClient({ client })).over_limit, 1)
+  })
+
+  test('a search among many rules lets other work go on', async (t) => {
+    const { database, read } = await start(t)
+    await logRows(
+      database,
+      Array.from({ length: 500 }, (_, number) => by('user:7', `rule:r${number}:user:7`)),
+    )
+    // Each look at the clock finds more than a slice.
+    let nowMs = performance.now()
+    t.mock.method(performance, 'now', () => (nowMs += 10))
+    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const found = await read(findClients({ text: 'user:7' }))
+    assert.deepEqual(
+      found.map(({ client, requests }) => [client, requests]),
+      [['user:7', 500]],
+    )
+    assert.ok(mock.callCount() >= 5, `other work could run ${mock.callCount()} times`)
   })
 
   test('a client is found in any spelling', async (t) => {
