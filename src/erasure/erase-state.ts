@@ -78,17 +78,19 @@ export async function eraseRedisCounters(
   try {
     const client = await connection.client()
     const prefix = `fsr:${namespace ?? ''}:`
+    const keyPrefix = keyPrefixOf(client)
     // A scan may find a key again.
     const found = new Set<string>()
     for (const node of keyNodesOf(client).filter(canScan)) {
       for (const token of erased.tokens) {
-        const match = `${prefix}*${token.replace(/[\\*?[\]]/g, '\\$&')}*`
+        const match = `${escapePattern(keyPrefix)}${prefix}*${escapePattern(token)}*`
         for (let cursor = '0', isFirst = true; (isFirst || cursor !== '0') && !signal?.aborted; isFirst = false) {
           const [next, keys] = await connection.explained(() => node.scan(cursor, 'MATCH', match, 'COUNT', SCAN_COUNT))
           cursor = next
-          const theirs = keys.filter((key) => {
+          const theirs = keys.flatMap((stored) => {
+            const key = stored.slice(keyPrefix.length)
             const [, name] = REDIS_KEY.exec(key.slice(prefix.length)) ?? []
-            return name !== undefined && erased.hasCounter(name)
+            return name !== undefined && erased.hasCounter(name) ? [key] : []
           })
           // One by one, since the keys of a cluster are on different servers; together, since each waits for its answer.
           if (!dryRun) await connection.explained(() => Promise.all(theirs.map((key) => client.del(key))))
@@ -102,6 +104,17 @@ export async function eraseRedisCounters(
   } finally {
     await connection.close()
   }
+}
+
+/** Returns what a client puts before each key by itself, except in patterns and in what a scan finds. */
+function keyPrefixOf(client: RedisClient): string {
+  const options: unknown = Reflect.get(client, 'options')
+  const keyPrefix: unknown = Object(options).keyPrefix
+  return typeof keyPrefix === 'string' ? keyPrefix : ''
+}
+
+function escapePattern(text: string): string {
+  return text.replace(/[\\*?[\]]/g, '\\$&')
 }
 
 function canScan(client: object): client is ScanningRedis {

@@ -337,6 +337,23 @@ describe('in Redis', { skip: redisMissing }, () => {
     assert.ok(keys.includes(`${BOB}}`))
     assert.equal(readdirSync(folder).filter((name) => name.endsWith('.events')).length, 0)
   })
+
+  test('counters are found behind a prefix that the client of Redis puts before all keys', async (t) => {
+    const { url, namespace, client } = openRedis(t)
+    const database = await openDatabase(t, 'sqlite')
+    const stored = () => client.keys(`app*:fsr:${namespace}:?:*`)
+    atEnd(t, async () => void (await client.unlink(await client.keys(`app*:fsr:${namespace}:*`))))
+    const redis = `${url}?keyPrefix=${encodeURIComponent('app[1]:')}`
+    const middleware = { backend: 'redis' as const, defaultRate: '9/m' }
+    const { statuses } = await startApp(t, { database, plugin: { redis, namespace, middleware } })
+    for (const from of [ALICE, BOB]) await statuses(1, '/', { from })
+    assert.equal((await stored()).length, 2)
+
+    const env = { RATELIMIT_DATABASE_URL: database.url, RATELIMIT_REDIS_URL: redis }
+    const { stdout } = await ratelimit(['erase', '--client', ALICE, '--namespace', namespace, '--json'], { env })
+    assert.equal(JSON.parse(stdout).redis_counters, 1)
+    assert.deepEqual(await stored(), [`app[1]:fsr:${namespace}:f:{ip:${BOB}}`])
+  })
 })
 
 test('a Redis that cannot be reached is a failure, and the rest is deleted', async (t) => {
