@@ -55,6 +55,7 @@ export class OverrideReader {
   #nextPassed = this.#passed
   #isExpired = true
   readonly #changedRules = new Set<number>()
+  #hasChanges = false
   /** The ids of the changes that the last reading met, which the next one meets again. */
   #met: ReadonlySet<number> | undefined
   #latest: RecordedChange[] = []
@@ -84,6 +85,11 @@ export class OverrideReader {
   /** The ids of the rules whose changes were read since the last set was created. */
   get changedRules(): ReadonlySet<number> {
     return this.#changedRules
+  }
+
+  /** Whether changes were read since the last set was created. */
+  get hasChanges(): boolean {
+    return this.#hasChanges
   }
 
   /** Makes the next reading read the tables. */
@@ -153,6 +159,7 @@ export class OverrideReader {
     for (const { entity, rowId, changeId } of changes) {
       if (entity === 'rule' && !met?.has(changeId)) this.#changedRules.add(rowId)
     }
+    this.#hasChanges ||= changes.some(({ changeId }) => !met?.has(changeId))
     if (met !== undefined) this.#latest.push(...changes.filter(({ changeId }) => !met.has(changeId)))
     this.#met = new Set(changes.map(({ changeId }) => changeId))
     const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
@@ -173,6 +180,7 @@ export class OverrideReader {
     }
     this.#read = new Map()
     this.#changedRules.clear()
+    this.#hasChanges = false
     this.#passed = this.#nextPassed
     this.#set = await this.#set.with(changes)
     return this.#set
