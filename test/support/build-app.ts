@@ -12,6 +12,7 @@ import { type Answer, createHttpClient, type RequestOptions } from './http-clien
 export interface LogLine {
   /** 40 is a warning, 50 an error. */
   readonly level: number
+  readonly time: number
   readonly msg: string
   readonly err?: { readonly message: string }
   /** What `err` says on the first line about it. */
