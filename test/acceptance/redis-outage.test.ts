@@ -142,7 +142,7 @@ for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
       plugin: {
         redis: url,
         onStoreError: 'deny',
-        storeTimeoutMs: 200,
+        storeTimeoutMs: 2_000,
         middleware: { backend: 'redis', defaultRate: '3/h' },
       },
     })
