@@ -12,14 +12,17 @@ export class PrivateNetworkError extends Error {
 /** IPv6 addresses that are routed on the internet begin with these three bits. */
 const GLOBAL_UNICAST: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
 
+/** The address under which Azure's hosts serve their machines, in the middle of public ones. */
+const WIRE_SERVER = '168.63.129.16'
+
 /**
- * Returns whether an address is known to be public. These are not: loopback, private, link-local (the metadata of
- * clouds), carrier-grade NAT, documentation, and IPv6 that embeds IPv4 (6to4, Teredo, NAT64).
+ * Returns whether an address is known to be public. These are not: loopback, private, link-local and others that clouds
+ * serve their machines from, carrier-grade NAT, documentation, and IPv6 that embeds IPv4 (6to4, Teredo, NAT64).
  */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
   const parsed = ipaddr.process(address)
-  if (parsed.range() !== 'unicast') return false
+  if (parsed.range() !== 'unicast' || parsed.toString() === WIRE_SERVER) return false
   return !(parsed instanceof ipaddr.IPv6) || parsed.match(...GLOBAL_UNICAST)
 }
 

@@ -4,8 +4,8 @@ import type { TopClient } from './top-clients.js'
 /** The most rows of an export, unless another number is given. */
 export const CSV_LIMIT = 1000
 
-/** Matches the start of a cell that a spreadsheet takes for a formula. */
-const FORMULA = /^[=+\-@\t\r]/
+/** Matches the start of a cell that a spreadsheet takes for a formula; some take the full-width forms of `= + - @` too. */
+const FORMULA = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/
 /** Includes the separators and quotes of spreadsheets in other regions and settings. */
 const NEEDS_QUOTES = /["',;\t\r\n]/
 

@@ -23,7 +23,7 @@ export abstract class ConditionFacts {
   abstract readonly path: string
   /** The pattern of the matched route; `404` without one. */
   abstract readonly route: string
-  /** The host name in lower case, without the port. */
+  /** The host name in lower case, without the port and a dot at its end. */
   abstract readonly host: string
   /** The client's address; empty where there is none. */
   abstract readonly ip: string

@@ -158,5 +158,11 @@ function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): Fas
   return reply
     .type('text/csv; charset=utf-8')
     .header('content-disposition', `attachment; filename="${name}"`)
-    .send(Readable.from(rows))
+    .send(Readable.from(withByteOrderMark(rows)))
+}
+
+/** Spreadsheets take a file without the mark for one in the encoding of the machine. */
+function* withByteOrderMark(rows: Iterable<string>): Generator<string, void, undefined> {
+  yield '\ufeff'
+  yield* rows
 }

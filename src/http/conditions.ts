@@ -6,7 +6,7 @@ import { errorMessage } from '../errors.js'
 import { type RequestWork, SHORT_LENGTH } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest } from './decide.js'
-import { routePattern } from './request-values.js'
+import { hostName, routePattern } from './request-values.js'
 
 const JOINED = ', '
 /** The most lines of a process: beyond it, failures are only counted. */
@@ -103,7 +103,7 @@ class RequestFacts extends ConditionFacts {
   }
 
   get host(): string {
-    this.#host ??= String(this.#checked.request.hostname ?? '').toLowerCase()
+    this.#host ??= hostName(String(this.#checked.request.hostname ?? ''))
     return this.#host
   }
 

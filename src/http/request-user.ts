@@ -5,11 +5,12 @@ import { hasEnded } from './response-events.js'
 
 /** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
-  readonly id: string | number | bigint
+  /** Or an object with a spelling of its own: MongoDB's ObjectId, a UUID. */
+  readonly id: string | number | bigint | { toHexString(): string }
 }
 
 /** The id of a user; null without a user. */
-export type UserId = RateLimitUser['id'] | null
+export type UserId = string | number | bigint | null
 
 /** Returns the user of a request, or the user's id alone; null or undefined without a user. */
 export type UserFunction = RequestFunction<RateLimitUser | RateLimitUser['id'] | null | undefined>
@@ -124,9 +125,23 @@ function decoratedUser(request: FastifyRequest): unknown {
 }
 
 function toUserId(user: unknown): UserId {
-  const id = typeof user === 'object' && user !== null ? 'id' in user && user.id : user
+  const id = typeof user === 'object' && user !== null && !isObjectId(user) ? 'id' in user && user.id : user
   if (typeof id === 'number') return Number.isFinite(id) ? id : null
+  if (typeof id === 'object' && id !== null) return objectText(id)
   return typeof id === 'string' || typeof id === 'bigint' ? id : null
+}
+
+/** Returns whether an object is an id of MongoDB, which has a field `id` with its bytes. */
+function isObjectId(object: object): object is { toHexString(): unknown } {
+  return 'toHexString' in object && typeof object.toHexString === 'function'
+}
+
+/** Returns the text of an object that is an id; null for one that spells its content, or nothing. */
+function objectText(id: object): string | null {
+  if (isObjectId(id)) return String(id.toHexString())
+  const { toString } = id
+  const isPlain = typeof toString !== 'function' || toString === Object.prototype.toString
+  return isPlain || Array.isArray(id) || ArrayBuffer.isView(id) ? null : String(id)
 }
 
 /** Returns an id that fits the log's integer column; null for any other. */

@@ -1,5 +1,6 @@
 /** Reads what the headers of a request say about its client. */
 import type { FastifyRequest } from 'fastify'
+import ipaddr from 'ipaddr.js'
 
 /** The headers that begin with a scheme, which is read in any case, with any blanks behind it. */
 const WITH_SCHEME: readonly string[] = ['authorization', 'proxy-authorization']
@@ -79,6 +80,13 @@ function decoded(text: string): string {
   } catch {
     return text
   }
+}
+
+/** Returns a host in its usual spelling: in lower case, without the dot of the root, IPv6 in its short form. */
+export function hostName(host: string): string {
+  const name = host.toLowerCase().replace(/\.$/, '')
+  const address = name.startsWith('[') ? name.slice(1, -1) : ''
+  return ipaddr.IPv6.isValid(address) ? `[${ipaddr.IPv6.parse(address).toString()}]` : name
 }
 
 /** The pattern that stands for requests that met no route. */

@@ -167,6 +167,10 @@ test('a condition sees the request as the router and the proxy do', async (t) =>
   )
   assert.ok(await holds("inNetwork(client.ip, '2001:db8::/32')", '/x', { from: '2001:db8:1:2:3::4' }))
   assert.ok(await holds("request.host == 'api.example.com'", '/x', { headers: { host: 'API.example.com:8080' } }))
+  for (const host of ['api.example.com.', 'API.example.com.:443']) {
+    assert.ok(await holds("request.host == 'api.example.com'", '/x', { headers: { host } }), host)
+  }
+  assert.ok(await holds("request.host == '[::1]'", '/x', { headers: { host: '[0:0:0:0:0:0:0:1]:80' } }))
   assert.ok(await holds("request.query['a'] == '1' && request.query.b == 'é'", '/x?a=1&a=2&b=%C3%A9'))
   assert.ok(await holds("request.headers['x-a'] == '1'", '/x', { headers: { 'X-A': ['1', '2'] } }))
   assert.ok(

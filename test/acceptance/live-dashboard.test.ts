@@ -142,7 +142,7 @@ forEachDatabase((provider) => {
     assert.match(section(text, 'clients'), /data-label="Denied">30</)
     // The seed's reports know nothing of denials.
     const csv = await request(`${DASHBOARD}offenders.csv?days=1`)
-    assert.equal(csv.text, 'key,blocked_count\r\nip:192.0.2.1,1\r\n')
+    assert.equal(csv.text, '\ufeffkey,blocked_count\r\nip:192.0.2.1,1\r\n')
     const clients = await request(`${DASHBOARD}clients.csv?minutes=15`)
     assert.equal(clients.headers['content-disposition'], 'attachment; filename="ratelimit_clients.csv"')
     assert.equal(clients.text, 'client,requests,over_limit,would_be,denied\r\nip:192.0.2.1,40,1,0,30\r\n')

@@ -16,7 +16,7 @@ forEachDatabase((provider) => {
     assert.equal(csv.status, 200)
     assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
     assert.equal(csv.headers['content-disposition'], 'attachment; filename="ratelimit_offenders.csv"')
-    assert.equal(csv.text, `key,blocked_count\r\nip:${BAD},3\r\n`)
+    assert.equal(csv.text, `\ufeffkey,blocked_count\r\nip:${BAD},3\r\n`)
 
     for (const path of [`offender/?key=ip:${BAD}`, `offender/?key=nobody&key=ip%3A${BAD}`]) {
       const detail = await request(DASHBOARD + path)
@@ -139,11 +139,19 @@ forEachDatabase((provider) => {
       provider,
       { isStaff: () => true },
       {
-        middleware: { defaultRate: '0/m', key: ({ headers }) => String(headers['x-name']) },
+        middleware: { defaultRate: '0/m', key: ({ headers }) => decodeURIComponent(String(headers['x-name'])) },
       },
     )
-    const names = ['<script>alert(1)</script>', '=cmd|calc', '"quoted", and more', '{{page}}', "@'x", 'x;=cmd()']
-    for (const name of names) await statuses(1, '/', { headers: { 'x-name': name } })
+    const names = [
+      '<script>alert(1)</script>',
+      '=cmd|calc',
+      '"quoted", and more',
+      '{{page}}',
+      "@'x",
+      'x;=cmd()',
+      '＝cmd()',
+    ]
+    for (const name of names) await statuses(1, '/', { headers: { 'x-name': encodeURIComponent(name) } })
 
     const page = await request(DASHBOARD)
     assert.equal(page.status, 200)
@@ -153,5 +161,6 @@ forEachDatabase((provider) => {
     assert.ok(csv.includes('"""quoted"", and more",1'))
     assert.ok(csv.includes('"\'@\'x",1'))
     assert.ok(csv.includes('"x;=cmd()",1'))
+    assert.ok(csv.includes('"\'＝cmd()",1'))
   })
 })

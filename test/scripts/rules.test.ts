@@ -51,7 +51,8 @@ describe('ratelimit rules', () => {
       overrides: [DENIED, { client: 'user:7', effect: 'allow' }],
     })
     const file = join(folder, 'rules.json')
-    await writeFile(file, `\uFEFF${document}`)
+    // As some editors save it.
+    await writeFile(file, `\uFEFF${document}`, 'utf16le')
     const lines = [
       '+ rule api  20/m  ^/api/',
       '~ rule login: description "" → "a \\"secret\\"", rate 10/m → 5/m',

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 import { errorMessage } from '../../../src/errors.js'
 import type { CommandContext } from './command.js'
 
@@ -10,13 +10,18 @@ import type { CommandContext } from './command.js'
  * @throws Error for a file that cannot be read, or is not JSON
  */
 export async function readJson(file: string, { stdin }: CommandContext): Promise<unknown> {
-  const json = file === '-' ? await text(stdin) : await readFile(file, 'utf8')
+  const bytes = file === '-' ? await buffer(stdin) : await readFile(file)
   try {
-    // Editors of some systems begin a file with a byte order mark.
-    return JSON.parse(json.replace(/^\uFEFF/, ''))
+    return JSON.parse(new TextDecoder(encodingOf(bytes), { fatal: true }).decode(bytes))
   } catch (error) {
     throw new Error(`${inputName(file)} is no JSON: ${errorMessage(error)}`)
   }
+}
+
+/** Returns the encoding of JSON, which begins in ASCII or with a byte order mark: some editors save UTF-16. */
+function encodingOf([first, second]: Uint8Array): string {
+  if (first === 0 || (first === 0xfe && second === 0xff)) return 'utf-16be'
+  return second === 0 || (first === 0xff && second === 0xfe) ? 'utf-16le' : 'utf-8'
 }
 
 /** Returns the name of the input for messages. */
