@@ -11,7 +11,7 @@ class ObjectId {
 }
 
 class Uuid {
-  override toString(): string {
+  toString(): string {
     return '7d444840-9dc0-11d1-b245-5ffdce74fad2'
   }
 }
