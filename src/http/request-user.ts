@@ -139,8 +139,8 @@ function isObjectId(object: object): object is { toHexString(): unknown } {
 /** Returns the text of an object that is an id; null for one that spells its content, or nothing. */
 function objectText(id: object): string | null {
   if (isObjectId(id)) return String(id.toHexString())
-  const { toString } = id
-  const isPlain = typeof toString !== 'function' || toString === Object.prototype.toString
+  const spell: unknown = id.toString
+  const isPlain = typeof spell !== 'function' || spell === Object.prototype.toString
   return isPlain || Array.isArray(id) || ArrayBuffer.isView(id) ? null : String(id)
 }
 
