@@ -145,7 +145,7 @@ forEachDatabase((provider) => {
     assert.equal(csv.text, '\ufeffkey,blocked_count\r\nip:192.0.2.1,1\r\n')
     const clients = await request(`${DASHBOARD}clients.csv?minutes=15`)
     assert.equal(clients.headers['content-disposition'], 'attachment; filename="ratelimit_clients.csv"')
-    assert.equal(clients.text, 'client,requests,over_limit,would_be,denied\r\nip:192.0.2.1,40,1,0,30\r\n')
+    assert.equal(clients.text, '\ufeffclient,requests,over_limit,would_be,denied\r\nip:192.0.2.1,40,1,0,30\r\n')
     assert.match(await page('?minutes=15&by=requests'), /href="clients\.csv\?minutes=15&by=requests" download>/)
   })
 
