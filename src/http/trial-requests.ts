@@ -59,7 +59,7 @@ export function createTrialRequests(router: RouterOptions) {
       try {
         created.route(route)
       } catch {
-        // A constraint of the app's own strategy: its requests meet the route without it.
+        // A constraint of the app's own strategy, which this app does not have: the route is left out.
       }
     }
     await created.ready()
