@@ -1,7 +1,7 @@
 /** Patterns that are searched for together. */
 import type { RE2Set } from 're2js'
 import { compiledPattern, createAutomaton } from './pattern.js'
-import { SHORT_LENGTH } from './work.js'
+import { SHORT_PATH_LENGTH } from './work.js'
 
 /** The most patterns per automaton: its cost on a new path grows with their number. */
 const GROUP_SIZE = 64
@@ -73,7 +73,7 @@ function createGroupAutomaton(placed: readonly PlacedPattern[], caseSensitive: b
   let forLongPaths: RE2Set | undefined
   return {
     match(path) {
-      if (path.length <= SHORT_LENGTH) return forShortPaths.match(path)
+      if (path.length <= SHORT_PATH_LENGTH) return forShortPaths.match(path)
       forLongPaths ??= createAutomaton(patterns, caseSensitive, 0)
       return forLongPaths.match(path)
     },

@@ -12,7 +12,7 @@ import {
 } from './pattern-group.js'
 import { PrefixTree } from './prefix-tree.js'
 import { foldedPath, requiredPrefix } from './required-text.js'
-import { type RequestWork, SHORT_LENGTH, takeWork } from './work.js'
+import { type RequestWork, SHORT_PATH_LENGTH, takeWork } from './work.js'
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {
@@ -131,7 +131,7 @@ export class PatternIndex {
       group.automaton ??= compileGroup(group, length, this.#caseSensitive)
       for (const index of group.automaton.match(path)) found(group.patterns[index]?.place ?? Number.POSITIVE_INFINITY)
     }
-    if (path.length <= SHORT_LENGTH) {
+    if (path.length <= SHORT_PATH_LENGTH) {
       this.#visit(path, found, search)
       return true
     }

@@ -2,7 +2,7 @@ import type { RE2JS, RE2Set } from 're2js'
 import { errorMessage } from '../errors.js'
 import { loadModule } from '../package-root.js'
 import { remember } from '../remember.js'
-import { SHORT_LENGTH } from './work.js'
+import { SHORT_PATH_LENGTH } from './work.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
@@ -97,7 +97,7 @@ class CompiledPattern {
   }
 
   test(text: string): boolean {
-    if (text.length <= SHORT_LENGTH) return this.#forShortTexts.test(text)
+    if (text.length <= SHORT_PATH_LENGTH) return this.#forShortTexts.test(text)
     this.#forLongTexts ??= createAutomaton([this.#pattern], true, 0)
     return this.#forLongTexts.match(text).length > 0
   }

@@ -7,6 +7,9 @@
  */
 export const SHORT_LENGTH = 256
 
+/** The same for patterns: a path is searched with a slash at its end, too, where the router ignores that. */
+export const SHORT_PATH_LENGTH = SHORT_LENGTH + 1
+
 /**
  * The most work with longer texts. A unit is one instruction of a pattern for one character, of which RE2 takes some
  * 8 to 15 ns without states, or as much other work: some 15 ms at worst. It covers one of the usual patterns in any text
