@@ -78,6 +78,7 @@ export interface ClientBar extends ClientCounts {
 }
 
 export interface ClientEvent extends RecentEvent {
+  readonly id: number
   /** Of a network, the one that sent the request. */
   readonly client: string
   readonly key: string
@@ -216,7 +217,7 @@ async function readEvents(
 ): Promise<ClientEvent[]> {
   const parameters = new Parameters()
   const rows = await query<EventRow>(
-    `SELECT "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
+    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
      FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}
      ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
     parameters.values,

@@ -34,6 +34,14 @@ interface EventPlace {
 
 export interface ListedEvent extends EventPlace {
   readonly allowed: boolean | number
+  readonly method: string
+  readonly path: string
+  readonly client: string
+  readonly policy: string
+  /** As of `ClientEvent`. */
+  readonly outcome: string
+  readonly count: number
+  readonly limit: number
 }
 
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
@@ -65,6 +73,16 @@ export function listEvents(filter: ListedFilter, before: EventPlace | undefined,
     const parameters = new Parameters()
     const ids = parameters.add(JSON.stringify(places.map(({ id }) => id)))
     return readEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], parameters, limit)
+  }
+}
+
+/** Finds one event; undefined where the log does not have it, or no longer. */
+export function loggedEvent(id: number): Report<ListedEvent | undefined> {
+  return async (snapshot) => {
+    const parameters = new Parameters()
+    const isIt = `id = ${snapshot.dialect.whole(parameters.add(id))}`
+    const [event] = await readEvents(snapshot, [isIt], parameters, 1)
+    return event
   }
 }
 

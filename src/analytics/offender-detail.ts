@@ -1,6 +1,6 @@
 import { MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
-import { OUTCOME, POLICY } from '../events/readings.js'
+import { CLIENT, OUTCOME, POLICY } from '../events/readings.js'
 import { Parameters } from './filter.js'
 import type { Period } from './period.js'
 import { blockRate } from './traffic.js'
@@ -51,8 +51,11 @@ export interface RecentEvent {
   readonly rule_name: string
 }
 
-/** An event with what decided it, which the seed's report does not have. */
+/** An event with its id, its client and what decided it, which the seed's report does not have. */
 export interface KeyEvent extends RecentEvent {
+  readonly id: number
+  /** Empty where the log does not tell. */
+  readonly client: string
   readonly policy: string
   /** As of `ClientEvent`. */
   readonly outcome: string
@@ -77,7 +80,7 @@ export function offenderDetail(options: OffenderDetailOptions): Report<OffenderD
   const report = keyDetail(options)
   return async (snapshot) => {
     const detail = await report(snapshot)
-    return { ...detail, recent_events: detail.recent_events.map(({ policy, outcome, ...event }) => event) }
+    return { ...detail, recent_events: detail.recent_events.map(({ id, client, policy, outcome, ...event }) => event) }
   }
 }
 
@@ -153,7 +156,7 @@ async function readRecentEvents(
 ): Promise<KeyEvent[]> {
   const parameters = new Parameters()
   const rows = await query<EventRow>(
-    `SELECT "timestamp", path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
+    `SELECT id, "timestamp", ${CLIENT} AS client, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
      FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
        AND key = ${parameters.add(key)} AND outcome <> 'denied'
      ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,

@@ -80,7 +80,7 @@ export const ClientSchema = Type.Object({
   by_policy: listOf({ ...PolicyCounts, last_seen: Moment, count: Count, limit: Count }),
   by_path: listOf({ path: Text, ...COUNTS }),
   timeline: Type.Object({ bar_ms: Count, bars: listOf({ start_ms: Count, ...COUNTS }) }),
-  recent_events: listOf({ ...RECENT, client: Text, key: Text, policy: Text, outcome: Text }),
+  recent_events: listOf({ id: Count, ...RECENT, client: Text, key: Text, policy: Text, outcome: Text }),
   overrides: listOf({
     id: Count,
     client: Text,

@@ -199,7 +199,7 @@ function eventRow(event: ClientEvent, kept: KeptView) {
     path: visible(event.path),
     client: visible(event.client),
     client_href: clientHref(event.client, kept.days, kept.back),
-    why_href: explainHref(event, kept, event),
+    why_href: explainHref(event, kept, event.id),
     usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,
     policy: visible(event.policy),
   }

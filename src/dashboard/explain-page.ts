@@ -1,7 +1,9 @@
+import type { ListedEvent } from '../analytics/listed-events.js'
+import { clampedIsoTime } from '../analytics/window.js'
 import type { ExplainedLimit, Explanation } from '../http/explain.js'
 import type { RequestedTrial } from '../sign-in/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
-import { clientHref, type Decided, type KeptView } from './links.js'
+import { clientHref, type KeptView } from './links.js'
 import type { RuleEditors } from './panel-links.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
@@ -15,11 +17,11 @@ export type Explained = { readonly explanation: Explanation } | { readonly probl
 /**
  * Returns the context of `explain.hbs`.
  *
- * @param decided what became of the request, where it is one of the log
+ * @param event the request in the log, where it is one of the log
  */
 export function explainContext(
   trial: RequestedTrial,
-  decided: Decided | undefined,
+  event: ListedEvent | undefined,
   explained: Explained,
   { days, back }: KeptView,
   nowMs: number,
@@ -37,7 +39,7 @@ export function explainContext(
       })),
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,
-      decided: decided && decidedSentence(decided),
+      decided: event && decidedSentence(event),
       ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', editors))),
       now: toMoment(nowMs),
     },
@@ -45,8 +47,8 @@ export function explainContext(
 }
 
 /** Says what became of a request, as its event says. */
-function decidedSentence({ timestamp, allowed, outcome, policy, count, limit }: Decided): string {
-  const request = `At ${formatTime(Date.parse(timestamp))} UTC this request`
+function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }: ListedEvent): string {
+  const request = `At ${formatTime(Date.parse(clampedIsoTime(timestampMs)))} UTC this request`
   const by = `by ${visible(policy)}`
   if (outcome === 'denied') return `${request} was denied ${by}.`
   if (outcome === 'unavailable') return `${request} was refused ${by}, since no store answered.`

@@ -1,4 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type ListedEvent, loggedEvent } from '../analytics/listed-events.js'
+import type { Report } from '../analytics/window.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
 import type { Internals } from '../internals.js'
 import type { Pages } from '../sign-in/pages.js'
@@ -8,12 +10,22 @@ import { may } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
 import { type Explained, explainContext } from './explain-page.js'
 import { visible } from './format.js'
+import { trialFields } from './links.js'
 import { createRuleEditors } from './panel-links.js'
-import { readClientView, readDecided } from './requested-view.js'
+import { readClientView } from './requested-view.js'
 import { parseHeaders } from './trials.js'
 
+/** Below 2^53. */
+const EVENT_ID = /^\d{1,15}$/
+
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
-export function registerExplainRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
+export function registerExplainRoutes(
+  app: FastifyInstance,
+  internals: Internals,
+  pages: Pages,
+  mount: string,
+  read: <Result>(report: Report<Result>) => Promise<Result>,
+): void {
   const { smartRateLimit } = app
   const { clock } = internals
   const findEditors = createRuleEditors(app, internals, mount)
@@ -22,6 +34,7 @@ export function registerExplainRoutes(app: FastifyInstance, internals: Internals
     const trial = requestedTrial(request)
     const field = (name: string) => lastParameter(request, name)
     const view = readClientView(field)
+    const event = await findEvent(field)
     const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     if (explained !== undefined && 'problem' in explained) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
@@ -29,8 +42,15 @@ export function registerExplainRoutes(app: FastifyInstance, internals: Internals
     return pages.send(
       reply,
       'explain',
-      explainContext(trial, readDecided(field), explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
+      explainContext(trial, event, explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
     )
+  }
+
+  /** Returns the event that the address names, where it is of the request that the address has: anybody can make one up. */
+  async function findEvent(field: (name: string) => string): Promise<ListedEvent | undefined> {
+    const id = field('event')
+    const event = EVENT_ID.test(id) ? await read(loggedEvent(Number(id))) : undefined
+    return event && trialFields(event).every(([name, value]) => field(name) === value) ? event : undefined
   }
 
   async function explain({ method, path, ip, user, ...given }: RequestedTrial): Promise<Explained> {

@@ -1,4 +1,3 @@
-import type { ClientEvent } from '../analytics/client-detail.js'
 import { DEFAULT_LISTING, type Listing } from '../analytics/dashboard-clients.js'
 import type { ReportFilter } from '../analytics/filter.js'
 import { SECOND_MS } from '../time/clock.js'
@@ -119,37 +118,30 @@ export function searchHref(text: string, days: number, back: Back): string {
   return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
 }
 
-/** What became of a request of the log. */
-export type Decided = Pick<ClientEvent, 'timestamp' | 'allowed' | 'outcome' | 'policy' | 'count' | 'limit'>
+/** A request of the log; `client` is spelled as there. */
+interface LoggedRequest {
+  readonly method: string
+  readonly path: string
+  readonly client: string
+}
 
-/**
- * Returns the page that explains a request; `client` is spelled as in the log.
- *
- * @param decided what the page begins with
- */
-export function explainHref(
-  { method, path, client }: { method: string; path: string; client: string },
-  { days, back }: KeptView,
-  decided?: Decided,
-): string {
-  const { ip, user = null, headers = {} } = trialFor(client) ?? {}
-  const spelled = spellHeaders(headers)
-  return `explain.html?${new URLSearchParams({
-    method,
-    path,
-    ...(ip !== undefined && { ip }),
-    ...(user !== null && { user }),
-    ...(spelled !== '' && { headers: spelled }),
-    ...(decided && {
-      at: decided.timestamp,
-      outcome: decided.outcome,
-      policy: decided.policy,
-      count: String(decided.count),
-      limit: String(decided.limit),
-      ...(decided.allowed && { allowed: '1' }),
-    }),
-    ...Object.fromEntries(clientFields(days, back)),
-  })}`
+/** Returns the page that explains a request, and with `event`, its id, begins with what became of it. */
+export function explainHref(request: LoggedRequest, { days, back }: KeptView, event?: number): string {
+  const fields: [string, string][] = [...trialFields(request), ['event', String(event ?? '')]]
+  const given = fields.filter(([, value]) => value !== '')
+  return `explain.html?${new URLSearchParams([...given, ...clientFields(days, back)])}`
+}
+
+/** Returns a request as the fields of the form that explains it. */
+export function trialFields({ method, path, client }: LoggedRequest): [name: string, value: string][] {
+  const { ip, user, headers = {} } = trialFor(client) ?? {}
+  return [
+    ['method', method],
+    ['path', path],
+    ['ip', ip ?? ''],
+    ['user', user ?? ''],
+    ['headers', spellHeaders(headers)],
+  ]
 }
 
 /** Returns the address that leads to the form of a rule for the requests of a filter. */

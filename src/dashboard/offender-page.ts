@@ -54,7 +54,7 @@ export function offenderContext(
         ...decision(event),
         method: visible(event.method),
         path: visible(event.path),
-        why_href: explainHref({ method: event.method, path: event.path, client: client ?? key }, { days, back }, event),
+        why_href: explainHref({ ...event, client: event.client || (client ?? key) }, { days, back }, event.id),
         usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
         policy: visible(event.policy),
       })),

@@ -132,7 +132,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 
   registerClientRoutes(app, internals, pages, mount, read)
   app.register(async (scope) => registerActionRoutes(scope, internals))
-  registerExplainRoutes(app, internals, pages, mount)
+  registerExplainRoutes(app, internals, pages, mount, read)
   registerRuleRoutes(app, internals, pages, mount, read)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)

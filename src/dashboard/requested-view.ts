@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import { DEFAULT_LISTING, type Listing } from '../analytics/dashboard-clients.js'
-import { EVENT_OUTCOMES } from '../events/event.js'
 import { lastParameter, requestedFilter, toDays, toFilter } from '../sign-in/request-query.js'
 import { staffRouteName } from '../sign-in/staff-routes.js'
 import { DAY_MS, MINUTE_MS } from '../time/clock.js'
 import { OFFERED_MINUTES } from './format.js'
-import { type Back, backFields, backTo, type Decided, type Following, type KeptView, type View } from './links.js'
+import { type Back, backFields, backTo, type Following, type KeptView, type View } from './links.js'
 
 /**
  * Returns what the dashboard is asked to show; a parameter that means nothing is as if it were not there.
@@ -81,20 +80,6 @@ export function keptView(request: FastifyRequest): KeptView | undefined {
 function readWindow(field: (name: string) => string): number {
   const minutes = Number(field('minutes').trim())
   return OFFERED_MINUTES.includes(minutes) ? (minutes * MINUTE_MS) / DAY_MS : toDays(field('days'))
-}
-
-const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
-const COUNT = /^\d{1,10}$/
-
-/** Reads what `explainHref` says of a request of the log; undefined where any of it is missing or means nothing. */
-export function readDecided(field: (name: string) => string): Decided | undefined {
-  const [timestamp, outcome, policy] = [field('at'), field('outcome'), field('policy')]
-  const [count, limit] = [field('count'), field('limit')]
-  const isTime = ISO_TIME.test(timestamp) && !Number.isNaN(Date.parse(timestamp))
-  const isKnown = EVENT_OUTCOMES.some((known) => known === outcome)
-  if (!isTime || !isKnown || policy === '' || !COUNT.test(count) || !COUNT.test(limit)) return undefined
-  const allowed = field('allowed') === '1'
-  return { timestamp, allowed, outcome, policy, count: Number(count), limit: Number(limit) }
 }
 
 function toFollowing(text: string): Following {

@@ -250,7 +250,7 @@ forEachDatabase((provider) => {
     assert.match(text, /title="default">.*?Each client has its own/s)
     assert.match(text, /title="override">.*?class="standing">Nothing allowed /s)
     assert.match(text, /href="client\.html\?client=ip%3A203\.0\.113\.67&days=1"><bdi>ip:203\.0\.113\.67<\/bdi>/)
-    assert.match(text, /href="explain\.html\?method=GET&path=%2Fsearch&ip=203\.0\.113\.66&at=[^"]*&days=1"/)
+    assert.match(text, /href="explain\.html\?method=GET&path=%2Fsearch&ip=203\.0\.113\.66&event=\d+&days=1"/)
   })
 
   test('a network lists the clients in it, and can be blocked before any of them asks', async (t) => {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { explainHref } from '../../src/dashboard/links.js'
 import { unescapeHtml, withoutTimes } from '../support/client-forms.js'
 import { forEachDatabase } from '../support/databases.js'
+import type { Answer } from '../support/http-client.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const IP = '203.0.113.7'
@@ -29,6 +30,15 @@ function rowsOf(html: string): string[] {
         .trim(),
     )
     .filter((row) => row !== '')
+}
+
+/** The fields of the first link of a page of the dashboard to an explanation. */
+async function explanationLink(
+  request: (path: string) => Promise<Answer>,
+  page: string,
+): Promise<Readonly<Record<string, string>>> {
+  const [, href = ''] = /href="(explain\.html\?[^"]+)"/.exec((await request(DASHBOARD + page)).text) ?? []
+  return Object.fromEntries(new URL(unescapeHtml(href), 'http://x/').searchParams)
 }
 
 forEachDatabase((provider) => {
@@ -92,6 +102,86 @@ forEachDatabase((provider) => {
     assert.match(mainOf(text), /The route has opted out of the check\./)
     const user = await request(pageOf({ path: '/', user: '7', ip: '2001:db8::1' }))
     assert.match(mainOf(user.text), /Decided by default\. The client has used 0, 2 left/)
+  })
+
+  test('each event of a client leads to the explanation of its request', async (t) => {
+    const { request, app } = await startWithStaff(t, provider, { isStaff: () => true })
+    for (let asked = 0; asked < 3; asked++) await request('/a%20b?c=1', { from: IP, method: 'POST' })
+    await app.smartRateLimit.events.flush()
+    const [latest] = await app.smartRateLimit.client.rateLimitEvent.findMany({ orderBy: { id: 'desc' }, take: 1 })
+    for (const path of ['', `offender.html?key=ip:${IP}`, `client.html?client=ip:${IP}`]) {
+      const fields = await explanationLink(request, path)
+      const of = { method: 'POST', path: '/a%20b', ip: IP, days: '7' }
+      assert.deepEqual(fields, path === '' ? of : { ...of, event: String(latest?.id) }, path)
+      const page = withoutTimes(mainOf((await request(pageOf(fields))).text))
+      assert.match(page, /the request is over the limit/)
+      const sentence = 'At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default.'
+      assert.equal(page.includes(sentence), path !== '', path)
+    }
+  })
+
+  test('the explanation of a logged request begins with what the log has of it, and goes on with what would now', async (t) => {
+    const { request, statuses, app } = await startWithStaff(
+      t,
+      provider,
+      { isStaff: () => true },
+      { useDynamicRules: true },
+    )
+    const { client, events } = app.smartRateLimit
+    await statuses(3, '/login', { from: IP })
+    await client.rateLimitOverride.create({ data: { client: `ip:${IP}`, effect: '20/m' } })
+    await events.flush()
+    const fields = await explanationLink(request, `client.html?client=ip:${IP}`)
+    assert.match(
+      withoutTimes(mainOf((await request(pageOf(fields))).text)),
+      /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p [^>]*>If it came now: Decided by override\./,
+    )
+
+    const logged = { timestamp: new Date('2026-01-15T11:59:00.000Z'), key: 'user:7', client: 'user:7', path: '/' }
+    for (const [decided, words] of [
+      [{ outcome: 'allowed', allowed: true }, 'was allowed: 12 of 10 by login.'],
+      [{ outcome: 'over_limit', allowed: true }, 'would have been refused: 12 of 10 by login.'],
+      [{ outcome: 'denied', allowed: false }, 'was denied by login.'],
+      [{ outcome: 'unavailable', allowed: false }, 'was refused by login, since no store answered.'],
+      [{ outcome: 'denied', allowed: false, policy: '"><script>\u202e' }, 'was denied by &quot;&gt;&lt;script&gt;'],
+    ] as const) {
+      const data = { ...logged, method: 'GET', policy: 'login', count: 12, limit: 10, ...decided }
+      const { id } = await client.rateLimitEvent.create({ data })
+      const { text } = await request(pageOf({ method: 'GET', path: '/', user: '7', event: String(id) }))
+      assert.ok(withoutTimes(mainOf(text)).includes(`At 2026-01-15 11:59:00 UTC this request ${words}`), words)
+      assert.doesNotMatch(mainOf(text), /<script|\u202e/)
+    }
+  })
+
+  test('a link that somebody made up says nothing of what became of a request, nor one whose event is deleted', async (t) => {
+    const { request, statuses, app } = await startWithStaff(t, provider, { isStaff: () => true })
+    await statuses(3, '/login', { from: IP })
+    await app.smartRateLimit.events.flush()
+    const fields = await explanationLink(request, `client.html?client=ip:${IP}`)
+    const { event = '', ...trial } = fields
+    const told = { at: '2026-01-15T11:59:00.000Z', outcome: 'denied', policy: 'login', count: '12', limit: '10' }
+    const saysWhatBecame = async (asked: Readonly<Record<string, string>>) => {
+      const { status, text } = await request(pageOf(asked))
+      assert.equal(status, 200, JSON.stringify(asked))
+      return /this request|If it came now/.test(mainOf(text))
+    }
+    for (const madeUp of [
+      { ...trial, ...told },
+      { ...fields, path: '/admin' },
+      { ...fields, method: 'POST' },
+      { ...fields, ip: '203.0.113.8' },
+      { ...fields, user: '7' },
+      { ...fields, headers: 'x-api-key: k' },
+      ...['0', '-1', '1e0', `${event} OR 1=1`, '99999999', '9'.repeat(15), '9'.repeat(40)].map((id) => ({
+        ...fields,
+        event: id,
+      })),
+    ])
+      assert.equal(await saysWhatBecame(madeUp), false, JSON.stringify(madeUp))
+
+    assert.equal(await saysWhatBecame(fields), true)
+    await app.smartRateLimit.client.rateLimitEvent.deleteMany()
+    assert.equal(await saysWhatBecame(fields), false)
   })
 })
 
@@ -177,69 +267,6 @@ test('strangers see no explanation', async (t) => {
     const { status, text } = await request(`${DASHBOARD}${path}`)
     assert.equal(status, 403)
     assert.doesNotMatch(text, /default|<table/)
-  }
-})
-
-test('each event of a client leads to the explanation of its request', async (t) => {
-  const { request, app } = await startWithStaff(t, 'sqlite', { isStaff: () => true })
-  for (let asked = 0; asked < 3; asked++) await request('/a%20b?c=1', { from: IP, method: 'POST' })
-  await app.smartRateLimit.events.flush()
-  for (const path of ['', `offender.html?key=ip:${IP}`, `client.html?client=ip:${IP}`]) {
-    const { text } = await request(DASHBOARD + path)
-    const [, href = ''] = /href="(explain\.html\?[^"]+)"/.exec(text) ?? []
-    const fields = Object.fromEntries(
-      new URL(href.replaceAll('&amp;', '&').replaceAll('&#x3D;', '='), 'http://x/').searchParams,
-    )
-    const { at, ...others } = fields
-    const event = { outcome: 'over_limit', policy: 'default', count: '3', limit: '2' }
-    const of = { method: 'POST', path: '/a%20b', ip: IP, days: '7' }
-    assert.deepEqual(others, path === '' ? of : { ...of, ...event }, path)
-    assert.equal(at, path === '' ? undefined : '2026-01-15T12:00:00.000Z')
-    assert.match((await request(pageOf(fields))).text, /the request is over the limit/)
-  }
-})
-
-test('the explanation of a logged request begins with what became of it, and goes on with what would now', async (t) => {
-  const { request, statuses, app } = await startWithStaff(
-    t,
-    'sqlite',
-    { isStaff: () => true },
-    { useDynamicRules: true },
-  )
-  await statuses(3, '/login', { from: IP })
-  await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `ip:${IP}`, effect: '20/m' } })
-  await app.smartRateLimit.events.flush()
-  const { text } = await request(`${DASHBOARD}client.html?client=ip:${IP}`)
-  const [, href = ''] = /href="(explain\.html\?[^"]+)"/.exec(text) ?? []
-  const page = withoutTimes(mainOf((await request(DASHBOARD + unescapeHtml(href))).text))
-  assert.match(
-    page,
-    /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p [^>]*>If it came now: Decided by override\./,
-  )
-
-  const at = { path: '/', at: '2026-01-15T11:59:00.000Z', policy: 'login', count: '12', limit: '10' }
-  for (const [fields, words] of [
-    [{ outcome: 'allowed', allowed: '1' }, 'was allowed: 12 of 10 by login.'],
-    [{ outcome: 'over_limit', allowed: '1' }, 'would have been refused: 12 of 10 by login.'],
-    [{ outcome: 'denied' }, 'was denied by login.'],
-    [{ outcome: 'unavailable' }, 'was refused by login, since no store answered.'],
-    [{ outcome: 'denied', policy: '"><script>\u202e' }, 'was denied by &quot;&gt;&lt;script&gt;'],
-  ] as const) {
-    const { text: shown } = await request(pageOf({ ...at, ...fields }))
-    assert.ok(withoutTimes(mainOf(shown)).includes(`At 2026-01-15 11:59:00 UTC this request ${words}`), words)
-    assert.doesNotMatch(mainOf(shown), /<script|\u202e/)
-  }
-  for (const wrong of [
-    { at: 'yesterday' },
-    { at: '2026-99-15T11:59:00.000Z' },
-    { outcome: 'won' },
-    { policy: '' },
-    { count: '-1' },
-    { limit: '1e9' },
-  ]) {
-    const { status, text: shown } = await request(pageOf({ ...at, outcome: 'denied', ...wrong }))
-    assert.equal(status, 200)
-    assert.doesNotMatch(mainOf(shown), /this request|If it came now/, JSON.stringify(wrong))
   }
 })
 
