@@ -141,7 +141,8 @@ function objectText(id: object): string | null {
   if (isObjectId(id)) return String(id.toHexString())
   const spell: unknown = id.toString
   const isPlain = typeof spell !== 'function' || spell === Object.prototype.toString
-  return isPlain || Array.isArray(id) || ArrayBuffer.isView(id) ? null : String(id)
+  const isContent = Array.isArray(id) || ArrayBuffer.isView(id) || id instanceof Date
+  return isPlain || isContent ? null : String(id)
 }
 
 /** Returns an id that fits the log's integer column; null for any other. */
