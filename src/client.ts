@@ -100,6 +100,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     if (isCommitted) await database.rulesChanged()
   }
   const underWay = new Set<Promise<unknown>>()
+  database.replacedListeners.add(() => generated.$disconnect())
   function whenReady<T>(query: () => Promise<T>): Promise<T> {
     return database.explained(async () => {
       await database.ready()

@@ -54,6 +54,14 @@ export class ClosedHours {
     this.sizes = sizes
   }
 
+  /** Forgets all that was read. */
+  clear(): void {
+    this.#kept.clear()
+    this.#rows = 0
+    this.#counts.clear()
+    this.#windows.clear()
+  }
+
   /** Runs a query of other hours than the present one, unless its rows are known. */
   async query<Row>(
     { query, sums }: LogSnapshot,

@@ -58,8 +58,11 @@ const closedHours = new WeakMap<Database, ClosedHours>()
 
 /** Returns what this process knows of all hours but the present one. */
 export function closedHoursFor(database: Database): ClosedHours {
-  const closed = closedHours.get(database) ?? new ClosedHours()
+  const known = closedHours.get(database)
+  if (known !== undefined) return known
+  const closed = new ClosedHours()
   closedHours.set(database, closed)
+  database.replacedListeners.add(() => closed.clear())
   return closed
 }
 

@@ -21,7 +21,21 @@ export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule
  * first reached.
  */
 export function createDatabaseStart(database: Database, log: OutageLog): Component {
-  if (database.dialect.provider === 'sqlite') return { prepare: () => prepareFile(database, log) }
+  if (database.dialect.provider === 'sqlite') {
+    const reportReplaced = () => {
+      log.warn({}, `Rate limit database: ${database.url} was replaced: the new file is used from now on`)
+      warnOfExposure(sqlitePath(database.url), log)
+    }
+    return {
+      prepare: async () => {
+        await prepareFile(database, log)
+        database.replacedListeners.add(reportReplaced)
+      },
+      close: () => {
+        database.replacedListeners.delete(reportReplaced)
+      },
+    }
+  }
   const report = createFaultReport(log)
   return {
     prepare: async () => {

@@ -1,6 +1,7 @@
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../errors.js'
 import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, validateDatabaseUrl } from './database-url.js'
 import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork, Statements } from './dialect.js'
+import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
@@ -19,6 +20,10 @@ export class Database {
   readonly ruleListeners = new Set<() => Promise<void> | void>()
   /** Called with the error of every query that fails because of a fault, as `isFault` defines it. */
   readonly faultListeners = new Set<(fault: Error) => void>()
+  /** Called when the file of an embedded database was replaced, and is open again. */
+  readonly replacedListeners = new Set<() => Promise<void> | void>()
+  /** How often the file was replaced: what this process knows of the one before means nothing any more. */
+  replacements = 0
   readonly #connection: SqlConnection
   readonly #mayUseThreads: boolean
   readonly #threads = { statements: false, reports: false }
@@ -51,14 +56,28 @@ export class Database {
 
   /** Resolves when the tables are usable, as far as this process prepares them. After a failure, a call retries. */
   ready(): Promise<void> {
-    this.#ready ??= this.migrate().then(
-      () => undefined,
-      (error: unknown) => {
+    const { watch } = this.#connection
+    try {
+      if (watch?.isReplaced()) {
+        this.#connection.reopen?.()
         this.#ready = undefined
-        throw error
-      },
-    )
+      }
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    this.#ready ??= this.#prepare(watch).catch((error: unknown) => {
+      this.#ready = undefined
+      throw error
+    })
     return this.#ready
+  }
+
+  async #prepare(watch?: FileWatch): Promise<void> {
+    watch?.requireFile()
+    await this.migrate()
+    if (!watch?.opened()) return
+    this.replacements++
+    await Promise.all([...this.replacedListeners].map((listener) => listener()))
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The interface of the two databases. `sqlite.ts` and `postgresql.ts` have the same shape. */
 import { LAST_MOMENT_MS, MINUTE_MS } from '../time/clock.js'
 import { Slices } from '../time/slices.js'
+import type { FileWatch } from './file-watch.js'
 
 export type SqlValue = string | number | null
 
@@ -74,6 +75,10 @@ export interface SqlConnection extends Statements {
    * @param migrate receives functions that run a query, and a script of several statements
    */
   exclusively<T>(migrate: (query: Query, script: (sql: string) => Promise<void>) => Promise<T>): Promise<T>
+  /** Watches the file of an embedded database. */
+  readonly watch?: FileWatch
+  /** Makes the next statement open the file of an embedded database again. */
+  reopen?(): void
   close(): Promise<void>
 }
 

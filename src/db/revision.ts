@@ -6,14 +6,18 @@ const ROWS = { rules: 1, resets: 2 } as const
 
 export type Revised = keyof typeof ROWS
 
+/** Larger than any revision. */
+const PER_FILE = 2 ** 40
+
 /** Returns the statement that reads a revision: a number that differs after every change. */
 export function revisionOf(of: Revised, dialect: Dialect): string {
   return `SELECT revision FROM ${dialect.table('rate_limit_revision')} WHERE id = ${ROWS[of]}`
 }
 
-export async function readRevision({ query, dialect }: Database, of: Revised): Promise<number> {
-  const [row] = await query<{ revision: number }>(revisionOf(of, dialect))
-  return Number(row?.revision ?? 0)
+/** Returns the revision, which differs from that of a file that was replaced. */
+export async function readRevision(database: Database, of: Revised): Promise<number> {
+  const [row] = await database.query<{ revision: number }>(revisionOf(of, database.dialect))
+  return Number(row?.revision ?? 0) + database.replacements * PER_FILE
 }
 
 /** Makes every process drop, within two seconds, its cached state of that kind. */

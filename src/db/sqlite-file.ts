@@ -1,6 +1,7 @@
 import { closeSync, openSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SqlConnection, SqlValue } from './dialect.js'
+import { identityOf } from './file-watch.js'
 import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from './listed-counter.js'
 import { CHECK_PLACES, checkPlaces } from './places-text.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
@@ -34,8 +35,7 @@ export interface FileOptions {
 
 /** Returns the identity of a file, which differs from that of a file that replaces it. */
 export function readFileIdentity(path: string): string {
-  const { dev, ino } = statSync(path, { bigint: true })
-  return `${dev}:${ino}`
+  return identityOf(statSync(path, { bigint: true }))
 }
 
 /** A connection whose statements run on the thread that opened it. */

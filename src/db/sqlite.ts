@@ -1,5 +1,7 @@
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
+import { FileWatch } from './file-watch.js'
 import { CHECK_PLACES } from './places-text.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
@@ -86,7 +88,9 @@ export interface SqliteThreads {
   readonly reports: boolean
 }
 
-export function createSqliteConnection(path: string, threads: SqliteThreads): SqlConnection {
+export function createSqliteConnection(relativePath: string, threads: SqliteThreads): SqlConnection {
+  // The host may change its working directory.
+  const path = resolve(relativePath)
   let isWithoutThread = false
   const hasThread = () => threads.statements && !isWithoutThread
   const statements = createOpener({ path, onlyReads: false }, hasThread, () => {
@@ -114,8 +118,17 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
   // Reports have their own connection: their transaction, which waits between queries, would include other writes.
   const reports = createOpener({ path, onlyReads: true }, () => threads.reports)
   let lastReport: Promise<unknown> = Promise.resolve()
+  const closing = new Set<Promise<void>>()
+
+  async function closeAll(): Promise<void> {
+    // The thread first: short statements are retried until it has ended what they wait for.
+    await Promise.all([statements.close(), reports.close()])
+    await here.close()
+  }
 
   return {
+    watch: new FileWatch(path),
+
     query<Row>(sql: string, parameters?: readonly SqlValue[]) {
       const work = (file: SqliteFile) => file.query<Row>(sql, parameters)
       return READS.test(sql) ? statements.use(work) : use(work)
@@ -167,11 +180,15 @@ export function createSqliteConnection(path: string, threads: SqliteThreads): Sq
       }
     },
 
+    reopen() {
+      const closed = closeAll().catch(() => undefined)
+      closing.add(closed)
+      void closed.then(() => closing.delete(closed))
+    },
+
     async close() {
       line.release()
-      // The thread first: short statements are retried until it has ended what they wait for.
-      await Promise.all([statements.close(), reports.close()])
-      await here.close()
+      await Promise.all([closeAll(), ...closing])
     },
   }
 }

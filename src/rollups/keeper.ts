@@ -32,6 +32,9 @@ export class RollupKeeper {
 
   constructor(options: RollupKeeperOptions) {
     this.#options = options
+    options.database.replacedListeners.add(() => {
+      this.#trimmedMinute = 0
+    })
   }
 
   start(): void {

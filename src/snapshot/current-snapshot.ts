@@ -32,6 +32,7 @@ export class CurrentSnapshot {
   readonly #poll: Poll
 
   readonly #changed = () => this.refresh()
+  readonly #replaced = () => this.invalidate()
 
   constructor(options: CurrentSnapshotOptions) {
     this.#options = options
@@ -45,6 +46,7 @@ export class CurrentSnapshot {
       maxAgeMs: options.ttlMs,
     })
     options.database.ruleListeners.add(this.#changed)
+    options.database.replacedListeners.add(this.#replaced)
   }
 
   async start(): Promise<void> {
@@ -97,6 +99,7 @@ export class CurrentSnapshot {
   /** Resolves when the tables are not being read. */
   async close(): Promise<void> {
     this.#options.database.ruleListeners.delete(this.#changed)
+    this.#options.database.replacedListeners.delete(this.#replaced)
     await this.#poll.close()
   }
 

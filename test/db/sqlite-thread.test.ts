@@ -1,7 +1,6 @@
 /** The statements of a server that logs events have a thread of their own, which may crash, and which holds nothing up. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { renameSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -265,16 +264,6 @@ test('a thread that a statement holds up does not keep the database from closing
   await stuck
   thread.worker.ref()
   await thread.exited
-})
-
-test('a file that is replaced is used on by the thread that has it open', async (t) => {
-  const { database, path } = await startThread(t)
-  for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, `${path}.old${suffix}`)
-  await database.execute("INSERT INTO rate_limit_staff_session VALUES ('a', 'b', 1)")
-
-  const old = openSqliteFile(`${path}.old`)
-  atEnd(t, () => old.close())
-  assert.deepEqual(old.prepare('SELECT id_hash FROM rate_limit_staff_session').all(), [{ id_hash: 'a' }])
 })
 
 test('a process that forgets to close the database ends all the same, and what it wrote is there', async (t) => {
