@@ -73,6 +73,8 @@ export interface Internals {
   /** How addresses are stored; undefined where they are stored in full. */
   readonly privacy: AddressPrivacy | undefined
   readonly places: Places
+  /** Closes something when the app closes, within the time that all of the plugin has. */
+  closeWithPlugin(name: string, close: () => Promise<void>): void
   /** Returns the state of this process's event log. */
   eventStats(): EventLogStats
   /** Returns whether a rule, or the limit without a rule, counts by user; false for a rule that is not in force. */

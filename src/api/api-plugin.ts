@@ -34,7 +34,7 @@ export async function apiPlugin(app: FastifyInstance, options: ApiOptions): Prom
   // Only apps with an API load the validator, and what the API answers.
   const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
   const tokens = takesTokens ? new Tokens(internals.database) : undefined
-  app.addHook('onClose', async () => tokens?.close())
+  if (tokens !== undefined) internals.closeWithPlugin('tokens', () => tokens.close())
   await registerApi(app, internals, {
     tokens,
     authorize: authorize && hostStaff(authorize, internals.clock, 'apiPlugin', 'authorize'),

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 
 /** A part of the plugin that begins with the app, or ends with it. */
@@ -11,39 +10,98 @@ export interface Component {
   close?(): Promise<void> | void
 }
 
-/** The longest wait for one component at closing, in milliseconds. */
-const CLOSE_TIMEOUT_MS = 5_000
+interface Opened {
+  readonly name: string
+  readonly component: Component
+}
 
-/** Prepares and starts components in the order in which they were opened, and closes them in reverse. */
+/** The longest wait at closing, in milliseconds: for a part before the next one begins, for all but connections, for all. */
+const STEP_MS = 100
+const PARTS_MS = 2_700
+const CLOSE_MS = 3_000
+
+/**
+ * Prepares and starts components in the order in which they were opened, and closes them in reverse. While a database or
+ * Redis hangs, a part does not keep the next one from closing, and all are given up after three seconds.
+ */
 export class Components {
-  readonly #opened: Component[] = []
+  readonly #log: FastifyInstance['log']
+  /** What the others use, and is closed after them. */
+  readonly #connections: Opened[] = []
+  readonly #parts: Opened[] = []
 
   constructor(app: FastifyInstance) {
+    this.#log = app.log
     app.addHook('onReady', () => this.#start())
     app.addHook('onClose', () => this.#close())
   }
 
-  /** Adds a component and returns it. */
-  open<T extends Component>(component: T): T {
-    this.#opened.push(component)
+  /** Adds a component that others use until they are closed, and returns it. */
+  connect<T extends Component>(name: string, component: T): T {
+    this.#connections.push({ name, component })
     return component
   }
 
+  /** Adds a component and returns it. */
+  open<T extends Component>(name: string, component: T): T {
+    this.#parts.push({ name, component })
+    return component
+  }
+
+  get #all(): readonly Component[] {
+    return [...this.#connections, ...this.#parts].map(({ component }) => component)
+  }
+
   async prepare(): Promise<void> {
-    for (const component of this.#opened) await component.prepare?.()
+    for (const component of this.#all) await component.prepare?.()
   }
 
   async #start(): Promise<void> {
-    for (const component of this.#opened) await component.start?.()
+    for (const component of this.#all) await component.start?.()
   }
 
   /** Closes all components, and then throws the first failure. */
   async #close(): Promise<void> {
+    const startedMs = performance.now()
     const failures: unknown[] = []
-    for (const component of this.#opened.toReversed()) {
-      const timeout = delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })
-      await Promise.race([component.close?.(), timeout]).catch((error: unknown) => failures.push(error))
+    const unclosed = new Set<string>()
+
+    async function close({ name, component }: Opened): Promise<void> {
+      unclosed.add(name)
+      try {
+        await component.close?.()
+      } catch (error) {
+        failures.push(error)
+      }
+      unclosed.delete(name)
+    }
+
+    const upTo = (timeMs: number) => startedMs + timeMs - performance.now()
+    const closing: Promise<void>[] = []
+    for (const part of this.#parts.toReversed()) {
+      const closed = close(part)
+      closing.push(closed)
+      await within(Math.min(STEP_MS, upTo(PARTS_MS)), closed)
+    }
+    await within(upTo(PARTS_MS), Promise.all(closing))
+    for (const connection of this.#connections.toReversed()) {
+      await within(upTo(CLOSE_MS), close(connection))
+    }
+    if (unclosed.size > 0) {
+      const names = [...unclosed].join(', ')
+      this.#log.warn(`Rate limit: what did not close within ${CLOSE_MS / 1_000} seconds is given up: ${names}`)
     }
     if (failures.length > 0) throw failures[0]
   }
+}
+
+/** Waits for what never fails, for some time at most. The process does not end meanwhile. */
+function within(waitMs: number, closed: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, Math.max(0, waitMs))
+    void closed.then(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
 }

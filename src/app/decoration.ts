@@ -17,6 +17,7 @@ import { createdByFirstCall } from '../remember.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import type { Store } from '../stores/store.js'
+import type { Components } from './components.js'
 import type { Hook } from './hook.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
@@ -100,8 +101,12 @@ export function createInternals(
   { settings, opened, router, addresses, current, events, hook }: Decorated,
   staffLimiter: Limiter,
   log: OutageLog,
+  components: Components,
 ): Internals {
   return {
+    closeWithPlugin: (name, close) => {
+      components.open(name, { close })
+    },
     database: opened.database,
     staffLimiter,
     log,

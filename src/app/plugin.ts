@@ -81,32 +81,35 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     enabled && settings.metrics
       ? await (await import('../metrics/metrics.js')).openMetrics(settings.metrics)
       : undefined
-  const opened = components.open(openDatabase(database, schema, clock))
+  const opened = components.connect('database', openDatabase(database, schema, clock))
   const store = createStore(settings, opened)
-  components.open(createStoreComponent(settings, store, storeLog))
-  const limiter = components.open(createStoreLimiter(settings, store, storeLog))
-  const responses = components.open(createCountedResponses(settings, limiter, storeLog))
-  const places = components.open(createHeldPlaces(settings, limiter, storeLog))
-  const staffLimiter = components.open(createStaffLimiter(settings, store))
+  components.connect('store', createStoreComponent(settings, store, storeLog))
+  const limiter = components.open('limiter', createStoreLimiter(settings, store, storeLog))
+  const responses = components.open('counted responses', createCountedResponses(settings, limiter, storeLog))
+  const places = components.open('requests in progress', createHeldPlaces(settings, limiter, storeLog))
+  const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
-  const current = components.open(createCurrentSnapshot(settings, opened, router, log))
+  const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
   const conditions = new ConditionReports(app.log)
   const scopes = new CounterScopes()
-  const writer = components.open(new BanWriter({ database: opened.database, log }))
-  const bans = components.open(createRefusalBans(settings, { store, limiter, current, scopes, writer, log }))
+  const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
+  const bans = components.open(
+    'refusals',
+    createRefusalBans(settings, { store, limiter, current, scopes, writer, log }),
+  )
   // Opened before what writes the last events, so that these are counted.
-  if (metrics) components.open(openReadings(metrics, settings, { limiter, events, current, conditions }))
-  components.open(createFlush(opened, events))
+  if (metrics) components.open('metrics', openReadings(metrics, settings, { limiter, events, current, conditions }))
+  components.open('events', createFlush(opened, events))
   const reports = createReports(settings, opened, log)
   if (enabled) {
-    if (needsDatabase(settings)) components.open(createDatabaseStart(opened.database, log))
+    if (needsDatabase(settings)) components.open('database at start', createDatabaseStart(opened.database, log))
     if (settings.schedule) {
       const { createScheduler } = await import('./schedule.js')
-      components.open(createScheduler(settings.schedule, settings, opened, reports, log))
+      components.open('schedule', createScheduler(settings.schedule, settings, opened, reports, log))
     }
-    if (isLogging) components.open(createRollupKeeper(settings, opened, log))
-    components.open(createStateSweep(settings, opened, log))
+    if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, log))
+    components.open('expired counters', createStateSweep(settings, opened, log))
     opened.database.useThreads({ logsEvents: isLogging })
   }
 
@@ -127,7 +130,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     bans,
   })
   // Opened after the event log, so that it is closed before.
-  if (hook.postponed) components.open(hook.postponed)
+  if (hook.postponed) components.open('last decisions', hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
   app.decorateRequest(DECISION, null)
   app.decorateRequest(DECIDED_BY, null)
@@ -145,5 +148,5 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, scopes, hook }
   const decoration = createDecoration(decorated)
   app.decorate('smartRateLimit', decoration)
-  attachInternals(decoration, createInternals(decorated, staffLimiter, log))
+  attachInternals(decoration, createInternals(decorated, staffLimiter, log, components))
 }

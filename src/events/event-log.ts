@@ -51,9 +51,9 @@ const GROUP_MS = 20
 const MAX_GROUP = 20_000
 /** The pause after the spool has failed. */
 const SPOOL_RETRY_MS = 1_000
-/** How long closing tries to write what is left: less than a component may take to close. */
-const CLOSE_MS = 3_000
-const REPLAY_CLOSE_MS = 500
+/** How long closing tries to write what is left: less than all components may take to close, for the spool follows. */
+const CLOSE_MS = 2_000
+const REPLAY_CLOSE_MS = 200
 /** The pause between attempts while the app closes. */
 const CLOSE_RETRY_MS = 100
 
