@@ -1,7 +1,8 @@
+import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Database, isFault } from '../db/database.js'
 import { sqlitePath } from '../db/sqlite.js'
-import { exposedFiles } from '../db/sqlite-file.js'
+import { exposedFiles, isOpenToAll } from '../db/sqlite-file.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../errors.js'
 import type { OutageLog } from '../outage-log.js'
 import type { Settings } from '../settings/resolve.js'
@@ -89,6 +90,11 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
 
 /** Warns when other users can access the file, which holds addresses, ids and sessions. Its mode is left unchanged. */
 function warnOfExposure(path: string, log: OutageLog): void {
+  const folder = dirname(path)
+  if (isOpenToAll(folder)) {
+    const what = `all users of this machine may put another file in the place of ${path}, which is then used`
+    log.warn({}, `Rate limit database: ${what}: run chmod o-w '${folder}'`)
+  }
   const exposed = exposedFiles(path)
   if (exposed.length === 0) return
   const files = exposed.map((file) => `${file.path} (mode ${file.mode})`).join(', ')

@@ -117,6 +117,8 @@ export async function openHere({ path, onlyReads, checkpointPages }: FileOptions
 /** The suffixes of a database's files: SQLite's log, its index, and the journal of a file not in write-ahead mode. */
 const COMPANIONS = ['', '-wal', '-shm', '-journal']
 const OTHERS_READ_OR_WRITE = 0o066
+const OTHERS_WRITE = 0o002
+const STICKY = 0o1000
 
 /** A file that users other than its owner may read or write. */
 export interface ExposedFile {
@@ -132,6 +134,12 @@ export function exposedFiles(path: string): ExposedFile[] {
     const { mode = 0 } = statSync(path + companion, { throwIfNoEntry: false }) ?? {}
     return (mode & OTHERS_READ_OR_WRITE) === 0 ? [] : [{ path: path + companion, mode: (mode & 0o777).toString(8) }]
   })
+}
+
+/** Returns whether all users may replace the files of a folder: they may write to it, and it is not "sticky" as /tmp is. */
+export function isOpenToAll(folder: string): boolean {
+  const { mode = 0 } = statSync(folder, { throwIfNoEntry: false }) ?? {}
+  return process.platform !== 'win32' && (mode & OTHERS_WRITE) !== 0 && (mode & STICKY) === 0
 }
 
 /** Creates the file for its owner only; SQLite would let all users read it. The files beside it inherit its mode. */

@@ -5,7 +5,17 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { type FileHandle, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { openSqliteFile, sqliteErrorCode } from '../db/sqlite-driver.js'
@@ -19,6 +29,11 @@ const MAX_FILE_BYTES = 4 * 2 ** 20
 /** The end of the name of what could not be read. */
 const UNREADABLE = '.unreadable'
 const NEWLINE = 0x0a
+/** Opens no link, by which another user could have any file of this one read or overwritten; unknown to Windows. */
+const NO_LINK = constants.O_NOFOLLOW ?? 0
+const READ = constants.O_RDONLY | NO_LINK
+const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | NO_LINK
+const OTHERS_WRITE = 0o022
 /** Errors of a process that has too much open at the moment: the file itself can be read. */
 const PASSING = /^(?:EMFILE|ENFILE|ENOMEM)$/
 
@@ -133,7 +148,7 @@ export class Spool {
           await writeFile(
             kept,
             broken.flatMap((line) => [line, '\n']),
-            { mode: 0o600 },
+            { mode: 0o600, flag: WRITE_ANEW },
           )
         await rm(file.path, { force: true })
       },
@@ -170,7 +185,7 @@ export class Spool {
     }
     const path = join(this.#folder, `${this.writer}-${String(first).padStart(16, '0')}.events`)
     const file = { path, first, count: 0, bytes: 0 }
-    const handle = await open(path, 'w', 0o600)
+    const handle = await open(path, WRITE_ANEW, 0o600)
     this.#files.push(file)
     this.#files.sort((one, other) => one.first - other.first)
     this.#open = { file, handle }
@@ -210,7 +225,7 @@ export class Spool {
 
 async function readWhole({ path, bytes }: SpoolFile): Promise<Buffer> {
   if (bytes > MAX_SPOOL_BYTES) throw new Error(`it has more than ${MAX_SPOOL_BYTES} bytes`)
-  return readFile(path)
+  return readFile(path, { flag: READ })
 }
 
 /** Returns the lines; the last one too where a crash cut it off before its end. */
@@ -252,6 +267,7 @@ export interface OpenSpools {
 export function openSpools(folder: string): OpenSpools {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
+    requireOwn(folder)
     const own = createSpool(folder)
     return { own, abandoned: takeOver(folder, own.writer) }
   } catch (error) {
@@ -279,11 +295,37 @@ export async function findSpooled(
   for (const name of names) {
     if (FILE.exec(name)?.groups?.first === undefined) continue
     // A server may delete it meanwhile.
-    const text = await readFile(join(folder, name)).catch(() => Buffer.alloc(0))
+    const text = await readFile(join(folder, name), { flag: READ }).catch(() => Buffer.alloc(0))
     const rows = splitLines(text).map(toRow)
     events += rows.filter((row) => row !== undefined && isMeant(JSON.parse(row))).length
   }
   return { events, unreadable: names.filter((name) => name.endsWith(UNREADABLE)).length }
+}
+
+/**
+ * Makes sure that nobody else decides what is in the folder, since its files are obeyed: they are written to the log.
+ *
+ * @throws InvalidSettingError naming what others may write to, and the remedy
+ */
+function requireOwn(folder: string): void {
+  // Windows has no such modes.
+  if (process.geteuid === undefined) return
+  const refusal = (what: string) =>
+    new InvalidSettingError(`Setting "eventSpool" is ${JSON.stringify(folder)}, ${what}`)
+  if (!isOwn(statSync(folder))) {
+    throw refusal('which other users may write to: give a folder below it, which is then created, or run chmod 700')
+  }
+  for (const name of readdirSync(folder)) {
+    if (!FILE.test(name)) continue
+    const found = lstatSync(join(folder, name), { throwIfNoEntry: false })
+    // Another process may have deleted it meanwhile.
+    if (found === undefined || (found.isFile() && found.nlink <= 1 && isOwn(found))) continue
+    throw refusal(`where ${name} is no file of this user alone: look who made it, and delete it`)
+  }
+}
+
+function isOwn({ uid, mode }: Stats): boolean {
+  return (mode & OTHERS_WRITE) === 0 && (uid === process.geteuid?.() || uid === 0)
 }
 
 /** Creates a spool under a new id. A process that starts at the same moment may take that over before it is locked. */
@@ -328,7 +370,7 @@ function lockPath(folder: string, writer: string): string {
 function tryLock(folder: string, writer: string): SpoolLock | undefined {
   const path = lockPath(folder, writer)
   // An existing file is not opened here: closing it would end this process's own lock on it.
-  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
+  if (!existsSync(path)) createFile(path)
   const lock = openSqliteFile(path, { timeout: 0 })
   try {
     // Without a journal beside it: nothing is ever written to the file.
@@ -339,6 +381,16 @@ function tryLock(folder: string, writer: string): SpoolLock | undefined {
     lock.close()
     if (sqliteErrorCode(error) === 'SQLITE_BUSY') return undefined
     throw error
+  }
+}
+
+/** Creates a file, unless there is one, or a link, of that name. */
+function createFile(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch (error) {
+    // Another process takes it over at the same moment.
+    if (errorCode(error) !== 'EEXIST') throw error
   }
 }
 

@@ -119,6 +119,29 @@ describe('a SQLite file', { skip: process.platform === 'win32' && 'modes mean no
     })
   }
 
+  test('in a folder where all users may replace it is warned about, unless they may not replace those of others', async (t) => {
+    const folder = await openFolder(t)
+    const path = join(folder, 'a.db')
+    for (const [mode, lines] of [
+      [0o755, []],
+      [0o1777, []],
+      [
+        0o777,
+        [
+          `Rate limit database: all users of this machine may put another file in the place of ${path}, which is then used: run chmod o-w '${folder}'`,
+        ],
+      ],
+    ] as const) {
+      chmodSync(folder, mode)
+      const plugin = { database: `file:${path}`, middleware: { backend: 'database' as const } }
+      const { log } = await startApp(t, { database: null, plugin })
+      assert.deepEqual(
+        log.map(({ msg }) => msg),
+        lines,
+      )
+    }
+  })
+
   test('whose log is for others is warned about too, and so is one behind a link that led nowhere', async (t) => {
     const folder = await openFolder(t)
     const path = join(folder, 'a.db')

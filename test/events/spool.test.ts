@@ -1,10 +1,22 @@
 /** The folder that takes the events which the database does not. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { type EventTable, eventValues } from '../../src/events/event.js'
 import { EventLog, type EventLogOptions } from '../../src/events/event-log.js'
 import { openSpools } from '../../src/events/spool.js'
@@ -383,6 +395,71 @@ test('a folder that breaks leaves events to the buffer, until it is whole again'
   table.isAway = false
   await log.flush()
   assert.deepEqual(table.counts, countTo(80))
+})
+
+const planted = randomUUID()
+const NAMES = [`${planted}-0000000000000001.events`, `${planted}.lock`] as const
+const PLANTED: readonly (readonly [what: string, plant: (folder: string) => void])[] = [
+  ['that all may write to', (folder) => chmodSync(folder, 0o777)],
+  ['that the group may write to', (folder) => chmodSync(folder, 0o770)],
+  ...NAMES.flatMap((name): (typeof PLANTED)[number][] => [
+    [`with a link named ${name}`, (folder) => symlinkSync(join(folder, 'elsewhere'), join(folder, name))],
+    [
+      `with a second name of a file as ${name}`,
+      (folder) => {
+        writeFileSync(join(folder, 'other'), '', { mode: 0o600 })
+        linkSync(join(folder, 'other'), join(folder, name))
+      },
+    ],
+    [
+      `with ${name}, which all may write to`,
+      (folder) => {
+        writeFileSync(join(folder, name), '')
+        chmodSync(join(folder, name), 0o666)
+      },
+    ],
+    [`with a folder named ${name}`, (folder) => mkdirSync(join(folder, name))],
+  ]),
+]
+
+describe('the folder is refused', { skip: process.platform === 'win32' && 'modes mean nothing on Windows' }, () => {
+  for (const [what, plant] of PLANTED) {
+    test(`${what.replace(planted, '<writer>')}: nothing of it is obeyed, and nothing is made through it`, (t) => {
+      const folder = openFolder(t)
+      plant(folder)
+      const before = readdirSync(folder)
+      assert.throws(
+        () => openSpools(folder),
+        (error: Error) =>
+          error.message.startsWith(`Setting "eventSpool" is "${folder}", wh`) &&
+          /chmod 700|delete it/.test(error.message),
+      )
+      assert.deepEqual(readdirSync(folder), before)
+    })
+  }
+
+  test('which others may read only is used, and files of other names are left alone', (t) => {
+    const folder = openFolder(t)
+    chmodSync(folder, 0o755)
+    symlinkSync('/nowhere', join(folder, 'notes'))
+    const { own } = openSpools(folder)
+    atEnd(t, () => own.close())
+    assert.ok(readdirSync(folder).includes(`${own.writer}.lock`))
+  })
+})
+
+test('a process writes through no link that takes the name of its file', async (t) => {
+  const folder = openFolder(t)
+  const table = openTable()
+  table.isAway = true
+  const { log, lines, writer } = openLog(t, folder, table)
+  symlinkSync(join(folder, 'elsewhere'), join(folder, `${writer}-0000000000000001.events`))
+  log.record({ ...EVENT, count: 1 })
+  await eventually('the log says so', () => lines.includes('Rate limit events cannot be spooled'))
+  assert.equal(existsSync(join(folder, 'elsewhere')), false)
+  table.isAway = false
+  await log.flush()
+  assert.deepEqual(table.counts, [1])
 })
 
 test('a folder that cannot be used is refused with its name and a remedy', (t) => {
