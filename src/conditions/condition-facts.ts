@@ -1,4 +1,4 @@
-import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
+import { SHORT_LENGTH, takeWork } from '../patterns/work.js'
 import { TooMuchWork } from './failure.js'
 
 /** The same as `SHORT_LENGTH` for the elements of lists: more than a request of a browser has headers. */
@@ -10,12 +10,12 @@ const TOO_MUCH_WORK = new TooMuchWork('The conditions take too much work for one
 export abstract class ConditionFacts {
   /** The element of the list that a macro goes through. Macros do not nest: one is enough. */
   element: unknown
-  readonly #request: RequestWork
+  readonly #request: { work: number }
   /** Whether a macro goes through a long list: what it does for each element adds up. */
   #isRepeating = false
 
   /** @param request takes the work that conditions make */
-  constructor(request: RequestWork) {
+  constructor(request: { work: number }) {
     this.#request = request
   }
 
