@@ -24,7 +24,8 @@ function isGone(request: FastifyRequest): boolean {
  * the body, no client has seen a status that this process does not know of. The response to a client that has gone never
  * starts.
  *
- * All that sends headers calls `writeHead`: over HTTP/1 and HTTP/2, for streams, and where the host hijacked the reply.
+ * All that sends headers by the response calls `writeHead`: over HTTP/1 and HTTP/2, for streams, and where the host
+ * hijacked the reply. What a host writes to the socket or to the stream of HTTP/2 itself is not seen.
  *
  * @param started called once at most; it must not throw
  */
