@@ -96,14 +96,13 @@ export class Recount {
   }
 
   summary(days: number) {
-    const { total, blocked } = this.counts()
-    return { days, total, allowed: total - blocked, blocked, block_rate: total === 0 ? 0 : blocked / total }
+    const { total, blocked, denied } = this.counts()
+    return { days, total, allowed: total - blocked, blocked, block_rate: total === 0 ? 0 : blocked / total, denied }
   }
 
   /** The summary of the dashboard, which has all outcomes. */
   outcomes(days: number) {
-    const { would_block, denied } = this.counts()
-    return { ...this.summary(days), would_block, denied }
+    return { ...this.summary(days), would_block: this.counts().would_block }
   }
 
   /** Most first, then by bytes. */
