@@ -33,18 +33,11 @@ let isClosed = false
 
 /** What is remembered by texts that clients wrote. */
 export class ClientMemory<Value> {
-  readonly #values = new Map<string, Value>()
-
-  get(text: string): Value | undefined {
-    return this.#values.get(text)
-  }
-
-  has(text: string): boolean {
-    return this.#values.has(text)
-  }
+  /** What is kept. It is read in place: each request reads some. */
+  readonly values = new Map<string, Value>()
 
   forget(): void {
-    this.#values.clear()
+    this.values.clear()
   }
 
   /**
@@ -60,8 +53,8 @@ export class ClientMemory<Value> {
       filled.clear()
       clientBytes = 0
     }
-    if (this.#values.size === 0) filled.add(new WeakRef(this))
-    this.#values.set(text, value)
+    if (this.values.size === 0) filled.add(new WeakRef(this))
+    this.values.set(text, value)
     return value
   }
 }
@@ -88,9 +81,9 @@ export function rememberClients<Value>(
 ): (text: string) => Value {
   const memory = new ClientMemory<Value>()
   return function remembering(text) {
-    const known = memory.get(text)
+    const known = memory.values.get(text)
     // A known value takes one lookup, unless it is undefined.
-    if (known !== undefined || memory.has(text)) return known as Value
+    if (known !== undefined || memory.values.has(text)) return known as Value
     const value = compute(text)
     return memory.keep(text, value, bytesOf?.(value))
   }

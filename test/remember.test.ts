@@ -58,9 +58,9 @@ test('nothing is remembered during work that says so, also where that fails', ()
       throw new Error('no client')
     }),
   )
-  assert.equal(memory.has('a'), false)
+  assert.equal(memory.values.has('a'), false)
   memory.keep('a', 1)
-  assert.equal(memory.get('a'), 1)
+  assert.equal(memory.values.get('a'), 1)
 })
 
 test('a value is made once, also for calls that come while it is made', async () => {

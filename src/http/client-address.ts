@@ -79,7 +79,7 @@ export function createAllowList(list: BlockList): (address: ClientAddress) => Cl
     if (plain === null || listed !== null) return address
     const allowed = (): ClientAddress =>
       list.check(plain, familyFor(plain)) ? { ...address, listed: 'allow' } : address
-    return known.get(plain) ?? known.keep(plain, allowed())
+    return known.values.get(plain) ?? known.keep(plain, allowed())
   }
 }
 

@@ -136,7 +136,7 @@ export function inScope(scope: string, key: ClientKey): ClientKey {
 /** Returns a function that derives a value from each client's key once: keys of one kind differ in their counters. */
 export function deriveOnce<Value>(derive: (key: ClientKey) => Value): (key: ClientKey) => Value {
   const memory = new ClientMemory<Value>()
-  return (key) => memory.get(key.counter) ?? memory.keep(key.counter, derive(key))
+  return (key) => memory.values.get(key.counter) ?? memory.keep(key.counter, derive(key))
 }
 
 /** Returns the counters, outside of any scope, that a client's key in the log may stand for. */

@@ -66,7 +66,7 @@ for (const [name, backend] of [
         'keep',
         function (this: ClientMemory<unknown>, text: string, value: unknown) {
           keep.call(this, text, value)
-          if (this.has(text)) kept.push(text)
+          if (this.values.has(text)) kept.push(text)
           return value
         },
       )

@@ -164,7 +164,8 @@ async function startLimited(
     done()
     if (!checked.has(raw)) return
     const target = raw.url ?? ''
-    const policy = reply.getHeader('ratelimit-policy')
+    // A denial, here by an override, advertises no policy.
+    const policy = reply.statusCode === 403 ? '"override"' : reply.getHeader('ratelimit-policy')
     const isMet = policy === undefined ? maySkip(route, target) : isExpected(routes, route, method, ip, String(policy))
     if (isMet && handled.has(raw) === (policy === undefined && route !== undefined)) return
     violations.push(`${method} ${JSON.stringify(target)} reached ${route}, held to ${policy}`)
