@@ -60,11 +60,14 @@ export class ClientMemory<Value> {
 }
 
 /** Does work during which nothing more is remembered of clients, such as that for a client that is refused anyway. */
-export function unremembered<Result>(work: () => Result): Result {
+export function unremembered<Input extends unknown[], Result>(
+  work: (...input: Input) => Result,
+  ...input: Input
+): Result {
   const before = isClosed
   isClosed = true
   try {
-    return work()
+    return work(...input)
   } finally {
     isClosed = before
   }

@@ -140,13 +140,10 @@ export function decide(checked: CheckedRequest): Decided {
   checked.nowMs = dependencies.now()
   checked.address = dependencies.address(request)
   const { ceiling } = dependencies
-  if (ceiling !== undefined && isRefusing(ceiling, checked)) return unremembered(() => findInForce(checked))
-  return findInForce(checked)
-}
-
-function findInForce(checked: CheckedRequest): Decided {
-  const inForce = checked.dependencies.inForce(checked.nowMs, checked.waitedMs)
-  return inForce instanceof Promise ? afterWait(checked, inForce, findUser) : findUser(checked, inForce)
+  const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
+  const inForce = dependencies.inForce(checked.nowMs, checked.waitedMs)
+  if (inForce instanceof Promise) return afterWait(checked, inForce, findUser)
+  return isBeyond ? unremembered(findUser, checked, inForce) : findUser(checked, inForce)
 }
 
 function findUser(checked: CheckedRequest, inForce: InForce): Decided {
