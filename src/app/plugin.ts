@@ -132,6 +132,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   // Opened after the event log, so that it is closed before.
   if (hook.postponed) components.open('last decisions', hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
+  scopes.addNotFound(app)
+  app.addHook('onRegister', (scope) => scopes.addNotFound(scope))
   app.decorateRequest(DECISION, null)
   app.decorateRequest(DECIDED_BY, null)
   app.decorateRequest(WAITED, 0)

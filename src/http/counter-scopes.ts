@@ -1,4 +1,4 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { MONTH_MS } from '../limiter/period.js'
 import type { Rate } from '../limiter/rate.js'
 import { parseOverrideClient } from '../overrides/override.js'
@@ -14,7 +14,7 @@ const MAX_PERIODS = 1_000
 
 export interface Route {
   readonly method?: string | readonly string[] | undefined
-  readonly url?: string | undefined
+  readonly url: string
   readonly config?: object | undefined
 }
 
@@ -26,8 +26,7 @@ export class CounterScopes {
   readonly #prefixes = new Set<string>()
   readonly #others = new Set<string>()
   readonly #periods = new Set<string>()
-  /** Requests without a route have one name, which limits of not-found handlers count by. */
-  readonly #routes = new Set([routeName({})])
+  readonly #routes = new Set<string>()
   /** The names of limits for single routes. */
   readonly #limitNames = new Set<string>()
   readonly #sharedLimits = new Set<string>()
@@ -70,6 +69,11 @@ export class CounterScopes {
     this.#routes.add(routeName(route))
   }
 
+  /** Adds the requests without a route below the prefix of a scope, which limits of its not-found handler count by. */
+  addNotFound({ prefix }: Pick<FastifyInstance, 'prefix'>): void {
+    this.#routes.add(routeName({ url: notFoundUrl(prefix) }))
+  }
+
   addLimit(name: string): void {
     this.#limitNames.add(name)
   }
@@ -102,12 +106,22 @@ export function routeScope(name: string, route: Route): string {
   return limitScope(name, routeName(route))
 }
 
+/** Returns the scope of a limit on the route of a request, or on the requests that its not-found handler answers. */
+export function requestScope(name: string, { routeOptions, server }: FastifyRequest): string {
+  const { method, url = notFoundUrl(server.prefix), config } = routeOptions
+  return routeScope(name, { method, url, config })
+}
+
+function notFoundUrl(prefix: string): string {
+  return `${prefix}*`
+}
+
 function limitScope(name: string, route: string): string {
   return scopeFor(`route:${name}`, route)
 }
 
 /** Returns the name of a route: Fastify answers HEAD with the handler of GET, and `/a` is the same route as `/a/`. */
-function routeName({ method, url = '*', config }: Route): string {
+function routeName({ method, url, config }: Route): string {
   const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
   return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}${routeConstraints(config)}`
 }

@@ -6,7 +6,7 @@ import type { CountedStatuses } from '../rules/counts.js'
 import { type AnyHook, type Ask, createAsk } from './ask.js'
 import { createAllowList } from './client-address.js'
 import { type ClientKey, deriveOnce, inScope } from './client-key.js'
-import { type CounterScopes, routeScope } from './counter-scopes.js'
+import { type CounterScopes, requestScope } from './counter-scopes.js'
 import { decide, NOTHING_IN_FORCE } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
 import { after } from './host-function.js'
@@ -172,11 +172,11 @@ function createSharedScope(scope: string): () => KeyInScope {
 /** Creates the function that returns what gives clients a counter per route, created once for each route. */
 function createRouteScope(name: string) {
   const scopes = new WeakMap<object, KeyInScope>()
-  return function keyInScopeFor({ routeOptions }: FastifyRequest): KeyInScope {
-    const { config } = routeOptions
+  return function keyInScopeFor(request: FastifyRequest): KeyInScope {
+    const { config } = request.routeOptions
     let keyInScope = scopes.get(config)
     if (keyInScope === undefined) {
-      keyInScope = createKeyInScope(routeScope(name, routeOptions))
+      keyInScope = createKeyInScope(requestScope(name, request))
       scopes.set(config, keyInScope)
     }
     return keyInScope

@@ -93,6 +93,38 @@ forEachDatabase((provider) => {
     clock.advance(2_000)
     assert.deepEqual(await statuses(2, '/none'), [404, 429])
   })
+
+  test('not-found handlers of two prefixes count apart, and a reset by a process that has had no request is of both', async (t) => {
+    const database = await openDatabase(t, provider)
+    const options = {
+      database,
+      routes(app: FastifyInstance) {
+        for (const prefix of ['/v1', '/v2']) {
+          void app.register(
+            async (scope) => {
+              const preHandler = app.smartRateLimit.limit({ rate: '1/m' })
+              scope.setNotFoundHandler({ preHandler }, async (_request, reply) => reply.code(404).send())
+            },
+            { prefix },
+          )
+        }
+      },
+    }
+    const { statuses, clock } = await startApp(t, options)
+    const both = async () => [await statuses(2, '/v1/none'), await statuses(2, '/v2/none')]
+    assert.deepEqual(await both(), [
+      [404, 429],
+      [404, 429],
+    ])
+
+    const other = await startApp(t, { ...options, clock })
+    await other.app.smartRateLimit.reset('ip:127.0.0.1')
+    clock.advance(2_000)
+    assert.deepEqual(await both(), [
+      [404, 429],
+      [404, 429],
+    ])
+  })
 })
 
 for (const algorithm of RATE_ALGORITHMS) {
