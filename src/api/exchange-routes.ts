@@ -22,15 +22,17 @@ export function exchangeRoutes({ internals, limits, write }: ApiContext): readon
       tag: 'exchange',
       summary: 'Export rules and overrides',
       about:
-        'All rules, and all overrides that have not expired, as of one moment: the file of ratelimit rules export.',
+        'All rules, and all overrides that have not expired, as of one moment: the file of ratelimit rules export. It has to be read within two minutes; an actor has four at once.',
       needs: 'read',
       answers: { 200: { about: 'The document.', schema: DocumentSchema } },
       async handle({ actor }, reply) {
-        const texts = await exportSlices(database, clock, (slices) =>
-          exports.read(toJson(DOCUMENT_HEAD, slices), () => !reply.raw.destroyed),
+        const stream = await exports.send(
+          actor,
+          (receive) => exportSlices(database, clock, (slices) => receive(toJson(DOCUMENT_HEAD, slices))),
+          () => !reply.raw.destroyed,
         )
         setJsonType(reply)
-        return exports.send(actor, texts)
+        return stream
       },
     }),
     defineRoute({

@@ -44,6 +44,11 @@ export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', '%s', 404)
 export const MethodError = createError('FST_RATE_LIMIT_METHOD', '%s', 405)
 export const ConflictError = createError('FST_RATE_LIMIT_CONFLICT', '%s', 409)
 export const UnauthorizedError = createError('FST_RATE_LIMIT_UNAUTHORIZED', '%s', 401)
+export const TooManyExportsError = createError(
+  'FST_RATE_LIMIT_TOO_MANY_EXPORTS',
+  'Four exports of yours have not ended: read them to their end, then repeat the request.',
+  429,
+)
 export const ChangedError = createError(
   'FST_RATE_LIMIT_CHANGED',
   'It was changed since you read it, and nothing was written: read it again, and repeat the change with its ETag.',

@@ -2,59 +2,67 @@
 import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRaw } from 'node:zlib'
+import { TooManyExportsError } from './problems.js'
 
 /** A reader of a hundred thousand overrides needs some megabits a second. */
 const DEADLINE_MS = 2 * 60_000
-/** The most exports that are in memory: some megabytes each, since a list of rules shrinks to a tenth or less. */
-const MAX_SENT = 4
+/** Exports of one actor at once. Each is some megabytes in memory, since a list of rules shrinks to a tenth or less. */
+const MAX_PER_ACTOR = 4
 
 const compress = promisify<string, Buffer>(deflateRaw)
 const decompress = promisify<Buffer, Buffer>(inflateRaw)
 
-/** The exports that are being sent. */
+/** The exports that are being read or sent. */
 export class SentExports {
-  /** Who reads each; the oldest first. */
-  readonly #readers = new Map<Readable, string>()
+  readonly #counts = new Map<string, number>()
 
   /**
-   * Reads a document.
+   * Reads a document whole, and returns a stream of it, which ends after two minutes at the latest.
    *
-   * @param isWanted returns false where its reader is gone, and reading can end
+   * @param read reads the document by the function it gets, which takes the document's texts
+   * @param isWanted returns false where the reader is gone, and reading can end
+   * @throws TooManyExportsError when the actor's other exports have not ended
    */
-  async read(texts: AsyncIterable<string>, isWanted: () => boolean): Promise<Buffer[]> {
-    const read: Buffer[] = []
-    for await (const text of texts) {
-      if (!isWanted()) break
-      read.push(await compress(text))
+  async send(
+    actor: string,
+    read: (receive: (texts: AsyncIterable<string>) => Promise<Buffer[]>) => Promise<Buffer[]>,
+    isWanted: () => boolean,
+  ): Promise<Readable> {
+    const count = this.#counts.get(actor) ?? 0
+    if (count >= MAX_PER_ACTOR) throw new TooManyExportsError()
+    this.#counts.set(actor, count + 1)
+    try {
+      const texts = await read((texts) => compressEach(texts, isWanted))
+      const stream = Readable.from(takeEach(texts), { objectMode: false })
+      const deadline = setTimeout(() => stream.destroy(new Error('An export was not read in time')), DEADLINE_MS)
+      // The stream may end before the answer listens.
+      stream.on('error', () => undefined)
+      stream.once('close', () => {
+        clearTimeout(deadline)
+        this.#end(actor)
+      })
+      if (!isWanted()) stream.destroy()
+      return stream
+    } catch (error) {
+      this.#end(actor)
+      throw error
     }
-    return read
   }
 
-  /**
-   * Returns a stream of a document, which ends after two minutes at the latest. Where too many are sent already, the oldest
-   * one ends of the actor who reads most of them: so nobody keeps others from exporting.
-   */
-  send(actor: string, texts: Buffer[]): Readable {
-    const stream = Readable.from(takeEach(texts), { objectMode: false })
-    const deadline = setTimeout(() => stream.destroy(new Error('An export was not read in time')), DEADLINE_MS)
-    // It may end before the answer listens.
-    stream.on('error', () => undefined)
-    stream.once('close', () => {
-      clearTimeout(deadline)
-      this.#readers.delete(stream)
-    })
-    this.#readers.set(stream, actor)
-    if (this.#readers.size > MAX_SENT) this.#endOne()
-    return stream
+  #end(actor: string): void {
+    const count = this.#counts.get(actor) ?? 0
+    if (count > 1) this.#counts.set(actor, count - 1)
+    else this.#counts.delete(actor)
   }
+}
 
-  #endOne(): void {
-    const counts = new Map<string, number>()
-    for (const actor of this.#readers.values()) counts.set(actor, (counts.get(actor) ?? 0) + 1)
-    const most = Math.max(...counts.values())
-    const ended = [...this.#readers].find(([, actor]) => counts.get(actor) === most)
-    ended?.[0].destroy(new Error('Too many exports are read at once'))
+async function compressEach(texts: AsyncIterable<string>, isWanted: () => boolean): Promise<Buffer[]> {
+  const compressed: Buffer[] = []
+  for await (const text of texts) {
+    if (!isWanted()) break
+    compressed.push(await compress(text))
   }
+  return compressed
 }
 
 /** Yields each text, and forgets it. */

@@ -1,7 +1,8 @@
 /** The API's export: long documents are read slice by slice, as of one moment, and sent without holding anything. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
+import type { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { SentExports } from '../../src/api/sent-exports.js'
 import { exportSlices } from '../../src/exchange/exchange.js'
@@ -106,7 +107,7 @@ forEachDatabase((provider) => {
       overrides: before.overrides.map((override: object) => ({ ...override, note: 'new' })),
     }
     const importing = call('POST', '/import', { as: 'admin', json: after })
-    const exported = await Promise.all(Array.from({ length: 5 }, () => call('GET', '/export', { as: 'viewer' })))
+    const exported = await Promise.all(Array.from({ length: 4 }, () => call('GET', '/export', { as: 'viewer' })))
     assert.equal((await importing).status, 200)
     exported.push(await call('GET', '/export', { as: 'viewer' }))
     for (const { json } of exported) {
@@ -130,8 +131,7 @@ forEachDatabase((provider) => {
 
 test('an export ends after two minutes, however steadily it is read', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const exports = new SentExports()
-  const stream = exports.send('ci', await exports.read(texts(10), () => true))
+  const stream = await send(new SentExports(), 'ci')
   const reading = stream[Symbol.asyncIterator]()
   for (let minutes = 0; minutes < 2; minutes++) {
     assert.equal((await reading.next()).done, false)
@@ -143,24 +143,55 @@ test('an export ends after two minutes, however steadily it is read', async (t) 
   }, /not read in time/)
 })
 
-test('where too many exports are read, the oldest ends of the actor who reads most of them', async () => {
+test('an actor has four exports at once, whether they are read or sent, and others have theirs', async () => {
   const exports = new SentExports()
-  const start = async (actor: string) => exports.send(actor, await exports.read(texts(10), () => true))
-  const patient = await start('ci')
-  const slow = [await start('slow'), await start('slow'), await start('slow'), await start('slow')]
-  slow.push(await start('slow'))
-  const other = await start('other')
-  const third = await start('third')
-  assert.deepEqual(
-    slow.map(({ destroyed }) => destroyed),
-    [true, true, true, true, false],
+  const database = new EventEmitter()
+  const beingRead = exports.send(
+    'slow',
+    async () => {
+      await once(database, 'answer')
+      return []
+    },
+    () => true,
   )
-  for (const stream of [patient, other, third]) {
-    let read = ''
-    for await (const text of stream) read += text
-    assert.equal(read, 'n'.repeat(10))
+  const [first] = [await send(exports, 'slow'), await send(exports, 'slow'), await send(exports, 'slow')]
+  await assert.rejects(send(exports, 'slow'), { statusCode: 429, code: 'FST_RATE_LIMIT_TOO_MANY_EXPORTS' })
+  assert.equal(await readAll(await send(exports, 'other')), 'n'.repeat(10))
+  assert.equal(await readAll(first), 'n'.repeat(10))
+  await send(exports, 'slow')
+  await assert.rejects(send(exports, 'slow'), { statusCode: 429 })
+  database.emit('answer')
+  assert.equal(await readAll(await beingRead), '')
+  await send(exports, 'slow')
+})
+
+test('an export that fails, or that nobody waits for, is none of the four', async () => {
+  const exports = new SentExports()
+  for (let count = 0; count < 5; count++) {
+    await assert.rejects(
+      exports.send(
+        'ci',
+        async () => {
+          throw new Error('no database')
+        },
+        () => true,
+      ),
+      /no database/,
+    )
+    const unread = await send(exports, 'ci', () => false)
+    if (!unread.closed) await once(unread, 'close')
   }
 })
+
+function send(exports: SentExports, actor: string, isWanted = () => true): Promise<Readable> {
+  return exports.send(actor, (receive) => receive(texts(10)), isWanted)
+}
+
+async function readAll(stream: Readable): Promise<string> {
+  let read = ''
+  for await (const text of stream) read += text
+  return read
+}
 
 async function* texts(count: number): AsyncGenerator<string> {
   for (let sent = 0; sent < count; sent++) yield 'n'
