@@ -32,6 +32,8 @@ interface Batch {
  */
 export function createBatches(store: SafeStore) {
   const queue: Batch[] = []
+  /** The checks that were decided before they were sent. */
+  const abandoned = new WeakSet<Check>()
   let underWay = 0
   let isScheduled = false
 
@@ -53,8 +55,9 @@ export function createBatches(store: SafeStore) {
     }
   }
 
-  async function send({ waiting, settling, nowMs }: Batch): Promise<void> {
+  async function send({ waiting: queued, settling, nowMs }: Batch): Promise<void> {
     underWay++
+    const waiting = queued.filter(({ check }) => !abandoned.has(check))
     const settled = settling.length > 0 ? settle(settling, nowMs) : undefined
     const checks = waiting.map(({ check }) => check)
     const decisions = checks.length > 0 ? await store.check(checks, nowMs) : []
@@ -85,6 +88,10 @@ export function createBatches(store: SafeStore) {
   }
 
   return {
+    /** Returns whether the check just made waits for a batch that is under way. */
+    isBehind: () => underWay + queue.length > store.concurrency,
+    /** Leaves out a check, if it is not sent yet. Its answer never comes then. */
+    abandon: (check: Check): void => void abandoned.add(check),
     check(check: Check, nowMs: number, leads = false): Decision | Promise<Decision> {
       const known = store.known(check, nowMs)
       if (known !== undefined) return known

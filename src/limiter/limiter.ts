@@ -48,7 +48,8 @@ export interface Limiter {
   /**
    * Advances a counter. Never fails: where the store fails, the fallback decides.
    *
-   * @param waitedMs how long its request has waited before, which is a part of the time-out
+   * @param waitedMs how long its request has waited before, which is a part of the time-out; undefined where nothing waits
+   * for the answer: then the check waits for all batches before its own
    * @param leads whether the check goes to the store together with the check just after it
    */
   check(check: Check, nowMs: number, waitedMs?: number, leads?: boolean): Decision | Promise<Decision>
@@ -106,17 +107,21 @@ function createPartLimiter(
   const safe = refusals ?? breaker
   const batches = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
 
-  function check(asked: Check, nowMs: number, waitedMs = 0, leads = false): Decision | Promise<Decision> {
+  function check(asked: Check, nowMs: number, waitedMs?: number, leads = false): Decision | Promise<Decision> {
     const answer = batches.check(asked, nowMs, leads)
-    return waitedMs === 0 || !(answer instanceof Promise) ? answer : untilDeadline(asked, nowMs, answer, waitedMs)
+    if (!(answer instanceof Promise) || waitedMs === undefined) return answer
+    // The time-out of its batch is enough where that is sent now.
+    if (waitedMs === 0 && !batches.isBehind()) return answer
+    return untilDeadline(asked, nowMs, answer, waitedMs)
   }
 
-  /** Decides without the store when the time of a request is over that has waited before: its batch has more time. */
+  /** Decides without the store when the time of a request is over, also where its batch has more time or is not sent. */
   function untilDeadline(asked: Check, nowMs: number, answer: Promise<Decision>, waitedMs: number): Promise<Decision> {
     return new Promise((resolve) => {
       let isLate = false
       const giveUp = () => {
         isLate = true
+        batches.abandon(asked)
         resolve(safe.decideWithout(asked, nowMs))
       }
       const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
@@ -158,10 +163,10 @@ function createPartLimiter(
 }
 
 /** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
-function askDirectly(store: SafeStore): Pick<Limiter, 'settle'> & {
-  check(check: Check, nowMs: number, leads: boolean): Decision | Promise<Decision>
-} {
+function askDirectly(store: SafeStore): Pick<Limiter, 'settle'> & Omit<ReturnType<typeof createBatches>, 'settle'> {
   return {
+    isBehind: () => false,
+    abandon: () => undefined,
     check(asked, nowMs) {
       const known = store.known(asked, nowMs)
       if (known !== undefined) return known

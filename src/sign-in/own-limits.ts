@@ -96,7 +96,7 @@ async function spend(
   policy: Policy,
   complaint: string,
 ): Promise<void> {
-  const decision = await staffLimiter.check({ key, policy, cost: 1 }, clock.now())
+  const decision = await staffLimiter.check({ key, policy, cost: 1 }, clock.now(), 0)
   if (decision.allowed) return
   const seconds = retryAfterSeconds(decision) ?? 1
   reply.header('retry-after', seconds)

@@ -68,6 +68,24 @@ function controlTimers({ mock }: TestContext): void {
   mock.timers.enable({ apis: ['setTimeout'] })
 }
 
+/** Does the same for timers that are refreshed, which the mock of Node.js 20 does not do. Returns what lets time pass. */
+function controlRefreshedTimers({ mock }: TestContext): (ms: number) => Promise<void> {
+  const due = new Map<object, { readonly run: () => void; readonly atMs: number }>()
+  let passedMs = 0
+  mock.method(globalThis, 'setTimeout', (run: () => void, ms: number) => {
+    const timer = { refresh: () => due.set(timer, { run, atMs: passedMs + ms }) }
+    timer.refresh()
+    return timer
+  })
+  mock.method(globalThis, 'clearTimeout', (timer: object) => due.delete(timer))
+  return async (ms) => {
+    for (const endMs = passedMs + ms; passedMs < endMs; await turn()) {
+      passedMs++
+      for (const [timer, { run, atMs }] of [...due]) if (atMs <= passedMs && due.delete(timer)) run()
+    }
+  }
+}
+
 describe('the limiter', () => {
   test('sends a check that leads the one after it in the same batch, also where that would be full', async () => {
     const store = controlledStore(1)
@@ -291,6 +309,37 @@ describe('the limiter', () => {
     store.letGo()
     await turn()
     assert.equal(limiter.storeIsDown, true, 'an answer that comes too late is no recovery')
+  })
+
+  test('counts the wait behind slow batches in the time-out of a request, and asks the store no more for it', async (t) => {
+    const pass = controlRefreshedTimers(t)
+    const store = controlledStore(1)
+    const { limiter, lines } = limiterOf(store, 100)
+    const answered: string[] = []
+    const ask = async (key: string, waitedMs?: number) => {
+      const { count } = await limiter.check(checkOf(key), NOW_MS, waitedMs)
+      answered.push(`${key} ${count}`)
+    }
+    const answerOne = async () => {
+      store.letGo()
+      store.held = true
+      await pass(1)
+    }
+    store.held = true
+    void ask('first', 0)
+    await turn()
+    for (const waitedMs of [0, 50, undefined]) void ask(`behind ${waitedMs}`, waitedMs)
+    await pass(52)
+    assert.deepEqual(answered.splice(0), ['behind 50 0'])
+    await pass(40)
+    await answerOne()
+    assert.deepEqual(answered.splice(0), ['first 1'])
+    await pass(10)
+    assert.deepEqual(answered.splice(0), ['behind 0 0'], 'although its batch may take 90 ms more')
+    await answerOne()
+    assert.deepEqual(answered.splice(0), ['behind undefined 1'], 'no request waits for it')
+    assert.deepEqual(store.batches, [['first'], ['behind 0', 'behind undefined']])
+    assert.deepEqual([limiter.storeIsDown, lines], [false, []], 'a store that answers has not failed')
   })
 
   test('takes what became of an older batch for no news: neither for the end of an outage nor for a new one', async (t) => {
