@@ -38,10 +38,10 @@ export function createRequestUser(findUser: UserFunction | undefined, log: Fasti
   )
 }
 
-/** Notes what a host answered as the user. */
+/** Notes what a host answered as the user. Conditions have the fields also where the spelling of the id fails. */
 export function noteUser(checked: WithUser, user: unknown): undefined {
-  checked.user = toUserId(user)
   checked.userFields = typeof user === 'object' ? user : null
+  checked.user = toUserId(user)
 }
 
 export type LateUserWarning = ReturnType<typeof createLateUserWarning>
@@ -138,7 +138,10 @@ function isObjectId(object: object): object is { toHexString(): unknown } {
 
 /** Returns the text of an object that is an id; null for one that spells its content, or nothing. */
 function objectText(id: object): string | null {
-  if (isObjectId(id)) return String(id.toHexString())
+  if (isObjectId(id)) {
+    const text = id.toHexString()
+    return typeof text === 'string' ? text : null
+  }
   const spell: unknown = id.toString
   const isPlain = typeof spell !== 'function' || spell === Object.prototype.toString
   const isContent = Array.isArray(id) || ArrayBuffer.isView(id) || id instanceof Date

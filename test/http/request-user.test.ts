@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { noteUser } from '../../src/http/request-user.js'
+import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 
 /** An id as MongoDB's driver has it: an object with its bytes in a field `id`. */
 class ObjectId {
@@ -30,7 +31,39 @@ test('the id of a user may be an object with a text of its own, alone too', () =
 })
 
 test('what has no text of its own is no id', () => {
-  for (const id of [{}, [7], Buffer.from('7'), null, undefined, true, Number.NaN, Object.create(null), () => '7']) {
+  for (const id of [
+    {},
+    [7],
+    Buffer.from('7'),
+    null,
+    undefined,
+    true,
+    Number.NaN,
+    Object.create(null),
+    () => '7',
+    { toHexString() {} },
+  ]) {
     assert.equal(idOf({ id }), null)
+  }
+})
+
+test('an id whose spelling fails is none: it is logged once, and conditions see the user all the same', async (t) => {
+  const broken = { toString: () => assert.fail('of the host'), toHexString: () => assert.fail('of the host') }
+  const users: readonly unknown[] = [{ ...broken, toHexString: undefined }, broken].map((id) => ({ id, plan: 'free' }))
+  for (const user of users) {
+    const database = await openDatabase(t, 'sqlite')
+    const { app, statuses, log } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true },
+      before: (host) =>
+        void host.decorateRequest('user').addHook('onRequest', async (request) => Object.assign(request, { user })),
+    })
+    const rule = { name: 'free', pathPattern: '^/', condition: "user.plan == 'free'", rate: '1/m', key: 'user' }
+    await app.smartRateLimit.client.rateLimitRule.create({ data: rule })
+    assert.deepEqual(await statuses(3, '/'), [200, 429, 429])
+    assert.deepEqual(
+      log.filter(({ level }) => level === ERROR).map(({ msg }) => msg),
+      ['Rate limit setting "user" failed: of the host'],
+    )
   }
 })
