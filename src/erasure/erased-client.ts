@@ -1,17 +1,22 @@
 /** The client whose traces are deleted, and how to tell them from those of others. */
+import { counterKey, MAX_KEY_LENGTH, storable } from '../db/storable.js'
 import { InvalidSettingError } from '../errors.js'
 import { counterForClient, RULE_KEY, readCounter } from '../http/client-key.js'
 import { clientAddress, containsNetwork, networkClient } from '../overrides/client-networks.js'
 import type { ParsedNetwork } from '../overrides/network.js'
 import { type AddressPrivacy, countedBits, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
 import { type ClientKind, partName, partsFor } from '../rules/client-kind.js'
-import { compositeFromKey, splitComposite } from '../rules/composite.js'
+import { asPart, compositeFromKey, splitComposite } from '../rules/composite.js'
 
 /** Matches a client with its kind. */
 const KIND = /^(?:ip|user|key|route|(?:header|cookie):[^:]+):./s
 /** The value of a client behind its kind. */
 const VALUE = /^(?:ip|key|route|(?:header|cookie):[^:]+):(.+)$/s
 const NAMED = /^(?:header|cookie):[^:]+:/
+/** Matches a kind in a key, which does not name the header or cookie. */
+const NAMELESS = /^(?:header|cookie):/
+/** How much of a client is searched for. Counters keep 63 characters of a long value, fewer behind long names. */
+const TOKEN_LENGTH = 48
 const ADDRESS = 'ip:'
 const USER = 'user:'
 const COMPOSITE = 'parts:'
@@ -19,7 +24,7 @@ const COMPOSITE = 'parts:'
 export class ErasedClient {
   /** Its spellings as a client: in clear, and by its pseudonym where there is one. */
   readonly names: readonly string[]
-  /** The texts of which every trace contains one. */
+  /** The texts of which every trace contains one, unless it was cut before. */
   readonly tokens: readonly string[]
   /** Its address, for IPv6 its network; undefined for a client that is none, or of which only the pseudonym is known. */
   readonly network: ParsedNetwork | undefined
@@ -27,6 +32,8 @@ export class ErasedClient {
   readonly userId: number | undefined
   /** How the log shortens the client, together with its neighbours; undefined where it does not. */
   readonly shared: string | undefined
+  /** Its names as the log has them, which cuts long ones. */
+  readonly #logged: ReadonlySet<string>
   readonly #parts: ReadonlySet<string>
   /** Its spellings in keys of the log, and in combinations there. */
   readonly #shown: ReadonlySet<string>
@@ -58,20 +65,20 @@ export class ErasedClient {
     this.shared = privacy?.addresses === 'truncated' && counted !== undefined ? privacy.toLogged(own) : undefined
     // Keys and counters show a user with its kind, and the value alone of the others.
     const values = this.names.map((name) => (name.startsWith(USER) ? name : (VALUE.exec(name)?.[1] ?? name)))
-    const spelled = [...new Set(values.flatMap((value) => [value, escaped(value)]))]
+    const spelled = [...new Set(values.flatMap((value) => [value, asPart(value)]))]
     this.#counters = new Set(this.names.map(counterForClient))
-    // A long value is shortened in its counter.
-    const counters = [...this.#counters].filter((counter) => !spelled.some((token) => counter.includes(token)))
-    this.tokens = this.network === undefined ? [...spelled, ...counters] : spelled.map(beginning)
+    // Keys cut a long value, and counters shorten it.
+    this.tokens = spelled.map(this.network === undefined ? (text) => text.slice(0, TOKEN_LENGTH) : beginning)
     this.userId = own.startsWith(USER) ? toInteger(own.slice(USER.length)) : undefined
-    this.#parts = new Set(this.names.map(escaped))
+    this.#logged = new Set(this.names.map((name) => storable(name, MAX_KEY_LENGTH)))
+    this.#parts = new Set(this.names.map(asPart))
     this.#shown = new Set(spelled)
     this.#named = NAMED.exec(own)?.[0].slice(0, -1)
   }
 
   /** Returns whether a client of the log is this one, alone or together with other kinds. */
   has(client: string, isComposite: boolean): boolean {
-    if (this.names.includes(client) || this.#isWithin(client)) return true
+    if (this.#logged.has(client) || this.#isWithin(client)) return true
     return isComposite && splitComposite(client).some((part) => this.#parts.has(part) || this.#isWithin(part))
   }
 
@@ -98,7 +105,8 @@ export class ErasedClient {
     const { rule, client } = readCounter(name)
     if (client.startsWith(COMPOSITE)) return this.has(client.slice(COMPOSITE.length), true)
     if (client.startsWith(ADDRESS)) return this.has(client, false)
-    return this.#counters.has(client) && this.#mayCount(rule)
+    const before = name.slice(0, name.length - client.length)
+    return [...this.#counters].some((counter) => counterKey(before + counter) === name) && this.#mayCount(rule)
   }
 
   /** Returns whether a key of the log, or of an alert, is of this client, or may be: few keys name all kinds. */
@@ -107,10 +115,18 @@ export class ErasedClient {
     const shown = behind ?? key
     const kind = rule === undefined ? undefined : this.#kinds.get(rule)
     if (kind?.kind === 'composite') return this.has(compositeFromKey(shown, kind.parts) ?? '', true)
-    const isShown = (text: string) => this.#shown.has(text) || this.has(ADDRESS + text, false)
+    const isCut = key.length === MAX_KEY_LENGTH
+    const isShown = (text: string) =>
+      this.#shown.has(text) || this.has(ADDRESS + text, false) || (isCut && this.#beginsWith(text))
     if (kind !== undefined) return isShown(shown) && (this.#mayCount(rule) || this.has(ADDRESS + shown, false))
     if (behind === undefined && (this.has(key, false) || this.#counters.has(key))) return true
     return isShown(shown) || splitComposite(shown).some(isShown)
+  }
+
+  /** Returns whether a text that was cut may be the beginning of this client. */
+  #beginsWith(cut: string): boolean {
+    const value = cut.replace(NAMELESS, '')
+    return value !== '' && [...this.#shown].some((text) => text.startsWith(value))
   }
 
   /** Returns whether a rule may count this client's header or cookie. */
@@ -145,11 +161,6 @@ function readAddress(text: string, ipv6Subnet: number): ParsedNetwork | undefine
 /** Returns what all spellings in a network of IPv6 begin with: its first group; another text as it is. */
 function beginning(address: string): string {
   return address.slice(0, address.indexOf(':') + 1) || address
-}
-
-/** Returns a value as combinations spell it. */
-function escaped(value: string): string {
-  return value.replace(/[\\|]/g, '\\$&')
 }
 
 function toInteger(id: string): number | undefined {

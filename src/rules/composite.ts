@@ -20,6 +20,12 @@ export function spellPart(part: KeyPart, value: string | null): string {
   return `${partName(part)}:${value === null ? MISSING : escapeValue(value)}`
 }
 
+/** Spells a client that one kind identifies as a part of another one. */
+export function asPart(client: string): string {
+  const [begin = ''] = PART.exec(client) ?? []
+  return begin + escapeValue(client.slice(begin.length))
+}
+
 function escapeValue(value: string): string {
   return value === MISSING ? `\\${MISSING}` : value.replace(SPECIAL, '\\$&')
 }

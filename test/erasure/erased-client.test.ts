@@ -1,6 +1,7 @@
 /** What belongs to the client that is erased, and what only looks like it. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { counterKey, MAX_KEY_LENGTH, storable } from '../../src/db/storable.js'
 import { ErasedClient } from '../../src/erasure/erased-client.js'
 import {
   addressKey,
@@ -103,6 +104,7 @@ describe('an erased client', () => {
         [key, ruleKey('slow', key)]
           .flatMap((made) => [made, ...allScopes.map((scope) => inScope(scope, made))])
           .flatMap(({ counter }) => [counter, `shop|${counter}`])
+          .map(counterKey)
       for (const counter of countersOf(make(value))) {
         assert.equal(client.hasCounter(counter), true, counter)
         assert.ok(
@@ -192,6 +194,32 @@ describe('an erased client', () => {
     const hidden = new ErasedClient(pseudonym, 64, PRIVACY)
     assert.deepEqual([hidden.names, hidden.shared], [[pseudonym], undefined])
     assert.equal(hidden.hasCounter(`rule:slow:${pseudonym.slice('ip:'.length)}`), true)
+  })
+
+  test('is found where the log cuts its name, given whole or as the log has it', () => {
+    const value = `eyJhbGciOi.${'x'.repeat(300)}`
+    const logged = (text: string) => storable(text, MAX_KEY_LENGTH)
+    const kinds = new Map([['api', parseClientKind('header:x-api-key')]])
+    for (const name of [`header:x-api-key:${value}`, logged(`header:x-api-key:${value}`)]) {
+      const client = new ErasedClient(name, 64, undefined, kinds)
+      assert.equal(client.has(logged(`header:x-api-key:${value}`), false), true)
+      assert.equal(client.has(logged(`header:x-api-key:another.${value}`), false), false)
+    }
+    const client = new ErasedClient(`header:x-api-key:${value}`, 64, undefined, kinds)
+    for (const key of ['rule:api:', 'rule:gone:', 'header:']) {
+      assert.equal(client.hasKey(logged(key + value)), true, key)
+      assert.equal(client.hasKey(logged(`${key}another.${value}`)), false, key)
+      assert.ok(
+        client.tokens.some((token) => logged(key + value).includes(token)),
+        key,
+      )
+    }
+  })
+
+  test('may be a hyphen, which is no missing part of a combination', () => {
+    const client = erased('header:x-api-key:-')
+    assert.equal(client.has('ip:203.0.113.7|header:x-api-key:\\-', true), true)
+    assert.equal(client.has('ip:203.0.113.7|header:x-api-key:-', true), false)
   })
 
   test('may have any characters in its name', () => {
