@@ -1,15 +1,12 @@
 /** The page of one client, and the search that leads to it. */
 import createError from '@fastify/error'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type ClientEffect, clientEffect } from '../analytics/change-effects.js'
 import { type ClientDetail, clientDetail } from '../analytics/client-detail.js'
 import { type FoundClient, findClients } from '../analytics/find-clients.js'
 import { topClients } from '../analytics/top-clients.js'
-import type { Report } from '../analytics/window.js'
-import type { Internals } from '../internals.js'
 import { isNetwork } from '../overrides/client-networks.js'
 import { takeNotice } from '../sign-in/notice-cookie.js'
-import type { Pages } from '../sign-in/pages.js'
 import { lastParameter, requestedClient, requestedSearchText } from '../sign-in/request-query.js'
 import { issueFormToken } from '../sign-in/staff-actions.js'
 import { actorWith, may } from '../sign-in/staff-member.js'
@@ -20,6 +17,7 @@ import type { ClientReport } from './client-state.js'
 import { presentStandings } from './client-state.js'
 import { clientHref, searchHref } from './links.js'
 import { readLogState } from './log-state.js'
+import type { PageRoutes } from './page-routes.js'
 import { createRuleEditors } from './panel-links.js'
 import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
 import { searchContext } from './search-page.js'
@@ -40,13 +38,7 @@ function isUnknown({ requests, history, overrides }: ClientDetail): boolean {
   return requests === 0 && history.length === 0 && overrides.length === 0
 }
 
-export function registerClientRoutes(
-  app: FastifyInstance,
-  internals: Internals,
-  pages: Pages,
-  mount: string,
-  read: <Result>(report: Report<Result>) => Promise<Result>,
-): void {
+export function registerClientRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
   const { clock, switches, privacy, limitNamed } = internals
   const limits = app.smartRateLimit
   const findEditors = createRuleEditors(app, internals, mount)

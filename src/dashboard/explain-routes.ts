@@ -1,9 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type ListedEvent, loggedEvent } from '../analytics/listed-events.js'
-import type { Report } from '../analytics/window.js'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import type { Internals } from '../internals.js'
-import type { Pages } from '../sign-in/pages.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { may } from '../sign-in/staff-member.js'
@@ -11,6 +8,7 @@ import { staffRoute } from '../sign-in/staff-routes.js'
 import { type Explained, explainContext } from './explain-page.js'
 import { visible } from './format.js'
 import { trialFields } from './links.js'
+import type { PageRoutes } from './page-routes.js'
 import { createRuleEditors } from './panel-links.js'
 import { readClientView } from './requested-view.js'
 import { parseHeaders } from './trials.js'
@@ -19,13 +17,7 @@ import { parseHeaders } from './trials.js'
 const EVENT_ID = /^\d{1,15}$/
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
-export function registerExplainRoutes(
-  app: FastifyInstance,
-  internals: Internals,
-  pages: Pages,
-  mount: string,
-  read: <Result>(report: Report<Result>) => Promise<Result>,
-): void {
+export function registerExplainRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
   const { smartRateLimit } = app
   const { clock } = internals
   const findEditors = createRuleEditors(app, internals, mount)

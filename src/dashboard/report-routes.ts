@@ -55,6 +55,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const reports = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
   closedHoursFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
+  const routes = { app, internals, pages, mount, read }
 
   // It is unknown which network a pseudonym is of.
   const hasNetworks = privacy?.addresses !== 'pseudonym'
@@ -130,10 +131,10 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     throw new NotFoundError()
   }
 
-  registerClientRoutes(app, internals, pages, mount, read)
+  registerClientRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
-  registerExplainRoutes(app, internals, pages, mount, read)
-  registerRuleRoutes(app, internals, pages, mount, read)
+  registerExplainRoutes(routes)
+  registerRuleRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

@@ -1,15 +1,15 @@
 import createError from '@fastify/error'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { suggestedRates } from '../analytics/suggested-rates.js'
 import { readTraffic, ruleActivity } from '../analytics/traffic.js'
-import { type Report, windowFor } from '../analytics/window.js'
-import { type Internals, nearestMount } from '../internals.js'
-import type { Pages } from '../sign-in/pages.js'
+import { windowFor } from '../analytics/window.js'
+import { nearestMount } from '../internals.js'
 import { requestedDays, requestedFilter } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { may, requireMay } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
 import { readLogState } from './log-state.js'
+import type { PageRoutes } from './page-routes.js'
 import { newRuleHref, ruleHref } from './panel-links.js'
 import { proposeRule } from './proposed-rule.js'
 import { rulesContext } from './rules-page.js'
@@ -20,13 +20,7 @@ const MAX_RULES = 1_000
 const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no panel to edit rules in.', 404)
 
 /** Registers the list of rules, and the way from a filter of the dashboard to the form of a rule. */
-export function registerRuleRoutes(
-  app: FastifyInstance,
-  internals: Internals,
-  pages: Pages,
-  mount: string,
-  read: <Result>(report: Report<Result>) => Promise<Result>,
-): void {
+export function registerRuleRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
   const { clock, places } = internals
   const { rateLimitRule } = app.smartRateLimit.client
   const nearestPanel = () => nearestMount(places.panels, mount)
