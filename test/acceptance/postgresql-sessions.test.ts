@@ -1,7 +1,6 @@
 /** What a role, a database, a URL or the environment sets for sessions of PostgreSQL changes nothing here. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
 import { createRateLimitClient, migrate } from '../../src/index.js'
 import { HOUR_MS } from '../../src/time/clock.js'
@@ -12,6 +11,7 @@ import { eventually } from '../support/eventually.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { createDatabase } from '../support/postgresql-databases.js'
 import { POSTGRES_URL } from '../support/postgresql-schemas.js'
+import { startSocketServer } from '../support/socket-server.js'
 
 /** All that changes how values are spelled, in the form that is furthest from the one that is used. */
 const SPELLINGS = {
@@ -39,10 +39,8 @@ async function startPooler(t: TestContext, drops: (name: string) => boolean = ()
   const url = new URL(POSTGRES_URL)
   const target = { host: url.hostname, port: Number(url.port || 5432) }
   const names = new Set<string>()
-  const sockets = new Set<Socket>()
-  const server = createServer((client) => {
-    const upstream = connect(target)
-    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => undefined))
+  const { port } = await startSocketServer(t, (client) => {
+    const upstream = connect(target).on('error', () => undefined)
     client.once('data', (start) => {
       const texts = start.subarray(8).toString().split('\0').slice(0, -2)
       const kept = texts.filter((_, place) => !drops(texts[place - (place % 2)] ?? ''))
@@ -56,15 +54,8 @@ async function startPooler(t: TestContext, drops: (name: string) => boolean = ()
     client.on('close', () => upstream.destroy())
     upstream.on('close', () => client.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  atEnd(t, () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
   url.hostname = '127.0.0.1'
-  url.port = typeof address === 'object' && address !== null ? String(address.port) : ''
+  url.port = String(port)
   return { url, names }
 }
 

@@ -1,32 +1,21 @@
 /** A server that was made a replica while connections to it stay open, as after a failover by name. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { openRedis } from '../../src/db/open-redis.js'
 import { atEnd } from '../support/at-end.js'
 import { eventually } from '../support/eventually.js'
+import { startSocketServer } from '../support/socket-server.js'
 
 /** Stands for a replica: it refuses scripts with a message, and counts connections. */
 async function startReplica(t: TestContext, refusal: string) {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket.on('error', () => undefined))
+  const { port, connections } = await startSocketServer(t, (socket) => {
     socket.on('data', (data) => {
       for (const [, name] of String(data).matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
         socket.write(name?.toLowerCase() === 'evalsha' ? `-${refusal}\r\n` : '+OK\r\n')
       }
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  atEnd(t, () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
-  return { url: `redis://127.0.0.1:${port}`, connections: () => sockets.size }
+  return { url: `redis://127.0.0.1:${port}`, connections }
 }
 
 const REFUSALS = {

@@ -7,20 +7,17 @@ import {
   addressKey,
   type ClientKey,
   compositeKey,
-  cookieKey,
-  customKey,
   headerKey,
   inScope,
   isStaffCounter,
-  routeKey,
   ruleKey,
   STAFF_LIMITS,
   staffCounter,
-  userKey,
 } from '../../src/http/client-key.js'
 import { CounterScopes, overrideScope, routeScope } from '../../src/http/counter-scopes.js'
 import { createAddressPrivacy } from '../../src/privacy/address-privacy.js'
 import { parseClientKind } from '../../src/rules/client-kind.js'
+import { KEYS } from '../support/client-keys.js'
 
 const SECRET = 'a secret of the host, long enough'
 const PRIVACY = createAddressPrivacy({ addresses: 'truncated', secret: SECRET, ipv6Subnet: 64 })
@@ -88,13 +85,9 @@ describe('an erased client', () => {
     const makers: readonly [client: string, make: (value: string) => ClientKey, value: string, other: string][] = [
       ['ip:', addressKey, '203.0.113.7', '203.0.113.8'],
       ['ip:', addressKey, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
-      ...['7', LONG].flatMap((value): (typeof makers)[number][] => [
-        ['user:', userKey, value, `${value}8`],
-        ['header:x-a:', (header) => headerKey('x-a', header), value, `${value}8`],
-        ['cookie:sid:', (cookie) => cookieKey('sid', cookie), value, `${value}8`],
-        ['route:', routeKey, value, `${value}8`],
-        ['key:', customKey, value, `${value}8`],
-      ]),
+      ...['7', LONG].flatMap((value) =>
+        Object.entries(KEYS).map(([kind, make]): (typeof makers)[number] => [kind, make, value, `${value}8`]),
+      ),
       ['user:', (id) => compositeKey(`user:${id}|header:x-a:1`, [{ kind: 'user' }, HEADER]), '7', '8'],
       ['ip:', (ip) => compositeKey(`header:x-a:${LONG}|ip:${ip}`.slice(-120), [HEADER]), '203.0.113.7', '203.0.113.8'],
     ]

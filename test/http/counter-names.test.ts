@@ -4,21 +4,11 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { counterKey } from '../../src/db/storable.js'
-import {
-  addressKey,
-  type ClientKey,
-  compositeKey,
-  cookieKey,
-  customKey,
-  headerKey,
-  inScope,
-  routeKey,
-  ruleKey,
-  userKey,
-} from '../../src/http/client-key.js'
+import { addressKey, type ClientKey, compositeKey, inScope, ruleKey } from '../../src/http/client-key.js'
 import { CounterScopes, overrideScope, routeScope } from '../../src/http/counter-scopes.js'
 import type { KeyPart } from '../../src/rules/client-kind.js'
 import { spellPart } from '../../src/rules/composite.js'
+import { KEYS } from '../support/client-keys.js'
 
 const RUNS = 5_000
 const LONG = 'x'.repeat(200)
@@ -33,16 +23,12 @@ const PIECES = [
   ...[LONG, `${LONG}y`, HASH, `#${HASH}`, ...[60, 63, 190].map((length) => `${LONG.slice(0, length)}#${HASH}`)],
 ]
 const KINDS = {
-  user: userKey,
-  header: (value: string) => headerKey('x-key', value),
-  cookie: (value: string) => cookieKey('sid', value),
-  route: routeKey,
+  ...KEYS,
   headerAndUser: (value: string) => composed(HEADER, value, USER, null),
   userAndHeader: (value: string) => composed(USER, value, HEADER, 'a'),
-  key: customKey,
 } as const
-const KIND_NAMES = ['user', 'header', 'cookie', 'route', 'headerAndUser', 'userAndHeader', 'key'] as const
-const HEADER: KeyPart = { kind: 'header', name: 'x-key' }
+const KIND_NAMES = ['user:', 'header:x-a:', 'cookie:sid:', 'route:', 'headerAndUser', 'userAndHeader', 'key:'] as const
+const HEADER: KeyPart = { kind: 'header', name: 'x-a' }
 const USER: KeyPart = { kind: 'user' }
 
 function composed(one: KeyPart, value: string, other: KeyPart, otherValue: string | null): ClientKey {
@@ -115,7 +101,7 @@ function* lookAlikesOf(name: string): Iterable<Counted> {
   }
   for (const { index } of name.matchAll(/\|header:(?=.)/g)) {
     const scope = name.slice(0, index)
-    const client = spelled('header', name.slice(index + '|header:'.length))
+    const client = spelled('header:x-a:', name.slice(index + '|header:'.length))
     if (scope.startsWith('/')) yield ofPrefix(scope, client)
     for (const reading of ROUTE_READINGS) {
       const [, periodMs, limitName = '', url = ''] = reading.exec(scope) ?? []
