@@ -11,6 +11,8 @@ export interface SpoolReplayOptions {
   readonly report: (message: string, error: unknown) => void
 }
 
+const UNSPOOLED = 'Rate limit events cannot be spooled'
+
 /** Writes what processes left that are gone, one spool after the other, beside this process's own events. */
 export class SpoolReplay {
   readonly #options: SpoolReplayOptions
@@ -60,11 +62,11 @@ export class SpoolReplay {
           this.#left -= file.unreadable
           this.#options.lose(file.unreadable, file.problem)
         }
-        await file.remove()
+        await file.remove().catch((error: unknown) => this.#options.report(UNSPOOLED, error))
       }
     } catch (error) {
       this.#options.report('Rate limit events of an earlier process cannot be read', error)
     }
-    await spool.close().catch((error: unknown) => this.#options.report('Rate limit events cannot be spooled', error))
+    await spool.close().catch((error: unknown) => this.#options.report(UNSPOOLED, error))
   }
 }

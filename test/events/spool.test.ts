@@ -270,6 +270,21 @@ test('a last line that a crash cut off is counted as lost, and one that lacks on
   }
 })
 
+test('a file of a dead process that vanishes is counted as lost, and what follows it is written', async (t) => {
+  const folder = openFolder(t)
+  const table = openTable()
+  const writer = randomUUID()
+  const vanishing = leaveFile(folder, `${toRows([1]).join('\n')}\n`, { writer })
+  leaveFile(folder, `${toRows([2, 3]).join('\n')}\n`, { writer, first: 2 })
+  const { log } = openLog(t, folder, table)
+  rmSync(join(folder, vanishing))
+
+  await log.replayed()
+  assert.deepEqual(table.counts, [2, 3])
+  const { written, dropped, spooled } = log.stats()
+  assert.deepEqual({ written, dropped, spooled }, { written: 2, dropped: 1, spooled: 0 })
+})
+
 test('what follows broken lines is not written again where the dead process had written it', async (t) => {
   const folder = openFolder(t)
   const table = openTable()
