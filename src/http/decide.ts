@@ -254,13 +254,24 @@ function keepDecision(checked: CheckedRequest, decision: Decision): CheckedReque
   return checked
 }
 
+/** Goes on with a late answer: nothing is remembered of what a request makes up that its ceiling refuses. */
+function underCeiling<Answer>(
+  checked: CheckedRequest,
+  answer: Answer,
+  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+): Decided {
+  const { ceiling } = checked.dependencies
+  const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
+  return isBeyond ? unremembered(proceed, checked, answer) : proceed(checked, answer)
+}
+
 /** A function of its own: its closure would cost an allocation also where nothing is late. */
 function later<Answer>(
   checked: CheckedRequest,
   late: Promise<Answer>,
   proceed: (checked: CheckedRequest, answer: Answer) => Decided,
 ): Promise<CheckedRequest> {
-  return late.then((answer) => proceed(checked, answer))
+  return late.then((answer) => underCeiling(checked, answer, proceed))
 }
 
 /** Does the same for what the store or the database answers. A request waits for all of that no longer than for one. */

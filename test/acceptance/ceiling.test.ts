@@ -58,35 +58,42 @@ for (const [name, backend] of [
       assert.deepEqual(await app.statuses(4, '/', byHeader(1)), [200, 200, 429, 429])
     })
 
-    test('leaves nothing to be remembered of what a refused address makes up', async (t) => {
-      const kept: string[] = []
-      const { keep } = ClientMemory.prototype
-      t.mock.method(
-        ClientMemory.prototype,
-        'keep',
-        function (this: ClientMemory<unknown>, text: string, value: unknown) {
-          keep.call(this, text, value)
-          if (this.values.has(text)) kept.push(text)
-          return value
-        },
-      )
-      const middleware = limits({ rateLimits: { '/files/': '9/m' }, key: 'user+header:x-a', ceiling: '2/m' })
-      const app = await start(t, middleware, { ...fresh(), user: ({ headers }) => String(headers['x-user']) })
-      const ask = (value: string) =>
-        app.request(`/files/${value}`, {
-          headers: { 'x-a': `header ${value}`, 'x-user': `user ${value}` },
-          from: ALICE,
+    for (const [when, userFor] of [
+      ['at once', (id: string) => id],
+      ['later', async (id: string) => id],
+    ] as const)
+      test(`leaves nothing to be remembered of what a refused address makes up, whose user is known ${when}`, async (t) => {
+        const kept: string[] = []
+        const { keep } = ClientMemory.prototype
+        t.mock.method(
+          ClientMemory.prototype,
+          'keep',
+          function (this: ClientMemory<unknown>, text: string, value: unknown) {
+            keep.call(this, text, value)
+            if (this.values.has(text)) kept.push(text)
+            return value
+          },
+        )
+        const middleware = limits({ rateLimits: { '/files/': '9/m' }, key: 'user+header:x-a', ceiling: '2/m' })
+        const app = await start(t, middleware, {
+          ...fresh(),
+          user: ({ headers }) => userFor(String(headers['x-user'])),
         })
-      const isKept = (value: string) => kept.some((text) => text.includes(value))
+        const ask = (value: string) =>
+          app.request(`/files/${value}`, {
+            headers: { 'x-a': `header ${value}`, 'x-user': `user ${value}` },
+            from: ALICE,
+          })
+        const isKept = (value: string) => kept.some((text) => text.includes(value))
 
-      const statuses = []
-      for (const value of ['one', 'two', 'three', 'four', 'five']) statuses.push((await ask(value)).status)
-      assert.deepEqual(statuses, [200, 200, 429, 429, 429])
-      assert.deepEqual(['one', 'two', 'four', 'five'].map(isKept), [true, true, false, false])
-      app.clock.advance(60_000)
-      await ask('six')
-      assert.ok(isKept('six'), 'the next window is another one')
-    })
+        const statuses = []
+        for (const value of ['one', 'two', 'three', 'four', 'five']) statuses.push((await ask(value)).status)
+        assert.deepEqual(statuses, [200, 200, 429, 429, 429])
+        assert.deepEqual(['one', 'two', 'four', 'five'].map(isKept), [true, true, false, false])
+        app.clock.advance(60_000)
+        await ask('six')
+        assert.ok(isKept('six'), 'the next window is another one')
+      })
 
     test('refuses where the other limit only counts', async (t) => {
       const app = await start(t, limits({ defaultRate: '1/m', block: false, ceiling: '2/m' }), fresh())
