@@ -147,6 +147,21 @@ export function keysForClient(client: string, rules: readonly string[]): string[
 /** How many names of rules are made into keys between two looks at the clock. */
 const RULES_AT_ONCE = 100
 
+/** More keys than these are not looked up: they would take a statement of megabytes, and as many searches of the index. */
+const MAX_KEYS = 50_000
+
+/**
+ * Returns the keys to look up of a search, and of clients; undefined where these are too many, as those of the clients of
+ * a network where there are many rules. Then the events of the whole window are read, as for a path.
+ */
+export async function keysToLookUp(
+  rules: readonly string[],
+  clients: readonly string[],
+  search?: ClientSearch,
+): Promise<string[] | undefined> {
+  return rules.length * clients.length > MAX_KEYS ? undefined : collectKeys(rules, clients, search)
+}
+
 /** Returns the keys of a search, and of clients, in slices: there may be thousands of rules. */
 export async function collectKeys(
   rules: readonly string[],

@@ -5,7 +5,7 @@ import { clientAddress, neighbourhood, networkClient } from '../overrides/client
 import { rememberClients } from '../remember.js'
 import { compareBytes } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
-import { collectKeys, readRuleNames } from './client-search.js'
+import { keysToLookUp, readRuleNames } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
@@ -134,12 +134,13 @@ async function topFilteredClients(
   const names = ranked.map(({ client }) => client)
   const rules = await readRuleNames(snapshot, days)
   const parameters = new Parameters()
-  const keys = JSON.stringify(await collectKeys(rules, names))
+  const keys = await keysToLookUp(rules, names)
+  const isOfKeys =
+    keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
   const rows = await query<PolicyCounts & { readonly client: string }>(
     `SELECT client, policy, ${CLIENT_SUMS} FROM (
        SELECT ${CLIENT} AS client, ${POLICY} AS policy, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
-       WHERE ${dialect.isOneOf('key', parameters.add(keys), 'text')}
-         AND ${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
+       WHERE ${isOfKeys}${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
      ) AS events WHERE ${dialect.isOneOf('client', parameters.add(JSON.stringify(names)), 'text')} GROUP BY client, policy`,
     parameters.values,
   )

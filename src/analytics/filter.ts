@@ -12,15 +12,16 @@ export interface ReportFilter {
   readonly key?: string | undefined
 }
 
-/** A filter whose client is found: all of its keys, where the text is not one key's own spelling. */
+/** A filter whose client is found, where the text is not one key's own spelling. */
 export interface EventFilter extends ReportFilter {
   readonly found?: FoundClients | undefined
 }
 
-/** The clients that a text means, and the keys under which the log may have them. */
-export interface FoundClients {
-  readonly clients: readonly string[]
-  readonly keys: readonly string[]
+/** The clients that a text means, in JSON, since every statement of a page has them. */
+interface FoundClients {
+  readonly clients: string
+  /** The keys under which the log may have them; undefined where these are too many to be looked up. */
+  readonly keys: string | undefined
 }
 
 /** Returns whether the filter excludes anything. */
@@ -78,8 +79,8 @@ export function filtered(
   if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
   if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
   if (found !== undefined) {
-    conditions.push(dialect.isOneOf('key', parameters.add(JSON.stringify(found.keys)), 'text'))
-    const isClient = dialect.isOneOf(`(${CLIENT})`, parameters.add(JSON.stringify(found.clients)), 'text')
+    if (found.keys !== undefined) conditions.push(dialect.isOneOf('key', parameters.add(found.keys), 'text'))
+    const isClient = dialect.isOneOf(`(${CLIENT})`, parameters.add(found.clients), 'text')
     conditions.push(`(${isClient} OR key = ${parameters.add(key ?? '')})`)
   } else if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
   return conditions.map((condition) => ` AND ${condition}`).join('')

@@ -11,7 +11,7 @@ import {
   splitForClients,
   sumRequests,
 } from './client-counts.js'
-import { type ClientSearch, collectKeys, parseClientSearch, readRuleNames } from './client-search.js'
+import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
 import {
   duringPeriod,
@@ -145,7 +145,8 @@ export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, 
   if (search === undefined) return filter
   const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])
   const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
-  return { ...filter, found: { clients, keys: await collectKeys(rules, clients, search) } }
+  const keys = await keysToLookUp(rules, clients, search)
+  return { ...filter, found: { clients: JSON.stringify(clients), keys: keys && JSON.stringify(keys) } }
 }
 
 /** Creates the condition that an event is of a window and of a client. */
@@ -165,7 +166,7 @@ export async function clientCondition(snapshot: LogSnapshot, client: string, day
   }
   // A client that was cut has a key of which more may have been kept.
   const keys =
-    client.length < MAX_KEY_LENGTH ? await collectKeys(await readRuleNames(snapshot, days), [client]) : undefined
+    client.length < MAX_KEY_LENGTH ? await keysToLookUp(await readRuleNames(snapshot, days), [client]) : undefined
   return (parameters) => {
     const isOfKeys =
       keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `

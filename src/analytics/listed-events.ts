@@ -4,8 +4,8 @@ import { InvalidSettingError } from '../errors.js'
 import type { EventOutcome } from '../events/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../events/readings.js'
 import { DAY_MS } from '../time/clock.js'
-import { collectKeys, parseClientSearch, readRuleNames } from './client-search.js'
-import { type FoundClients, filtered, Parameters } from './filter.js'
+import { keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
+import { filtered, Parameters } from './filter.js'
 import { type LogSnapshot, type Report, toLogged } from './window.js'
 
 /** The events of a list. An undefined field excludes none. */
@@ -98,7 +98,14 @@ async function findClient(snapshot: LogSnapshot, { client, sinceMs }: ListedFilt
   const rules = await readRuleNames(snapshot, days)
   // An address of IPv6 is counted by its network.
   const clients = [...search.clients, ...search.networks]
-  return { clients, keys: await collectKeys(rules, clients, search) }
+  return { clients, keys: await keysToLookUp(rules, clients, search) }
+}
+
+/** The clients that a text means. */
+interface FoundClients {
+  readonly clients: readonly string[]
+  /** The keys under which the log may have them; undefined where these are too many to be looked up. */
+  readonly keys: readonly string[] | undefined
 }
 
 /** Values of an indexed column, each with a list of its own: an index has the events of each in order. */
@@ -110,7 +117,7 @@ interface Lists {
 
 function listsFor({ key, outcome, allowed }: ListedFilter, found: FoundClients | undefined): Lists | undefined {
   if (key !== undefined) return undefined
-  if (found !== undefined) return { column: 'key', type: 'text', values: found.keys }
+  if (found?.keys !== undefined) return { column: 'key', type: 'text', values: found.keys }
   // Refusals, and those who were let through: the index of both has the outcome.
   const isRare = outcome === 'over_limit' && allowed === undefined
   return isRare ? { column: 'allowed', type: 'boolean', values: [false, true] } : undefined

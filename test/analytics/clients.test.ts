@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { analyticsFor } from '../../src/analytics/analytics.js'
+import { dashboardReport } from '../../src/analytics/dashboard-report.js'
 import { findClients } from '../../src/analytics/find-clients.js'
 import { latestRequests } from '../../src/analytics/latest-requests.js'
 import { topNetworks } from '../../src/analytics/top-networks.js'
@@ -214,6 +215,32 @@ forEachDatabase((_provider, open) => {
       [['user:7', 500]],
     )
     assert.ok(mock.callCount() >= 5, `other work could run ${mock.callCount()} times`)
+  })
+
+  test('a network with many clients is reported where there are many rules, without a key for each of both', async (t) => {
+    const { database, client: prisma, read } = await start(t)
+    const clients = Array.from({ length: 250 }, (_, index) => `ip:203.0.113.${index}`)
+    const names = Array.from({ length: 210 }, (_, index) => `rule-${index}`)
+    await prisma.rateLimitRule.createMany({ data: names.map((name) => ({ name, pathPattern: '^/', rate: '5/m' })) })
+    await logRows(
+      database,
+      clients.flatMap((client, index) => [
+        by(client),
+        by(client, `rule:rule-${index % names.length}:${client.slice('ip:'.length)}`, REFUSED),
+      ]),
+    )
+    await logRows(database, [by('ip:203.0.114.7', 'rule:rule-1:203.0.114.7', REFUSED)])
+    let longest = 0
+    const { window, by_rule } = await read((snapshot) => {
+      const query: typeof snapshot.query = (sql, parameters = []) => {
+        longest = Math.max(longest, ...parameters.map((value) => String(value).length))
+        return snapshot.query(sql, parameters)
+      }
+      return dashboardReport({ days: 7, filter: { key: '203.0.113.0/24' } })({ ...snapshot, query })
+    })
+    assert.deepEqual([window.total, window.blocked], [500, 250])
+    assert.equal(by_rule.shares.find(({ name }) => name === 'rule-1')?.blocked, 2)
+    assert.ok(longest < 200_000, `a statement has a list of ${longest} characters`)
   })
 
   test('a client is found in any spelling', async (t) => {
