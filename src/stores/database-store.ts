@@ -61,9 +61,11 @@ export class DatabaseStore implements Store {
     const decisions: Decision[] = []
     const grouping = { storedKey: this.#storedKey, counters: this.#tables }
     const isApart = this.#areLocked(checks)
-    const locked = new Set<string>()
+    // A batch that gathered behind the one that met them has them too: it does not wait for them again.
+    const locked = new Set(isApart ? [] : this.#lockedAmong(checks))
+    const isAsked = (place: number) => !locked.has(this.#storedKey(checks[place]?.key ?? ''))
     let cause: unknown
-    for (let places = [...checks.keys()]; places.length > 0; ) {
+    for (let places = [...checks.keys()].filter(isAsked); places.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, places, grouping)
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
       await allDone(
@@ -82,7 +84,7 @@ export class DatabaseStore implements Store {
           }
         }),
       )
-      places = left.filter((place) => !locked.has(this.#storedKey(checks[place]?.key ?? '')))
+      places = left.filter(isAsked)
     }
     if (locked.size > 0) {
       if (isApart) throw cause
@@ -124,7 +126,13 @@ export class DatabaseStore implements Store {
 
   /** Returns whether all counters of a batch were locked when they were last met. */
   #areLocked(checks: readonly Check[]): boolean {
-    return this.#locked.size > 0 && checks.every(({ key }) => this.#locked.has(this.#storedKey(key)))
+    return this.#locked.size > 0 && checks.length === this.#lockedAmong(checks).length
+  }
+
+  /** Returns the counters of a batch that were locked when they were last met. */
+  #lockedAmong(checks: readonly Check[]): string[] {
+    if (this.#locked.size === 0) return []
+    return checks.map(({ key }) => this.#storedKey(key)).filter((key) => this.#locked.has(key))
   }
 
   /**

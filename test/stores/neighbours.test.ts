@@ -7,6 +7,7 @@ import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/eve
 import type { Check, Store } from '../../src/index.js'
 import type { Decision } from '../../src/limiter/algorithm.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { PartlyDecidedError } from '../../src/limiter/partly-decided.js'
 import { DatabaseStore } from '../../src/stores/database-store.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 import { atEnd } from '../support/at-end.js'
@@ -213,6 +214,36 @@ forEachDatabase((provider) => {
       await settled
     })
   }
+
+  test('a batch behind the one that met a locked counter decides about the others at once', {
+    skip: provider === 'sqlite' && 'SQLite has no rows to lock',
+  }, async (t) => {
+    const { url, client, database } = await openDatabase(t, provider)
+    const lockTimeoutMs = 1_000
+    const store = new DatabaseStore({ database: client }, lockTimeoutMs)
+    const policy = { algorithm: 'fixed_window', limit: 5, periodMs: DAY_MS } as const
+    const check = (key: string): Check => ({ key, policy, cost: 1 })
+    await store.check([check('locked')], NOW_MS)
+    const other = new pg.Client({ connectionString: url })
+    await other.connect()
+    atEnd(t, () => other.end())
+    await other.query('BEGIN')
+    await other.query(`SELECT FROM ${database.dialect.table('rate_limit_counter')} WHERE key = 'locked' FOR UPDATE`)
+    const decided = () =>
+      store.check([check('locked'), check('free')], NOW_MS).catch((error: unknown) => {
+        if (!(error instanceof PartlyDecidedError)) throw error
+        return error.decisions
+      })
+    const counts = async () => (await decided()).map((decision) => decision?.count)
+
+    assert.deepEqual(await counts(), [undefined, 1])
+    const startedMs = performance.now()
+    assert.deepEqual(await counts(), [undefined, 2])
+    assert.ok(performance.now() - startedMs < lockTimeoutMs, 'it did not wait again')
+    await other.query('COMMIT')
+    await store.check([check('locked')], NOW_MS)
+    assert.deepEqual(await counts(), [3, 3], 'a lock that has ended is forgotten')
+  })
 
   test('no event is refused by the table, whatever is in it', async (t) => {
     const { client, database } = await openDatabase(t, provider)
