@@ -5,12 +5,12 @@ import type { PathOptions } from '../patterns/path-patterns.js'
 import type { RequestWork } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import { RuleSet } from '../rules/rule-set.js'
+import type { Steps } from '../time/slices.js'
 import { loggedAddress } from './clients.js'
 import type { LoggedRequest } from './events.js'
-import type { ReplayDependencies } from './replay.js'
+import type { DecidesVerdict, ReplayDependencies } from './replay.js'
 
 export type Decides = ReplayDependencies['decides']
-type Verdict = ReturnType<Decides>
 
 const UNKNOWN = new UnknownFact('is not in the log')
 
@@ -20,7 +20,7 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
   const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
   const before = await RuleSet.compile(others, router)
   const own = new RuleSet([rule], router)
-  return function decides(event, path, method) {
+  return function* decides(event, path, method) {
     const nowMs = event.timestampMs
     const request = { work: 0 }
     const candidate = own.match(path, method, nowMs, request)
@@ -32,14 +32,15 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
     const facts = new LoggedFacts(event, path, method, request)
     const holds = conditionHolds(rule, facts)
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
-    return rivals === null ? 'too_long' : withRivals(holds, rivals, facts)
+    return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
   }
 }
 
-/** Returns whether the rule decides where rules of a higher priority may. */
-function withRivals(holds: Verdict, rivals: readonly Rule[], facts: LoggedFacts): Verdict {
+/** Returns whether the rule decides where rules of a higher priority may: thousands of them, so that each is a step. */
+function* withRivals(holds: DecidesVerdict, rivals: readonly Rule[], facts: LoggedFacts): Steps<DecidesVerdict> {
   let decides = holds
   for (const rival of rivals) {
+    yield
     const takes = conditionHolds(rival, facts)
     if (takes === true) return false
     if (takes === 'too_long' || (takes === 'unclear' && decides === true)) decides = takes
@@ -47,7 +48,7 @@ function withRivals(holds: Verdict, rivals: readonly Rule[], facts: LoggedFacts)
   return decides
 }
 
-function conditionHolds({ condition }: Rule, facts: LoggedFacts): Verdict {
+function conditionHolds({ condition }: Rule, facts: LoggedFacts): DecidesVerdict {
   if (condition === undefined) return true
   try {
     return condition.holds(facts)

@@ -1,6 +1,7 @@
 import type { Dialect, Query } from '../db/dialect.js'
 import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from '../overrides/override.js'
 import { enforcedColumns } from '../rules/description.js'
+import { Slices } from '../time/slices.js'
 
 /** The time for which processes may still have obeyed the previous state after a change. */
 const SPREAD_MS = 2_000
@@ -41,7 +42,13 @@ export async function countEndedPasses(
     if (override !== undefined) ended.add(passIdentity(override))
   }
 
-  if (ended.size > 0) for (const override of inForce()) ended.delete(passIdentity(override))
+  const slices = new Slices()
+  if (ended.size > 0) {
+    for (const override of inForce()) {
+      ended.delete(passIdentity(override))
+      if (slices.over()) await slices.pause()
+    }
+  }
   return ended.size
 }
 

@@ -7,6 +7,7 @@ import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
 import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
 import type { RejectedRow } from '../rules/load-reports.js'
+import { Slices, type Steps } from '../time/slices.js'
 import { loggedAddress, loggedUser } from './clients.js'
 import type { LoggedRequest } from './events.js'
 
@@ -21,7 +22,7 @@ export interface PreviewOverrides {
   readonly rejected: readonly RejectedRow[]
   all(): Iterable<ActiveOverride>
   /** @param path as the router sees it */
-  verdict(event: LoggedRequest, path: string): OverrideVerdict
+  verdict(event: LoggedRequest, path: string): Steps<OverrideVerdict>
 }
 
 /** Reads the table in a snapshot, independently of what this process has in force. */
@@ -35,19 +36,18 @@ export async function readOverrides(
   const reader = new OverrideReader(dialect, router)
   await reader.readTable(query, nowMs)
   const set = await reader.apply()
-  const hasNetworks = [...set.all()].some(({ client }) => client.kind === 'ip')
+  const { hasNetworks, areAllKnown, addresses } = await findNetworks(set, privacy)
   const networks = new NarrowNetworks(set)
-  const hidden = new HiddenAddresses(set, privacy)
 
   return {
     rejected: reader.rejected(),
     all: () => set.all(),
-    verdict(event, path) {
+    *verdict(event, path) {
       if (set.size === 0) return 'none'
       const logged = loggedAddress(event)
       const [first = '', length] = logged?.split('/') ?? []
       const pseudonym = PSEUDONYM.test(first) ? first : null
-      const address = pseudonym !== null ? hidden.addressOf(pseudonym) : isIP(first) === 0 ? null : first
+      const address = pseudonym !== null ? (addresses.get(pseudonym) ?? null) : isIP(first) === 0 ? null : first
       const user = loggedUser(event)
       const override = set.find(address, user, path, nowMs, pseudonym)
       // A server refuses the request: no rule decides it.
@@ -55,46 +55,41 @@ export async function readOverrides(
       if (address !== null && length !== undefined) {
         const bits = Number(length)
         const isWhole = override !== undefined && (override.client.kind !== 'ip' || override.client.bits <= bits)
-        if (!isWhole && networks.within(address, bits)) return 'unclear'
+        if (!isWhole && (yield* networks.within(address, bits))) return 'unclear'
       }
       if (override !== undefined) return 'decides'
       const isKnown =
-        (!hasNetworks || (pseudonym === null ? logged !== null : hidden.areAllKnown)) &&
-        (!set.hasUsers || user !== null)
+        (!hasNetworks || (pseudonym === null ? logged !== null : areAllKnown)) && (!set.hasUsers || user !== null)
       return isKnown ? 'none' : 'assumed_none'
     },
   }
 }
 
-/** Finds the addresses of pseudonyms, as far as overrides name them. */
-class HiddenAddresses {
-  readonly #overrides: OverrideSet
-  readonly #privacy: AddressPrivacy | undefined
-  #addresses: ReadonlyMap<string, string> | undefined
-  /** Whether no override is for a network, of which any pseudonym may be. */
+/** What a replay has to know of the overrides for addresses and networks. */
+interface OverriddenNetworks {
+  /** Whether there are any. */
+  readonly hasNetworks: boolean
+  /** Whether none is for a network, of which any pseudonym may be. */
   readonly areAllKnown: boolean
+  /** The addresses that have an override, by their pseudonyms. */
+  readonly addresses: ReadonlyMap<string, string>
+}
 
-  constructor(overrides: OverrideSet, privacy: AddressPrivacy | undefined) {
-    this.#overrides = overrides
-    this.#privacy = privacy
-    this.areAllKnown = [...overrides.all()].every(({ client }) => client.kind !== 'ip' || this.#pseudonymOf(client))
+async function findNetworks(overrides: OverrideSet, privacy: AddressPrivacy | undefined): Promise<OverriddenNetworks> {
+  const addresses = new Map<string, string>()
+  let hasNetworks = false
+  let areAllKnown = true
+  const slices = new Slices()
+  for (const { client } of overrides.all()) {
+    if (slices.over()) await slices.pause()
+    if (client.kind !== 'ip') continue
+    hasNetworks = true
+    // A client that is counted by itself has a pseudonym, a network of several has none.
+    const counted = privacy?.toCounted(clientText(client)).slice('ip:'.length)
+    if (counted !== undefined && PSEUDONYM.test(counted)) addresses.set(counted, client.address)
+    else areAllKnown = false
   }
-
-  addressOf(pseudonym: string): string | null {
-    this.#addresses ??= new Map(
-      [...this.#overrides.all()].flatMap(({ client }) => {
-        const its = client.kind === 'ip' ? this.#pseudonymOf(client) : undefined
-        return its === undefined || client.kind !== 'ip' ? [] : [[its, client.address] as const]
-      }),
-    )
-    return this.#addresses.get(pseudonym) ?? null
-  }
-
-  /** Returns the pseudonym of a client that is counted by itself; undefined for a network of several. */
-  #pseudonymOf(client: ActiveOverride['client']): string | undefined {
-    const counted = this.#privacy?.toCounted(clientText(client)).slice('ip:'.length)
-    return counted !== undefined && PSEUDONYM.test(counted) ? counted : undefined
-  }
+  return { hasNetworks, areAllKnown, addresses }
 }
 
 /** Finds whether a part of a network has an override: the log has networks of IPv6 as servers count them, or shortened addresses. */
@@ -107,19 +102,20 @@ class NarrowNetworks {
     this.#overrides = overrides
   }
 
-  within(address: string, bits: number): boolean {
+  *within(address: string, bits: number): Steps<boolean> {
     let table = this.#tables.get(bits)
     if (table === undefined) {
-      table = this.#createTable(bits)
+      table = yield* this.#createTable(bits)
       this.#tables.set(bits, table)
     }
     return table.at(address).length > 0
   }
 
-  #createTable(bits: number): NetworkTable<true> {
+  *#createTable(bits: number): Steps<NetworkTable<true>> {
     const table = new NetworkTable<true>()
     for (const { client } of this.#overrides.all()) {
       if (isWithin(bits, client)) table.add({ address: client.address, bits }, true)
+      yield
     }
     return table
   }

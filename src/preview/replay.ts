@@ -4,6 +4,7 @@ import type { Decision, Policy } from '../limiter/algorithm.js'
 import { refusalPolicy } from '../rules/ban.js'
 import type { Rule } from '../rules/rule.js'
 import { HOUR_MS } from '../time/clock.js'
+import type { Steps } from '../time/slices.js'
 import type { Recovered, UncoveredReason } from './clients.js'
 import type { LoggedRequest } from './events.js'
 import type { OverrideVerdict } from './overrides.js'
@@ -12,6 +13,8 @@ import type { OverrideVerdict } from './overrides.js'
 export interface ReplayCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision
 }
+
+export type DecidesVerdict = boolean | 'unclear' | 'too_long'
 
 export interface ReplayDependencies {
   readonly rule: Rule
@@ -22,9 +25,9 @@ export interface ReplayDependencies {
    * Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes, and
    * `too_long` where servers would refuse the request, since it takes too much work.
    */
-  readonly decides: (event: LoggedRequest, path: string, method: string) => boolean | 'unclear' | 'too_long'
+  readonly decides: (event: LoggedRequest, path: string, method: string) => Steps<DecidesVerdict>
   /** Returns what overrides mean for a request that the rule would decide. */
-  readonly override: (event: LoggedRequest, path: string) => OverrideVerdict
+  readonly override: (event: LoggedRequest, path: string) => Steps<OverrideVerdict>
   readonly toClient: (event: LoggedRequest) => Recovered
   readonly sinceMs: number
   readonly untilMs: number
@@ -80,7 +83,8 @@ export class Replay {
     this.hours = Array.from({ length }, () => ({ matched: 0, overLimit: 0, refusedThen: 0 }))
   }
 
-  add(event: LoggedRequest): void {
+  /** Adds the next request, in steps. */
+  *add(event: LoggedRequest): Steps<void> {
     const isCounted = event.timestampMs >= this.#dependencies.sinceMs
     if (isCounted) this.#see(event)
     if (event.path.length >= MAX_PATH_LENGTH) {
@@ -88,9 +92,9 @@ export class Replay {
       return
     }
     const path = this.#dependencies.requestPath(event.path)
-    const decides = this.#dependencies.decides(event, path, wholeMethod(event.method))
+    const decides = yield* this.#dependencies.decides(event, path, wholeMethod(event.method))
     if (decides === false) return
-    const override = this.#dependencies.override(event, path)
+    const override = yield* this.#dependencies.override(event, path)
     if (override === 'decides') {
       if (isCounted && decides === true) this.overridden++
       return

@@ -17,6 +17,9 @@ export class Slices {
   }
 }
 
+/** Work in small steps, between which other work may run, as far as the caller lets it. */
+export type Steps<Result> = Generator<undefined, Result>
+
 /**
  * Starts a timer for an answer. It runs in two halves, between which the event loop handles what has arrived: a blocked
  * event loop is no outage.

@@ -6,11 +6,14 @@ import { eventValues, insertEventsSql } from '../../src/events/event.js'
 import type { RuleCandidate } from '../../src/index.js'
 import { RATE_ALGORITHMS, type RateAlgorithm } from '../../src/limiter/algorithm.js'
 import { parseRate } from '../../src/limiter/rate.js'
+import { createDecides } from '../../src/preview/decides.js'
+import { readOverrides } from '../../src/preview/overrides.js'
 import { parseCandidate } from '../../src/preview/preview.js'
 import { Replay } from '../../src/preview/replay.js'
 import { createReference } from '../../src/stores/conformance-traces.js'
 import { newEntry } from '../../src/stores/memory-entry.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
+import { Slices, type Steps } from '../../src/time/slices.js'
 import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
@@ -66,6 +69,11 @@ async function start(t: TestContext, provider: Provider, plugin = {}, fastify = 
 }
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '3/m' } satisfies RuleCandidate
+
+function* inOneStep<Result>(result: Result): Steps<Result> {
+  if (result === undefined) yield
+  return result
+}
 
 /** Requests of three clients, with bursts and pauses. Answers how many were refused. */
 async function burstsAndPauses({ clock, statuses }: TestApp): Promise<number> {
@@ -585,8 +593,8 @@ describe('a preview leaves uncovered', () => {
       rule: parseCandidate({ ...RULE, rate: '1/d' }),
       newCounter: newEntry,
       requestPath: (path) => path,
-      decides: () => true,
-      override: () => 'none',
+      decides: () => inOneStep(true),
+      override: () => inOneStep('none'),
       toClient: ({ id }) => ({ client: String(id) }),
       sinceMs: atMs,
       untilMs: NOW_MS,
@@ -600,7 +608,7 @@ describe('a preview leaves uncovered', () => {
       key: '',
       userId: null,
     } as const
-    const add = (id: number) => replay.add({ ...event, id, timestampMs: atMs })
+    const add = (id: number) => replay.add({ ...event, id, timestampMs: atMs }).next()
     for (let id = 0; id < 250_002; id++) add(id)
     add(0)
     assert.deepEqual([...replay.uncovered], [['too_many_clients', 2]])
@@ -845,4 +853,54 @@ test('a preview of a long log reports its progress', async (t) => {
 
   assert.equal(events, 2_500)
   assert.deepEqual(progress, [1_000, 2_000, 2_500])
+})
+
+describe('a preview lets requests through meanwhile', () => {
+  const router = { caseSensitive: true, ignoreTrailingSlash: false }
+  const logged = {
+    id: 1,
+    timestampMs: NOW_MS,
+    path: '/api/x',
+    method: 'GET',
+    allowed: true,
+    outcome: 'allowed',
+    userId: null,
+    key: '',
+  } as const
+
+  test('a step for each rule that may decide before the candidate', async () => {
+    const rivals = Array.from({ length: 200 }, (_, index) =>
+      parseCandidate({
+        ...RULE,
+        name: `rival-${index}`,
+        priority: 1,
+        condition: `request.headers['x-plan'] == 'plan-${index}'`,
+      }),
+    )
+    const decides = await createDecides(router, parseCandidate(RULE), rivals)
+    const work = decides({ ...logged, client: 'ip:192.0.2.1' }, '/api/x', 'GET')
+    let steps = 0
+    let next = work.next()
+    for (; !next.done; next = work.next()) steps++
+    assert.deepEqual([steps, next.value], [200, 'unclear'])
+  })
+
+  test('it can pause at each override', async (t) => {
+    const { client, database } = await openDatabase(t, 'sqlite')
+    const count = 200
+    await client.rateLimitOverride.createMany({
+      data: Array.from({ length: count }, (_, index) => ({ client: `ip:198.51.100.${index}`, effect: 'deny' })),
+    })
+    // Each look at the clock finds more than a slice.
+    let nowMs = performance.now()
+    t.mock.method(performance, 'now', () => (nowMs += 10))
+    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const overrides = await readOverrides(database.query, database.dialect, router, NOW_MS)
+    assert.ok(mock.callCount() >= 2 * count, `other work could run ${mock.callCount()} times`)
+    const work = overrides.verdict({ ...logged, client: 'ip:198.51.100.0/24' }, '/api/x')
+    let steps = 0
+    let next = work.next()
+    for (; !next.done; next = work.next()) steps++
+    assert.deepEqual([steps, next.value], [count, 'unclear'])
+  })
 })
