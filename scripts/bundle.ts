@@ -18,6 +18,7 @@ const ENTRIES = [
   'src/db/generated-client.js',
   'src/db/sqlite-checkpointer.js',
   'src/db/sqlite-worker.js',
+  'src/stores/sqlite-functions.js',
   'admin/index.js',
   'scripts/ratelimit.js',
 ]

@@ -3,6 +3,7 @@ import type { GeneratedClient } from './db/generated-client.js'
 import { asNumbers, listedWindows } from './db/state-numbers.js'
 import { loadModule, modulePath } from './package-root.js'
 import type { RetentionOptions } from './rollups/retention.js'
+import { SQLITE_FUNCTIONS } from './stores/sqlite-functions.js'
 import { type Clock, systemClock } from './time/clock.js'
 import { withCheckedWrites } from './writes/client-extension.js'
 
@@ -23,7 +24,7 @@ export interface ClientOptions {
  * The first query opens the database. `$disconnect()` closes it.
  */
 export function createRateLimitClient({ database: url, schema, clock = systemClock, threads }: ClientOptions = {}) {
-  const database = new Database(url, schema, threads)
+  const database = new Database(url, schema, SQLITE_FUNCTIONS, threads)
   return createLazyClient(database, () => {
     const { createGeneratedClient } = loadModule(
       modulePath('src/db/generated-client'),

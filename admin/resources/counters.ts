@@ -1,5 +1,5 @@
 import type { ActionContext } from 'adminjs'
-import { LISTED_FORMS, type ListedName, readListed } from '../../src/db/listed-counter.js'
+import { LISTED_FORMS, type ListedName, readListed } from '../../src/stores/listed-counter.js'
 import { isStaffCounter } from '../../src/http/client-key.js'
 import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
 import { beginsWithCounted } from '../conditions.js'

@@ -5,6 +5,7 @@ import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
+import type { SqliteFunctions } from './sqlite-file.js'
 
 /**
  * One database of this package, opened by the first query. That query also creates and migrates an embedded database
@@ -30,8 +31,16 @@ export class Database {
   #ready: Promise<void> | undefined
   #lastReport: Promise<unknown> = Promise.resolve()
 
-  /** @param mayUseThreads whether `useThreads` has an effect */
-  constructor(url: string = DEFAULT_DATABASE_URL, schema: string = DEFAULT_SCHEMA, mayUseThreads = true) {
+  /**
+   * @param functions those of SQLite that statements call
+   * @param mayUseThreads whether `useThreads` has an effect
+   */
+  constructor(
+    url: string = DEFAULT_DATABASE_URL,
+    schema: string = DEFAULT_SCHEMA,
+    functions?: SqliteFunctions,
+    mayUseThreads = true,
+  ) {
     validateDatabaseUrl(url)
     this.url = url
     this.schema = schema
@@ -39,7 +48,7 @@ export class Database {
     this.dialect = embedded ? sqliteDialect : postgresqlDialect(schema)
     this.#mayUseThreads = mayUseThreads
     this.#connection = embedded
-      ? createSqliteConnection(sqlitePath(url), this.#threads)
+      ? createSqliteConnection(sqlitePath(url), this.#threads, functions)
       : createPostgresqlConnection(url, schema)
     if (!embedded) this.#ready = Promise.resolve()
   }

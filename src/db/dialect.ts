@@ -156,8 +156,8 @@ export interface Dialect {
    * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
-  /** Returns a text as `places-text.ts` has it; an empty list where it is something else, which would fail all rows. */
-  checkedPlaces(text: string): string
+  /** Returns a text that matches a regular expression; the replacement for any other. Both are without quotes. */
+  matching(text: string, pattern: string, replacement: string): string
   /** Makes a list of whole numbers, as a column has it: an array on PostgreSQL, and a text on SQLite, which has none. */
   list(expressions: readonly string[]): string
   /** Returns such a list as a text, and its first number. */

@@ -1,7 +1,6 @@
 import type pg from 'pg'
 import { errorCode } from '../errors.js'
 import { type Dialect, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
-import { PLACES_PATTERN } from './places-text.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
 import { keepsSnapshots, loadDriver, sessionOptions } from './postgresql-session.js'
 import { countsAndMoments } from './postgresql-types.js'
@@ -94,7 +93,8 @@ export function postgresqlDialect(schema: string): Dialect {
       `(SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '${lockTimeoutMs}', true)) IS NOT NULL`,
     isLocked: (error) => errorCode(error) === LOCK_NOT_AVAILABLE,
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
-    checkedPlaces: (text) => `CASE WHEN ${text} ~ ${escapeLiteral(PLACES_PATTERN)} THEN ${text} ELSE '[]' END`,
+    matching: (text, pattern, replacement) =>
+      `CASE WHEN ${text} ~ ${escapeLiteral(pattern)} THEN ${text} ELSE ${escapeLiteral(replacement)} END`,
     list: (expressions) => `ARRAY[${expressions.join(', ')}]::bigint[]`,
     listText: (list) => `array_to_string(${list}, ',')`,
     listFirst: (list) => `${list}[1]`,

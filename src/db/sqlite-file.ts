@@ -2,8 +2,6 @@ import { closeSync, openSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SqlConnection, SqlValue } from './dialect.js'
 import { identityOf } from './file-watch.js'
-import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from './listed-counter.js'
-import { CHECK_PLACES, checkPlaces } from './places-text.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
@@ -31,6 +29,14 @@ export interface FileOptions {
   readonly onlyReads: boolean
   /** The pages in the write-ahead log at which a write also copies it; `CHECKPOINT_PAGES` by default. */
   readonly checkpointPages?: number
+  readonly functions?: SqliteFunctions | undefined
+}
+
+/** Functions that statements may call. */
+export interface SqliteFunctions {
+  /** The module that exports this as `SQLITE_FUNCTIONS`, as `modulePath` takes it: functions cannot be sent to a thread. */
+  readonly module: string
+  register(database: Pick<SqliteDatabase, 'function'>): void
 }
 
 /** Returns the identity of a file, which differs from that of a file that replaces it. */
@@ -45,7 +51,7 @@ export interface SqliteFileHere extends SqliteFile {
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
-export async function openHere({ path, onlyReads, checkpointPages }: FileOptions): Promise<SqliteFileHere> {
+export async function openHere({ path, onlyReads, checkpointPages, functions }: FileOptions): Promise<SqliteFileHere> {
   const { database, identity } = await whileBusy(() => ({
     database: openSqlite(path, checkpointPages),
     identity: readFileIdentity(path),
@@ -54,9 +60,8 @@ export async function openHere({ path, onlyReads, checkpointPages }: FileOptions
   // A report's sorting, which may need much, stays in files.
   if (!onlyReads) {
     database.pragma('temp_store = MEMORY')
-    for (const [name, form] of Object.entries(LISTED_FORMS)) database.function(name, createAdvance(form))
-    database.function(SETTLE_WINDOW, settleWindow)
-    database.function(CHECK_PLACES, checkPlaces)
+    database.function(MATCHING, createMatching())
+    functions?.register(database)
   }
   const statements = new Map<string, SqliteStatement>()
   const line = new BusyLine()
@@ -111,6 +116,17 @@ export async function openHere({ path, onlyReads, checkpointPages }: FileOptions
       await Promise.race([line.idle(), delay(CLOSE_RETRY_MS, undefined, { ref: false })])
       database.close()
     },
+  }
+}
+
+/** The function that answers a text which matches a regular expression, and a replacement for any other value. */
+export const MATCHING = 'rate_limit_matching'
+
+function createMatching() {
+  let pattern = /(?:)/
+  return (value: SqlValue, source: string, replacement: string): string => {
+    if (source !== pattern.source) pattern = new RegExp(source)
+    return typeof value === 'string' && pattern.test(value) ? value : replacement
   }
 }
 

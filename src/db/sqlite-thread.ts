@@ -23,8 +23,8 @@ interface PendingAnswer {
  * @throws where the process may start no thread, where the file cannot be opened, and where the host's bundler omitted
  * the worker
  */
-export async function openOnThread(options: FileOptions, crashed: () => void): Promise<SqliteFile> {
-  const worker = startWorker('sqlite-worker', options)
+export async function openOnThread({ functions, ...options }: FileOptions, crashed: () => void): Promise<SqliteFile> {
+  const worker = startWorker('sqlite-worker', { ...options, functionsModule: functions?.module })
   const waiting = new Map<number, PendingAnswer>()
   // Id 0 is the worker's.
   let lastId = 0

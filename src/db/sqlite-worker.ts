@@ -1,9 +1,16 @@
 /** The worker of `sqlite-thread.ts`: a connection on a thread of its own. */
+import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
+import { modulePath } from '../package-root.js'
 import type { SqlStatement, SqlValue } from './dialect.js'
 import { createCheckpoints } from './sqlite-checkpoints.js'
 import { sqliteErrorCode } from './sqlite-driver.js'
 import { BACKSTOP_PAGES, CHECKPOINT_PAGES, type FileOptions, openHere } from './sqlite-file.js'
+
+export interface WorkerOptions extends Omit<FileOptions, 'functions'> {
+  /** The `module` of the functions. */
+  readonly functionsModule: string | undefined
+}
 
 /** A statement to run, the number of rows that were written elsewhere, or null to close. */
 export type Asked = Statement | Transaction | number | null
@@ -34,8 +41,12 @@ const READY = 0
 
 const port = parentPort
 if (port === null) throw new Error('This file is run as a worker')
-const options: FileOptions = workerData
-const file = await openHere(options)
+const { functionsModule, ...options }: WorkerOptions = workerData
+const functions =
+  functionsModule === undefined
+    ? undefined
+    : (await import(pathToFileURL(modulePath(functionsModule)).href)).SQLITE_FUNCTIONS
+const file = await openHere({ ...options, functions })
 
 let hasCheckpointer = true
 const checkpoints = createCheckpoints({ path: options.path, identity: file.identity }, (isWorking) => {

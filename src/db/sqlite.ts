@@ -2,10 +2,19 @@ import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
 import { FileWatch } from './file-watch.js'
-import { CHECK_PLACES } from './places-text.js'
 import { whileBusy } from './sqlite-busy.js'
 import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
-import { BACKSTOP_PAGES, type FileOptions, named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
+import {
+  BACKSTOP_PAGES,
+  type FileOptions,
+  MATCHING,
+  named,
+  openHere,
+  openSqlite,
+  rows,
+  type SqliteFile,
+  type SqliteFunctions,
+} from './sqlite-file.js'
 import { StatementLine } from './sqlite-line.js'
 import { openOnThread } from './sqlite-thread.js'
 
@@ -56,7 +65,7 @@ export const sqliteDialect: Dialect = {
   lazilyWithin: () => 'true',
   isLocked: () => false,
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
-  checkedPlaces: (text) => `${CHECK_PLACES}(${text})`,
+  matching: (text, pattern, replacement) => `${MATCHING}(${text}, '${pattern}', '${replacement}')`,
   list: (expressions) => expressions.join(` || ',' || `),
   listText: (list) => list,
   // The cast reads as far as there is a number.
@@ -88,16 +97,20 @@ export interface SqliteThreads {
   readonly reports: boolean
 }
 
-export function createSqliteConnection(relativePath: string, threads: SqliteThreads): SqlConnection {
+export function createSqliteConnection(
+  relativePath: string,
+  threads: SqliteThreads,
+  functions?: SqliteFunctions,
+): SqlConnection {
   // The host may change its working directory.
   const path = resolve(relativePath)
   let isWithoutThread = false
   const hasThread = () => threads.statements && !isWithoutThread
-  const statements = createOpener({ path, onlyReads: false }, hasThread, () => {
+  const statements = createOpener({ path, onlyReads: false, functions }, hasThread, () => {
     isWithoutThread = true
   })
   // Used where `statements` has a thread: a short statement takes less time here than a message to it.
-  const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES }, () => false)
+  const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES, functions }, () => false)
   const line = new StatementLine()
   let noted = 0
 

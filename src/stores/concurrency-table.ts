@@ -1,9 +1,11 @@
 /** The table of requests in progress. */
+
 import type { Dialect } from '../db/dialect.js'
 import { decideConcurrencyInOrder } from '../limiter/concurrency.js'
 import { latestStartMs } from '../time/clock.js'
 import { byKey, type CounterTable, lockedRows } from './counter-table.js'
 import { type CheckGroup, placeDecisions, sameLimitAndCost } from './groups.js'
+import { PLACES_PATTERN } from './places-text.js'
 
 const NAME = 'rate_limit_concurrency'
 
@@ -85,7 +87,7 @@ function advanceSql(dialect: Dialect): string {
           (SELECT now_ms, CASE WHEN ${goesOn} AND (c.used = 0 OR c.first_ms > now_ms) THEN 1 ELSE 0 END AS is_whole,
             now_ms + excluded.period_ms AS ends_ms FROM moment),
         held AS MATERIALIZED (SELECT ${field(0)} AS place, ${field(1)} AS until_ms, ${field(2)} AS cost
-          FROM state, ${dialect.jsonRows(`CASE WHEN is_whole = 0 AND ${goesOn} THEN ${dialect.checkedPlaces('c.places')} ELSE '[]' END`)}
+          FROM state, ${dialect.jsonRows(`CASE WHEN is_whole = 0 AND ${goesOn} THEN ${dialect.matching('c.places', PLACES_PATTERN, '[]')} ELSE '[]' END`)}
           WHERE ${field(1)} > now_ms),
         before AS MATERIALIZED (SELECT CASE WHEN MAX(is_whole) = 1 THEN c.used ELSE COALESCE(SUM(cost), 0) END AS in_use,
           MIN(until_ms) AS first_ms, MAX(until_ms) AS last_ms FROM state LEFT JOIN held ON true),
@@ -111,7 +113,7 @@ function settleSql(dialect: Dialect): string {
   return `UPDATE ${dialect.table(NAME)} AS c SET (used, granted, first_ms, last_ms, places, updated_at) =
       (WITH given AS MATERIALIZED (SELECT ${field(0)} AS place FROM ${dialect.jsonRows('settled.given')}),
         held AS MATERIALIZED (SELECT ${field(0)} AS place, ${field(1)} AS until_ms, ${field(2)} AS cost
-          FROM ${dialect.jsonRows(dialect.checkedPlaces('settled.places'))} WHERE ${field(0)} NOT IN (SELECT place FROM given))
+          FROM ${dialect.jsonRows(dialect.matching('settled.places', PLACES_PATTERN, '[]'))} WHERE ${field(0)} NOT IN (SELECT place FROM given))
        SELECT COALESCE(SUM(cost), 0), 0, COALESCE(MIN(until_ms), 0), COALESCE(MAX(until_ms), 0),
         COALESCE(${dialect.rowsAsJson('place, until_ms, cost')}, '[]'), ${dialect.fromMs(dialect.whole('$2'))} FROM held)
     FROM ${lockedRows(dialect, NAME, `${dialect.jsonField(2, 'text')} AS given`)} AS settled

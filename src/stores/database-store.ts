@@ -9,6 +9,7 @@ import { allDone, type CounterTable, lockedKeysSql } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
 import { type CheckGroup, groupChecks, SETTLING } from './groups.js'
 import { listedTable } from './listed-table.js'
+import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
 import type { Store } from './store.js'
 
 export interface DatabaseStoreOptions {
@@ -43,7 +44,8 @@ export class DatabaseStore implements Store {
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}, lockTimeoutMs = LOCK_TIMEOUT_MS) {
     validateNamespace(namespace)
     this.#owned = typeof database !== 'object'
-    this.#database = typeof database === 'object' ? databaseFor(database) : new Database(database, schema)
+    this.#database =
+      typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
     const prefix = namespace === undefined ? '' : `${namespace}|`
     this.#storedKey = (key) => counterKey(prefix + key)
     const dialect = { ...this.#database.dialect, lazily: this.#database.dialect.lazilyWithin(lockTimeoutMs) }

@@ -1,6 +1,5 @@
 /** The table of fixed windows, whose rows have columns for one window, and list several of them. */
 import type { Dialect } from '../db/dialect.js'
-import { LISTED_FORMS, readListed } from '../db/listed-counter.js'
 import { isPlain } from '../limiter/algorithm.js'
 import { decideFixedWindow, settledStartMs } from '../limiter/fixed-window.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
@@ -19,6 +18,7 @@ import {
   settlementSql,
 } from './counter-table.js'
 import { samePeriod, totalCost } from './groups.js'
+import { LISTED_FORMS, readListed } from './listed-counter.js'
 import { type ListedRow, type ListedWindows, listedStatement, settledWindowSql } from './listed-table.js'
 
 interface FixedWindowRow {

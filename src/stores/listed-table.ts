@@ -1,6 +1,5 @@
 /** The tables of sliding windows, token buckets and leaky buckets: every row lists its windows. */
 import type { Dialect } from '../db/dialect.js'
-import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from '../db/listed-counter.js'
 import type { Algorithm, Decision, Policy, Settlement, Window } from '../limiter/algorithm.js'
 import { windowStartMs } from '../limiter/period.js'
 import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../limiter/windows.js'
@@ -13,6 +12,7 @@ import {
   settlementSql,
 } from './counter-table.js'
 import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from './groups.js'
+import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from './listed-counter.js'
 
 type ListedAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
 

@@ -1,5 +1,5 @@
 /** The script's input for each algorithm, and the decisions from the counter that was stored before. */
-import { readNumbers, splitNumbers } from '../db/listed-counter.js'
+
 import type {
   Algorithm,
   Checked,
@@ -30,6 +30,7 @@ import {
   toAdmission,
   totalCost,
 } from './groups.js'
+import { readNumbers, splitNumbers } from './listed-counter.js'
 import type { ScriptCall } from './redis-store.js'
 
 export interface RedisCounter {
