@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Database } from './db/database.js'
 import type { EventLogStats } from './events/event-log.js'
+import type { CodeLimit } from './http/code-limits.js'
 import type { Algorithm } from './limiter/algorithm.js'
 import type { Limiter } from './limiter/limiter.js'
 import type { OutageLog } from './outage-log.js'
@@ -20,18 +21,6 @@ export interface Places {
   readonly dashboards: string[]
   /** The root paths of admin panels. */
   readonly panels: string[]
-}
-
-/** A limit that the app's code sets. */
-export interface CodeLimit {
-  /** A prefix such as `/auth/`, `default`, `ceiling`, or the name of a limit of routes (`route` without one). */
-  readonly policy: string
-  /** Such as `100/m`; null where a function of the request answers it. */
-  readonly rate: string | null
-  /** The option that sets it. */
-  readonly setting: 'rateLimits' | 'defaultRate' | 'ceiling' | 'route'
-  /** The routes of a limit of routes, such as `POST /login`; empty for the others. */
-  readonly routes: readonly string[]
 }
 
 /** Returns the mount that shares the most leading segments with another one. */

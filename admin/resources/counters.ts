@@ -1,7 +1,7 @@
 import type { ActionContext } from 'adminjs'
-import { LISTED_FORMS, type ListedName, readListed } from '../../src/stores/listed-counter.js'
 import { isStaffCounter } from '../../src/http/client-key.js'
 import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
+import { LISTED_FORMS, type ListedName, readListed } from '../../src/stores/listed-counter.js'
 import { beginsWithCounted } from '../conditions.js'
 import type { ModelName } from '../models.js'
 import { PanelResource } from '../panel-resource.js'

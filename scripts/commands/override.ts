@@ -3,14 +3,8 @@ import type { Database } from '../../src/db/database.js'
 import { selectedColumns, toColumn } from '../../src/db/dialect.js'
 import { errorMessage, RuleValidationError } from '../../src/errors.js'
 import { asActor } from '../../src/history/actor.js'
-import {
-  clientText,
-  OVERRIDES,
-  type OverrideEntry,
-  overrideErrors,
-  parseOverride,
-  parseOverrideClient,
-} from '../../src/overrides/override.js'
+import { OVERRIDES, type OverrideEntry, overrideErrors, parseOverride } from '../../src/overrides/override.js'
+import { clientText, parseOverrideClient } from '../../src/overrides/override-client.js'
 import { PSEUDONYM } from '../../src/privacy/address-privacy.js'
 import { fieldNames, spelled } from '../../src/rules/description.js'
 import type { Settings } from '../../src/settings/resolve.js'

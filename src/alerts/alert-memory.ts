@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import type { Offender } from '../analytics/ranking.js'
 import type { Database } from '../db/database.js'
 import { type Dialect, runStatement, type SqlWork } from '../db/dialect.js'
 import { type Clock, DAY_MS } from '../time/clock.js'
 import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found, type KnownAlert } from './evaluate.js'
-import type { Offender } from './message.js'
 
 /** The part of an evaluation that this run alone sends to a watch. */
 export interface Claim extends Evaluation {

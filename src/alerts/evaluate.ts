@@ -1,5 +1,5 @@
+import type { Offender } from '../analytics/ranking.js'
 import { MINUTE_MS } from '../time/clock.js'
-import type { Offender } from './message.js'
 
 /** The duration of a claim: longer than any channel takes, and over by the scheduler's next run if its process died. */
 export const CLAIM_MS = 2 * MINUTE_MS

@@ -1,10 +1,5 @@
+import type { Offender } from '../analytics/ranking.js'
 import { visible } from '../visible.js'
-
-/** A client that was refused, and its number of refusals. */
-export interface Offender {
-  readonly key: string
-  readonly blocked_count: number
-}
 
 /** The message of one channel in one run. */
 export interface AlertMessage {

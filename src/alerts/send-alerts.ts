@@ -1,6 +1,6 @@
+import type { Offender } from '../analytics/ranking.js'
 import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
 import { createEmailChannel } from './email.js'
-import type { Offender } from './message.js'
 import { type AlertRun, type ChannelOutcome, type NotifyDependencies, notifyChannel } from './notify.js'
 import { createWebhookChannel } from './webhook.js'
 

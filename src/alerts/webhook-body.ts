@@ -1,10 +1,10 @@
+import type { Offender } from '../analytics/ranking.js'
 import {
   type AlertMessage,
   clientLink,
   type ListedOffender,
   listedKeys,
   listOffenders,
-  type Offender,
   type TextLine,
   textLines,
   toSentence,

@@ -1,4 +1,4 @@
-import type { Offender } from '../alerts/message.js'
+import type { Offender } from './ranking.js'
 import type { TopClient } from './top-clients.js'
 
 /** The most rows of an export, unless another number is given. */

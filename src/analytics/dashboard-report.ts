@@ -1,4 +1,3 @@
-import type { Offender } from '../alerts/message.js'
 import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
 import {
   type ChangeEffect,
@@ -19,6 +18,7 @@ import { findFiltered } from './find-clients.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
+import type { Offender } from './ranking.js'
 import { rankOffenders } from './ranking.js'
 import type { TopNetwork } from './top-networks.js'
 import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'

@@ -1,4 +1,3 @@
-import type { Offender } from '../alerts/message.js'
 import { compareBytes } from './breakdown.js'
 import { type Period, splitAtPresent } from './period.js'
 import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Scale } from './ranked-counts.js'
@@ -10,6 +9,12 @@ import {
   validateDays,
   windowFor,
 } from './window.js'
+
+/** A client that was refused, and its number of refusals. */
+export interface Offender {
+  readonly key: string
+  readonly blocked_count: number
+}
 
 interface Ranking {
   readonly limit: number

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CountedClient } from '../analytics/offender-detail.js'
 import { type Internals, nearestMount } from '../internals.js'
-import { clientText, parseOverrideClient } from '../overrides/override.js'
+import { clientText, parseOverrideClient } from '../overrides/override-client.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { DAY_MS } from '../time/clock.js'
 

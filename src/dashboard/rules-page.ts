@@ -1,6 +1,6 @@
 import { NO_TRAFFIC } from '../analytics/breakdown.js'
 import type { RuleActivity } from '../analytics/traffic.js'
-import type { CodeLimit } from '../internals.js'
+import type { CodeLimit } from '../http/code-limits.js'
 import { DAY_MS } from '../time/clock.js'
 import { formatCount, toMoment, visible } from './format.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'

@@ -8,6 +8,19 @@ export const MAX_PATH_LENGTH = 500
 /** The length of `#` and a hash: no form with a hash is shorter. */
 export const HASH_LENGTH = 65
 
+export function asText(value: unknown): string {
+  if (typeof value !== 'string') throw new Error('must be a text')
+  return value
+}
+
+/** Returns a text of any length that databases accept. */
+export function validateStorable(value: unknown): string {
+  const text = asText(value)
+  if (text.includes('\0')) throw new Error('must not contain NUL')
+  if (!text.isWellFormed()) throw new Error('must not contain half a surrogate pair')
+  return text
+}
+
 /** Returns a text that fits a column: no NUL, no half of a surrogate pair (PostgreSQL refuses both), and not longer. */
 export function storable(text: string, maxLength: number): string {
   let stored = text

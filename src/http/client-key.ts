@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
-import { boundedText, HASH_LENGTH } from '../db/storable.js'
+import { boundedText, HASH_LENGTH, MAX_KEY_LENGTH } from '../db/storable.js'
 import { ClientMemory } from '../remember.js'
 import type { KeyPart } from '../rules/client-kind.js'
-import { compositeFromKey, compositeInKey, splitComposite } from '../rules/composite.js'
+import { compositeFromKey, compositeInAnyKey, compositeInKey, splitComposite } from '../rules/composite.js'
 
 /** Longer than any genuine key; short enough for the counter's column, with the rule's name before it. */
 const MAX_COUNTED_LENGTH = 128
@@ -117,6 +117,17 @@ export function ruleKey(ruleName: string, key: ClientKey): ClientKey {
   const shown = key.counter.startsWith(ADDRESS) ? key.counter.slice(ADDRESS.length) : key.counter
   // All keys are created with the same fields in the same order, so that V8 reads them with one shape.
   return { name, shown: name, counter: `rule:${ruleName}:${shown}`, client, banned, clear, byAddress }
+}
+
+/**
+ * Returns whether a client has several parts. The value of a header alone may spell further ones; then the key shows it
+ * as it is, with their kinds.
+ */
+export function isComposite({ client, key }: { readonly client: string; readonly key: string }): boolean {
+  if (!client.includes('|')) return false
+  const expected = compositeInAnyKey(client)
+  const [, , shown = key] = RULE_KEY.exec(key) ?? []
+  return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
 }
 
 /** Returns the scope of a counter from names that the host gave, with their bars escaped. */

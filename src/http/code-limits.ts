@@ -1,9 +1,20 @@
 /** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
-import type { CodeLimit } from '../internals.js'
 import { type Rate, toRateText } from '../limiter/rate.js'
 import { routeConstraints } from './counter-scopes.js'
 import type { RateFunction } from './limits.js'
 import type { RouteWithLimit } from './trial-requests.js'
+
+/** A limit that the app's code sets. */
+export interface CodeLimit {
+  /** A prefix such as `/auth/`, `default`, `ceiling`, or the name of a limit of routes (`route` without one). */
+  readonly policy: string
+  /** Such as `100/m`; null where a function of the request answers it. */
+  readonly rate: string | null
+  /** The option that sets it. */
+  readonly setting: 'rateLimits' | 'defaultRate' | 'ceiling' | 'route'
+  /** The routes of a limit of routes, such as `POST /login`; empty for the others. */
+  readonly routes: readonly string[]
+}
 
 export interface CodeLimitSettings {
   readonly rateLimits: Readonly<Record<string, string>>

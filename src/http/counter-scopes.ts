@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { MONTH_MS } from '../limiter/period.js'
 import type { Rate } from '../limiter/rate.js'
-import { parseOverrideClient } from '../overrides/override.js'
+import { parseOverrideClient } from '../overrides/override-client.js'
 import type { OverrideSet } from '../overrides/override-set.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import type { Rule } from '../rules/rule.js'

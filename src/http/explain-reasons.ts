@@ -1,6 +1,7 @@
 /** Why limits match a request, or do not. */
 import { toRateText } from '../limiter/rate.js'
-import { clientText, isInForce as isOverrideInForce } from '../overrides/override.js'
+import { isInForce as isOverrideInForce } from '../overrides/override.js'
+import { clientText } from '../overrides/override-client.js'
 import type { RequestWork } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import { appliesToMethod } from '../rules/rule-set.js'

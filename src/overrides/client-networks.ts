@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js'
 import { type AddressPrivacy, PSEUDONYM } from '../privacy/address-privacy.js'
 import { readComposite, splitComposite } from '../rules/composite.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
-import { clientText, parseOverrideClient } from './override.js'
+import { clientText, parseOverrideClient } from './override-client.js'
 
 const ADDRESS = 'ip:'
 const USER = 'user:'

@@ -4,7 +4,8 @@ import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
 import { rememberClients } from '../remember.js'
 import { Slices } from '../time/slices.js'
 import { NetworkTable, networksMeet, wholeBits } from './network.js'
-import { clientText, isInForce, type Override, type OverrideClient } from './override.js'
+import { isInForce, type Override } from './override.js'
+import { clientText, type OverrideClient } from './override-client.js'
 
 /** Overrides that changed, by the ids of their rows; null for a deleted one. */
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>

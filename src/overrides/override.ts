@@ -1,8 +1,7 @@
-import ipaddr from 'ipaddr.js'
+import { asText, validateStorable } from '../db/storable.js'
 import type { FieldErrors } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../limiter/rate.js'
-import { PSEUDONYM } from '../privacy/address-privacy.js'
 import {
   createParser,
   type Description,
@@ -13,25 +12,10 @@ import {
   type Row,
   type Values,
 } from '../rules/description.js'
-import {
-  ALGORITHM,
-  asText,
-  MAX_PATTERN_LENGTH,
-  parseMoment,
-  upTo,
-  validatePattern,
-  validateStorable,
-} from '../rules/field-values.js'
+import { ALGORITHM, MAX_PATTERN_LENGTH, parseMoment, upTo, validatePattern } from '../rules/field-values.js'
 import { latestStartMs } from '../time/clock.js'
-import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
+import { clientText, MAX_CLIENT_LENGTH, parseOverrideClient } from './override-client.js'
 
-/** The client that an override is for. */
-export type OverrideClient =
-  | ({ readonly kind: 'ip' } & ParsedNetwork)
-  | { readonly kind: 'user'; readonly id: string }
-  | { readonly kind: 'pseudonym'; readonly pseudonym: string }
-
-const MAX_CLIENT_LENGTH = 255
 const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
 const MAX_NOTE_LENGTH = 1_000
 
@@ -160,47 +144,6 @@ export function parseOverride(row: OverrideRow): Override {
 export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number): boolean {
   if (expiresAtMs === null) return true
   return nowMs < expiresAtMs && (bannedAtMs === null || bannedAtMs <= latestStartMs(nowMs, expiresAtMs - bannedAtMs))
-}
-
-/**
- * Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32`, `user:7`, or an address by its pseudonym, `ip:~0f…`.
- * IPv4-mapped IPv6 is IPv4.
- */
-export function parseOverrideClient(value: unknown): OverrideClient {
-  const text = asText(value)
-  validateStorable(text)
-  if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
-  const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
-  if (kind === 'ip') return PSEUDONYM.test(name) ? { kind: 'pseudonym', pseudonym: name } : clientNetwork(name)
-  const id = name.trim()
-  if (kind === 'user' && id !== '') return { kind, id }
-  throw new Error(
-    `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
-  )
-}
-
-/** Returns the normal spelling of a client. */
-export function clientText(client: OverrideClient): string {
-  if (client.kind === 'user') return `user:${client.id}`
-  if (client.kind === 'pseudonym') return `ip:${client.pseudonym}`
-  const isWhole = client.bits === wholeBits(client.family)
-  return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
-}
-
-function clientNetwork(text: string): OverrideClient {
-  const parsed = parseNetwork(text)
-  const { family, address, bits } = parsed
-  const network = toNetworkAddress(address, bits, family)
-  // The bits are not cleared silently: 10.1.2.3/8 may have been meant as the single address.
-  if (network !== address)
-    throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
-  return { kind: 'ip', ...parsed }
-}
-
-function toNetworkAddress(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
-  if (bits === wholeBits(family)) return address
-  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
-  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
 }
 
 /** Parses `deny`, `allow` or a rate. */

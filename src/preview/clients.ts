@@ -1,6 +1,7 @@
 import { MAX_KEY_LENGTH } from '../db/storable.js'
+import { isComposite } from '../http/client-key.js'
 import { type ClientKind, type KeyPart, partName, partsFor } from '../rules/client-kind.js'
-import { compositeInAnyKey, compositeInKey, readComposite, spellPart } from '../rules/composite.js'
+import { compositeInKey, readComposite, spellPart } from '../rules/composite.js'
 import type { LoggedRequest } from './events.js'
 
 /** The reasons why a request cannot be replayed, as operators read them. */
@@ -41,8 +42,6 @@ interface LogFindings {
 
 const ADDRESS: KeyPart = { kind: 'ip' }
 const USER: KeyPart = { kind: 'user' }
-/** Matches the key of a rule's client; names of rules have no colon. */
-const RULE_KEY = /^rule:[^:]+:(.*)$/s
 
 /** What the log says about a kind: the value, null where the request had none, or why it says nothing. */
 type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
@@ -127,17 +126,6 @@ function loggedPart(event: LoggedRequest, part: KeyPart): string | null | undefi
   const composite = isCut(event) || !isComposite(event) ? null : readComposite(client)
   if (composite !== null) return composite.get(name)
   return client.startsWith(`${name}:`) ? client.slice(name.length + 1) : undefined
-}
-
-/**
- * Returns whether a client has several parts. The value of a header alone may spell further ones; then the key shows it
- * as it is, with their kinds.
- */
-export function isComposite({ client, key }: Pick<LoggedRequest, 'client' | 'key'>): boolean {
-  if (!client.includes('|')) return false
-  const expected = compositeInAnyKey(client)
-  const [, shown = key] = RULE_KEY.exec(key) ?? []
-  return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
 }
 
 /** Returns a client as a rule's key shows it. */

@@ -1,5 +1,6 @@
 import type { Dialect, Query } from '../db/dialect.js'
-import { clientText, OVERRIDES, type Override, type OverrideRow, parseOverride } from '../overrides/override.js'
+import { OVERRIDES, type Override, type OverrideRow, parseOverride } from '../overrides/override.js'
+import { clientText } from '../overrides/override-client.js'
 import { enforcedColumns } from '../rules/description.js'
 import { Slices } from '../time/slices.js'
 

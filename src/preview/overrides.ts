@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { Dialect, Query } from '../db/dialect.js'
 import { NetworkTable } from '../overrides/network.js'
-import { clientText } from '../overrides/override.js'
+import { clientText } from '../overrides/override-client.js'
 import { OverrideReader } from '../overrides/override-reader.js'
 import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'

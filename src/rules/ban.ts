@@ -1,11 +1,12 @@
 /** The bans of clients that a rule keeps refusing. */
 import type { Dialect } from '../db/dialect.js'
+import { asText } from '../db/storable.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
 import { MAX_COUNT, parseLength } from '../limiter/rate.js'
 import { latestStartMs } from '../time/clock.js'
 import type { Field } from './description.js'
-import { asText, integerWithin } from './field-values.js'
+import { integerWithin } from './field-values.js'
 
 /** When a rule bans a client, and for how long. */
 export interface RuleBan {

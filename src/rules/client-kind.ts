@@ -6,7 +6,7 @@
  *     name = 1 to 100 characters of a token, without "+" and "|"
  */
 
-import { asText } from './field-values.js'
+import { asText } from '../db/storable.js'
 
 /** One kind by which requests are counted. The name of a header is in lower case. */
 export type KeyPart =

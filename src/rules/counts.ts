@@ -1,6 +1,8 @@
 /** Which requests a limit counts: all of them, or those whose responses have certain statuses. */
+
+import { asText } from '../db/storable.js'
 import type { Field } from './description.js'
-import { asText, upTo } from './field-values.js'
+import { upTo } from './field-values.js'
 
 /** The statuses of the responses that a limit counts. Classes stay classes, so that a rule takes little memory. */
 export interface CountedStatuses {

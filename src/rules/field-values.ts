@@ -2,6 +2,7 @@
 
 import { METHODS } from 'node:http'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
+import { asText, validateStorable } from '../db/storable.js'
 import { isDateTime } from '../generated/validators.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { validatePatternSyntax } from '../patterns/pattern.js'
@@ -18,19 +19,6 @@ export function validateLimitName(name: string): void {
     throw new Error(`${JSON.stringify(name)} is reserved: give another name than ${RESERVED_NAMES.join(', ')}`)
   }
   if (name.startsWith('/')) throw new Error('must not begin with "/": path prefixes do')
-}
-
-export function asText(value: unknown): string {
-  if (typeof value !== 'string') throw new Error('must be a text')
-  return value
-}
-
-/** Returns a text of any length that databases accept. */
-export function validateStorable(value: unknown): string {
-  const text = asText(value)
-  if (text.includes('\0')) throw new Error('must not contain NUL')
-  if (!text.isWellFormed()) throw new Error('must not contain half a surrogate pair')
-  return text
 }
 
 /** Creates a parser that limits the length of what another one accepts. */

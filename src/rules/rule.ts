@@ -1,4 +1,5 @@
 import { type Condition, MAX_CONDITION_LENGTH } from '../conditions/condition.js'
+import { asText, validateStorable } from '../db/storable.js'
 import { type FieldErrors, RuleValidationError } from '../errors.js'
 import type { Algorithm, Policy } from '../limiter/algorithm.js'
 import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
@@ -19,7 +20,6 @@ import {
 } from './description.js'
 import {
   ALGORITHM,
-  asText,
   integerWithin,
   MAX_METHOD_LENGTH,
   MAX_PATTERN_LENGTH,
@@ -30,7 +30,6 @@ import {
   validateCondition,
   validateLimitName,
   validatePattern,
-  validateStorable,
 } from './field-values.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
