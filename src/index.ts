@@ -3,8 +3,9 @@ export type { Mailer, MailMessage } from './alerts/mailer.js'
 export type { AlertLog, ChannelOutcome } from './alerts/notify.js'
 export type { AlertChannels, AlertOptions, AlertResult } from './alerts/send-alerts.js'
 export type { WebhookFormat } from './alerts/webhook-body.js'
-export type { Analytics, AnalyticsOptions } from './analytics/analytics.js'
+export type { AnalyticsOptions } from './analytics/analytics.js'
 export { createAnalytics } from './analytics/analytics.js'
+export type { Analytics } from './analytics/analytics-reports.js'
 export type { ClientCounts, PolicyCounts } from './analytics/client-counts.js'
 export type {
   ClientBar,
@@ -34,7 +35,8 @@ export {
 } from './client.js'
 export type { Condition } from './conditions/condition.js'
 export type { ConditionFacts } from './conditions/condition-facts.js'
-export { type DashboardOptions, dashboardPlugin } from './dashboard/dashboard-plugin.js'
+export { dashboardPlugin } from './dashboard/dashboard-plugin.js'
+export type { DashboardOptions } from './dashboard/register-dashboard.js'
 export type { RedisClient } from './db/redis.js'
 export {
   type FieldErrors,

@@ -1,6 +1,7 @@
 import type { ChannelOutcome } from '../../src/alerts/notify.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
-import { type Analytics, analyticsFor } from '../../src/analytics/analytics.js'
+import { analyticsFor } from '../../src/analytics/analytics.js'
+import type { Analytics } from '../../src/analytics/analytics-reports.js'
 import type { Offender } from '../../src/analytics/ranking.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

@@ -1,6 +1,13 @@
-import type { SqlValue } from '../db/dialect.js'
+import type { Query, SqlValue } from '../db/dialect.js'
+import type { Sums } from '../rollups/sums.js'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../time/clock.js'
-import type { LogSnapshot } from './window.js'
+
+/** What hours are read from: the log as of one moment. */
+interface HourSource {
+  readonly query: Query
+  readonly nowMs: number
+  readonly sums: Sums
+}
 
 /** How many keys are read: the more, the fewer lists need those below them. */
 interface LeaderSizes {
@@ -64,7 +71,7 @@ export class ClosedHours {
 
   /** Runs a query of other hours than the present one, unless its rows are known. */
   async query<Row>(
-    { query, sums }: LogSnapshot,
+    { query, sums }: Pick<HourSource, 'query' | 'sums'>,
     sql: string,
     parameters: readonly SqlValue[],
   ): Promise<readonly Row[]> {
@@ -83,7 +90,7 @@ export class ClosedHours {
    * @param read reads the counts of names that are not known
    */
   async count(
-    { sums }: LogSnapshot,
+    { sums }: Pick<HourSource, 'sums'>,
     key: string,
     names: readonly string[],
     read: (names: readonly string[]) => Promise<ReadonlyMap<string, number>>,
@@ -118,7 +125,7 @@ export class ClosedHours {
   }
 
   /** Notes that a report has read a window. */
-  used(ranking: RankingName, windowMs: number, { nowMs, sums }: Pick<LogSnapshot, 'nowMs' | 'sums'>): void {
+  used(ranking: RankingName, windowMs: number, { nowMs, sums }: Pick<HourSource, 'nowMs' | 'sums'>): void {
     const key = `${ranking} ${windowMs}`
     const before = this.#windows.get(key)
     const version = sums.closedVersion

@@ -1,5 +1,5 @@
 /** The app's decoration `smartRateLimit`, and what the staff pages need of the plugin. */
-import type { Analytics } from '../analytics/analytics.js'
+import type { Analytics } from '../analytics/analytics-reports.js'
 import type { OpenDatabase } from '../client.js'
 import { InvalidSettingError } from '../errors.js'
 import type { EventLog } from '../events/event-log.js'

@@ -3,7 +3,7 @@ import { createExplain } from '../http/explain.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { PathPrefixes } from '../http/request-path.js'
 import type { createTrialRequests } from '../http/trial-requests.js'
-import type { HookComponents } from './hook.js'
+import type { HookComponents } from './hook-components.js'
 
 /** Creates the function that explains the plugin's own check of a request. */
 export function createAppExplain(

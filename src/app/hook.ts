@@ -1,13 +1,9 @@
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import type { RefusalBans } from '../bans/refusal-bans.js'
-import type { EventLog } from '../events/event-log.js'
 import { createAsk } from '../http/ask.js'
 import { type Ceiling, createCeiling } from '../http/ceiling.js'
-import type { RequestAddresses } from '../http/client-address.js'
 import { createHeaderHash } from '../http/client-key.js'
 import { listCodeLimits } from '../http/code-limits.js'
-import { type ConditionReports, createRuleChooser } from '../http/conditions.js'
-import type { CounterScopes } from '../http/counter-scopes.js'
+import { createRuleChooser } from '../http/conditions.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
 import {
@@ -21,15 +17,13 @@ import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, l
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
 import { noteErrorHandler } from '../http/refusal.js'
-import { type CountedResponses, type HeldPlaces, REPLY, type RequestWithReply } from '../http/request-end.js'
-import { createRequestPath, hasPath, PathPrefixes, type RouterOptions } from '../http/request-path.js'
+import { REPLY, type RequestWithReply } from '../http/request-end.js'
+import { createRequestPath, hasPath, PathPrefixes } from '../http/request-path.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { createConfigLimits, createRouteCost, isConfigLimit } from '../http/route-config.js'
 import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'
 import { createTrialRequests } from '../http/trial-requests.js'
 import { type Check, isRate, type Policy } from '../limiter/algorithm.js'
-import type { Limiter } from '../limiter/limiter.js'
-import type { Metrics } from '../metrics/metrics.js'
 import { timedCheck } from '../metrics/timed-check.js'
 import { clientText } from '../overrides/override-client.js'
 import type { ActiveOverride } from '../overrides/override-set.js'
@@ -39,26 +33,10 @@ import type { Rule } from '../rules/rule.js'
 import { canSettle, requireSettle } from '../settings/middleware.js'
 import type { Settings } from '../settings/resolve.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
-import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'
 import { systemClock } from '../time/clock.js'
+import type { HookComponents } from './hook-components.js'
 import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
 import { createRecords } from './record.js'
-
-export interface HookComponents {
-  readonly app: FastifyInstance
-  readonly settings: Settings
-  readonly router: RouterOptions
-  readonly addresses: RequestAddresses
-  readonly limiter: Limiter
-  readonly responses: CountedResponses
-  readonly places: HeldPlaces
-  readonly current: CurrentSnapshot
-  readonly events: EventLog
-  readonly scopes: CounterScopes
-  readonly metrics: Metrics | undefined
-  readonly conditions: ConditionReports
-  readonly bans: RefusalBans
-}
 
 export type Hook = ReturnType<typeof createHook>
 

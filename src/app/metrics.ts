@@ -3,7 +3,7 @@
 import type { EventLog } from '../events/event-log.js'
 import type { ConditionReports } from '../http/conditions.js'
 import type { Limiter } from '../limiter/limiter.js'
-import type { Metrics } from '../metrics/metrics.js'
+import type { Metrics } from '../metrics/figures.js'
 import type { AppReadings } from '../metrics/shared-readings.js'
 import type { Settings } from '../settings/resolve.js'
 import type { CurrentSnapshot } from '../snapshot/current-snapshot.js'

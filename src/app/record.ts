@@ -10,7 +10,7 @@ import {
 } from '../http/postponed-records.js'
 import { createReceivedPath } from '../http/request-path.js'
 import { integerUserId } from '../http/request-user.js'
-import type { HookComponents } from './hook.js'
+import type { HookComponents } from './hook-components.js'
 
 type RecordStep = HookDependencies['record']
 

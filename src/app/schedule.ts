@@ -1,6 +1,6 @@
 /** The jobs of the scheduler: the same functions that the commands call. */
 import type { AlertResult } from '../alerts/send-alerts.js'
-import type { Analytics } from '../analytics/analytics.js'
+import type { Analytics } from '../analytics/analytics-reports.js'
 import type { OpenDatabase } from '../client.js'
 import type { OutageLog } from '../outage-log.js'
 import { cleanupOldEvents } from '../rollups/retention.js'

@@ -1,4 +1,4 @@
-import type { Analytics } from '../analytics/analytics.js'
+import type { Analytics } from '../analytics/analytics-reports.js'
 import type { RateLimitClient } from '../client.js'
 import type { EventLogStats } from '../events/event-log.js'
 import type { ImportOptions, ImportResult } from '../exchange/exchange.js'

@@ -1,7 +1,8 @@
 /** Creates the parts of the plugin from its settings. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Analytics, analyticsFor } from '../analytics/analytics.js'
+import { analyticsFor } from '../analytics/analytics.js'
+import type { Analytics } from '../analytics/analytics-reports.js'
 import { deleteExpiredBans } from '../bans/ban-table.js'
 import { RefusalBans, type RefusalBansOptions } from '../bans/refusal-bans.js'
 import type { OpenDatabase } from '../client.js'

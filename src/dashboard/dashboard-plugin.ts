@@ -2,12 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
 import { internalsFor } from '../internals.js'
 import { loadWritesAtStart } from '../sign-in/load-writes.js'
-import { type StaffOptions, validateStaffOptions } from '../sign-in/staff-guard.js'
-
-export interface DashboardOptions extends StaffOptions {
-  /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
-  readonly templates?: string | undefined
-}
+import { validateStaffOptions } from '../sign-in/staff-guard.js'
+import type { DashboardOptions } from './register-dashboard.js'
 
 /**
  * Registers the staff pages below its prefix: `dashboard/` (HTML), `dashboard/offenders.csv`,

@@ -7,12 +7,16 @@ import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navi
 import { type Pages, registerPages } from '../sign-in/pages.js'
 import type { StaffRole } from '../sign-in/roles.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
-import { addGuard, createStaffGuard, staffCheck } from '../sign-in/staff-guard.js'
+import { addGuard, createStaffGuard, type StaffOptions, staffCheck } from '../sign-in/staff-guard.js'
 import { isPageRoute, type StaffRouteName, staffRouteName } from '../sign-in/staff-routes.js'
-import type { DashboardOptions } from './dashboard-plugin.js'
 import { keptFields, keptHref } from './links.js'
 import { registerReportRoutes } from './report-routes.js'
 import { keptView } from './requested-view.js'
+
+export interface DashboardOptions extends StaffOptions {
+  /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
+  readonly templates?: string | undefined
+}
 
 export async function registerDashboard(
   app: FastifyInstance,

@@ -1,8 +1,8 @@
 /** Exports to a meter of OpenTelemetry. Only this module loads @opentelemetry/api, an optional peer. */
 import { unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
+import type { Metrics } from './figures.js'
 import { DECISIONS, DURATION, DURATION_BUCKETS, type Instrument, READINGS } from './instruments.js'
-import type { Metrics } from './metrics.js'
 import { SharedReadings } from './shared-readings.js'
 import type { OpenTelemetryMeter, OpenTelemetryMeterProvider } from './targets.js'
 

@@ -1,6 +1,7 @@
 /** Exports to a registry of prom-client. Only this module loads prom-client, an optional peer. */
 import { InvalidSettingError, unloadablePeer } from '../errors.js'
 import { DecisionTally } from './decision-tally.js'
+import type { Metrics } from './figures.js'
 import {
   DECISION_LABELS,
   DECISIONS,
@@ -10,7 +11,6 @@ import {
   prometheusName,
   READINGS,
 } from './instruments.js'
-import type { Metrics } from './metrics.js'
 import { SharedReadings } from './shared-readings.js'
 import type { PrometheusRegistry } from './targets.js'
 

@@ -12,7 +12,8 @@ import {
   type Row,
   type Values,
 } from '../rules/description.js'
-import { ALGORITHM, MAX_PATTERN_LENGTH, parseMoment, upTo, validatePattern } from '../rules/field-values.js'
+import { ALGORITHM, MAX_PATTERN_LENGTH, upTo, validatePattern } from '../rules/field-values.js'
+import { parseMoment } from '../rules/moment.js'
 import { latestStartMs } from '../time/clock.js'
 import { clientText, MAX_CLIENT_LENGTH, parseOverrideClient } from './override-client.js'
 

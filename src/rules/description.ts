@@ -2,7 +2,7 @@
 
 import { type Dialect, selectedColumns } from '../db/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
-import { parseMoment, validateStoredMoment } from './field-values.js'
+import { parseMoment, validateStoredMoment } from './moment.js'
 
 /** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
 export type Kind = 'text' | 'boolean' | 'integer' | 'moment'

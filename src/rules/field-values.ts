@@ -3,7 +3,6 @@
 import { METHODS } from 'node:http'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
 import { asText, validateStorable } from '../db/storable.js'
-import { isDateTime } from '../generated/validators.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
 import { validatePatternSyntax } from '../patterns/pattern.js'
 import type { Field } from './description.js'
@@ -66,27 +65,6 @@ export function validateAlgorithm(value: unknown): Algorithm {
   const algorithm = ALGORITHMS.find((known) => known === value)
   if (algorithm !== undefined) return algorithm
   throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
-}
-
-/**
- * Parses a given moment and returns milliseconds. It accepts fewer texts than JavaScript, which turns the 31st of
- * February into March, and takes a text without a zone for local time.
- */
-export function parseMoment(value: unknown): number | null {
-  if (value === null) return null
-  const isGiven = value instanceof Date || (typeof value === 'string' && isDateTime(value))
-  const moment = new Date(isGiven ? value : Number.NaN)
-  const year = moment.getUTCFullYear()
-  if (year >= 1 && year <= 9_999) return moment.getTime()
-  throw new Error(
-    `${JSON.stringify(value)} is no moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
-  )
-}
-
-/** Parses a moment of a row. SQLite stores any value that raw SQL writes, in a column of moments too. */
-export function validateStoredMoment(value: unknown): number | null {
-  if (value === null || (typeof value === 'number' && !Number.isNaN(new Date(value).getTime()))) return value
-  throw new Error('is no moment: give milliseconds since the epoch, or null for never')
 }
 
 const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: string }[] = [

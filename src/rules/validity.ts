@@ -1,6 +1,6 @@
 /** When a rule is in force: from one moment on until before another. */
 import type { Field } from './description.js'
-import { parseMoment } from './field-values.js'
+import { parseMoment } from './moment.js'
 
 /** The time of a rule, in milliseconds since the epoch; null where it has no such end. */
 export interface Validity {

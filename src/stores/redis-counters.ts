@@ -31,7 +31,13 @@ import {
   totalCost,
 } from './groups.js'
 import { readNumbers, splitNumbers } from './listed-counter.js'
-import type { ScriptCall } from './redis-store.js'
+
+/** The script's input for one counter. */
+export interface ScriptCall {
+  readonly key: string
+  /** What the script is to do with it; `redis-lua.ts` has the form. */
+  readonly asks: string
+}
 
 export interface RedisCounter {
   /** The algorithm's letter in keys and in calls of the script. */

@@ -4,7 +4,7 @@ import { keyNodesOf, nodeForTag, type RedisClient, RedisConnection } from '../db
 import { counterKey, validateNamespace } from '../db/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
-import { REDIS_COUNTERS, type RedisCounter } from './redis-counters.js'
+import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
 import { SCRIPT } from './redis-lua.js'
 import type { Store } from './store.js'
 
@@ -112,13 +112,6 @@ export class RedisStore implements Store {
 }
 
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')
-
-/** The script's input for one counter. */
-export interface ScriptCall {
-  readonly key: string
-  /** What the script is to do with it; `redis-lua.ts` has the form. */
-  readonly asks: string
-}
 
 /**
  * Advances the counters, and returns what was stored for each before.
