@@ -1,5 +1,5 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
-import type { SafeStore } from './limiter.js'
+import type { SafeStore } from './batch-store.js'
 
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512

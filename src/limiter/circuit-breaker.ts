@@ -1,6 +1,6 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
+import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import type { Fallback } from './fallback.js'
-import type { Answers, BatchStore, SafeStore } from './limiter.js'
 import { holdsPlaces } from './owed-places.js'
 import { Recovery } from './recovery.js'
 

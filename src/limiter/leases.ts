@@ -1,5 +1,5 @@
 import type { Check, Decision, Policy, Settlement } from './algorithm.js'
-import type { Answers, BatchStore, WrappedStore } from './limiter.js'
+import type { Answers, BatchStore, WrappedStore } from './batch-store.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
 

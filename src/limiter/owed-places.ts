@@ -1,5 +1,5 @@
 import { type Check, isPlain, isRate, type Settlement } from './algorithm.js'
-import type { Answers, BatchStore } from './limiter.js'
+import type { Answers, BatchStore } from './batch-store.js'
 
 /** What is beyond is left to its period; each takes about 200 bytes. */
 const MAX_OWED = 10_000

@@ -10,8 +10,8 @@ import {
   samePolicy,
   type WindowState,
 } from './algorithm.js'
+import type { Answers, SafeStore } from './batch-store.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
-import type { Answers, SafeStore } from './limiter.js'
 import { MONTH_MS } from './period.js'
 import { Rounds } from './rounds.js'
 

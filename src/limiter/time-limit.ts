@@ -1,6 +1,6 @@
 import { patientTimeout } from '../time/slices.js'
 import type { Check, Settlement } from './algorithm.js'
-import type { Answers, BatchStore } from './limiter.js'
+import type { Answers, BatchStore } from './batch-store.js'
 import { PartlyDecidedError } from './partly-decided.js'
 
 /** While this many batches are unanswered, further ones fail at once. */

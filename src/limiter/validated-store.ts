@@ -1,6 +1,6 @@
 import { DAY_MS } from '../time/clock.js'
 import type { Check, Decision, WindowState } from './algorithm.js'
-import type { Answers, BatchStore } from './limiter.js'
+import type { Answers, BatchStore } from './batch-store.js'
 
 /** How much longer than its periods a counter may last, where another process has a clock that is ahead. */
 const MAX_AHEAD_MS = DAY_MS

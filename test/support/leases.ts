@@ -2,8 +2,10 @@
 import type { TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
+import type { BatchStore } from '../../src/limiter/batch-store.js'
+import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
-import { type BatchStore, createLimiter, type Limiter } from '../../src/limiter/limiter.js'
+import type { Limiter } from '../../src/limiter/limiter.js'
 import { MemoryStore } from '../../src/stores/memory-store.js'
 
 export const LEASE_MS = 1_000

@@ -1,0 +1,28 @@
+/** What the wrappers of a store share: each wraps the same interface, and knows of no other wrapper. */
+import type { Check, Decision, Settlement } from './algorithm.js'
+
+/** The decisions on a batch, in its order. There is none where a counter cannot be advanced, but others can. */
+export type Answers = readonly (Decision | undefined)[]
+
+/** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
+export interface BatchStore {
+  readonly concurrency: number
+  check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers>
+  settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
+  reset(keys: readonly string[]): void | Promise<void>
+  resets?(): Promise<number | undefined>
+  partOf?(key: string): string
+}
+
+/** A wrapper around a store, for one concern. */
+export interface WrappedStore extends BatchStore {
+  /** Returns the decision on a check where it is known without the store. */
+  known(check: Check, nowMs: number): Decision | undefined
+  settle(settlements: readonly Settlement[], nowMs: number): Promise<void>
+}
+
+/** A store whose checks and settlements never fail. */
+export interface SafeStore extends WrappedStore {
+  /** Decides a check that the store has not decided, or not in time. */
+  decideWithout(check: Check, nowMs: number): Decision
+}

@@ -1,0 +1,121 @@
+import { patientTimeout } from '../time/slices.js'
+import type { Check, Decision } from './algorithm.js'
+import type { Answers, BatchStore, SafeStore } from './batch-store.js'
+import { createBatches } from './batching.js'
+import { limiterByPart } from './by-part.js'
+import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
+import { type LeaseOptions, Leases } from './leases.js'
+import type { Limiter } from './limiter.js'
+import { OwedPlaces } from './owed-places.js'
+import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
+import { TimeLimit } from './time-limit.js'
+
+export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
+  readonly store: BatchStore
+  /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
+  readonly refusalsPoll?: RefusalsPoll | undefined
+  /** Whether and how shares are taken; the store has to have `settle`. */
+  readonly lease?: LeaseOptions | undefined
+  /** The time that the store may take for a batch, in milliseconds. */
+  readonly timeoutMs: number
+}
+
+/**
+ * Creates a limiter around a store: it gathers checks into batches, remembers refusals, takes shares where it may, and
+ * lets the fallback decide while the store fails or is too slow. A store in process memory answers at once and needs
+ * neither batches nor remembered refusals nor shares.
+ */
+export function createLimiter(options: LimiterOptions): Limiter {
+  const { store } = options
+  if (store.partOf === undefined) return createPartLimiter(options, '')
+  return limiterByPart(store.partOf.bind(store), (part) => createPartLimiter(options, part))
+}
+
+/** Creates the limiter of a store, or of one of its parts. */
+function createPartLimiter(
+  { store, refusalsPoll, lease, timeoutMs, fallback, now, log }: LimiterOptions,
+  part: string,
+): Limiter {
+  const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
+  const limitTime = (wrapped: BatchStore) =>
+    new TimeLimit(wrapped, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
+  const timed = limitTime(store)
+  const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
+  // Once more around leases, which may ask several times for one batch.
+  const owed = new OwedPlaces(leases === undefined ? timed : limitTime(leases))
+  const onRecovery = () => refusals?.forgetAll()
+  const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
+  const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
+  const safe = refusals ?? breaker
+  const batches = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
+
+  function check(asked: Check, nowMs: number, waitedMs?: number, leads = false): Decision | Promise<Decision> {
+    const answer = batches.check(asked, nowMs, leads)
+    if (!(answer instanceof Promise) || waitedMs === undefined) return answer
+    // The time-out of its batch is enough where that is sent now.
+    if (waitedMs === 0 && !batches.isBehind()) return answer
+    return untilDeadline(asked, nowMs, answer, waitedMs)
+  }
+
+  /** Decides without the store when the time of a request is over, also where its batch has more time or is not sent. */
+  function untilDeadline(asked: Check, nowMs: number, answer: Promise<Decision>, waitedMs: number): Promise<Decision> {
+    return new Promise((resolve) => {
+      let isLate = false
+      const giveUp = () => {
+        isLate = true
+        batches.abandon(asked)
+        resolve(safe.decideWithout(asked, nowMs))
+      }
+      const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
+      void answer.then((decision) => {
+        clearTimeout(timer)
+        if (isLate) owed.answeredLate([asked], nowMs)
+        else resolve(decision)
+      })
+    })
+  }
+
+  function checkLeased(asked: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision> {
+    // Another process may reset a counter: the poll then forgets the shares.
+    refusalsPoll?.isFresh(nowMs)
+    return leases?.known(asked, nowMs) ?? check(asked, nowMs, waitedMs)
+  }
+  return {
+    check,
+    known: (asked, nowMs) => refusals?.remembered(asked, nowMs),
+    settle: batches.settle,
+    checkLeased: leases === undefined ? check : checkLeased,
+    reset: async (keys) => safe.reset(keys),
+    forgetAll() {
+      refusals?.forgetAll()
+      leases?.forgetAll()
+    },
+    async close() {
+      breaker.close()
+      await refusalsPoll?.close()
+      await leases?.close()
+    },
+    get storeIsDown() {
+      return breaker.isOpen
+    },
+    get storeErrors() {
+      return breaker.errors
+    },
+  }
+}
+
+/** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
+function askDirectly(store: SafeStore): Pick<Limiter, 'settle'> & Omit<ReturnType<typeof createBatches>, 'settle'> {
+  return {
+    isBehind: () => false,
+    abandon: () => undefined,
+    check(asked, nowMs) {
+      const known = store.known(asked, nowMs)
+      if (known !== undefined) return known
+      const only = ([decision]: Answers) => decision ?? store.decideWithout(asked, nowMs)
+      const answers = store.check([asked], nowMs)
+      return answers instanceof Promise ? answers.then(only) : only(answers)
+    },
+    settle: (settlement, nowMs) => store.settle([settlement], nowMs),
+  }
+}
