@@ -56,7 +56,8 @@ export type { RuleDocument } from './exchange/rule-document.js'
 export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
 export { asActor, type ChangeSource } from './history/actor.js'
 export type { Change, ChangedFields, HistoryOptions } from './history/history.js'
-export type { AnyHook, AnyReply, AnyRequest, Ask, CheckOptions } from './http/ask.js'
+export type { Ask, CheckOptions } from './http/ask.js'
+export type { Cost } from './http/cost.js'
 export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
@@ -69,8 +70,9 @@ export {
   RateLimitExceededError,
   StoreUnavailableError,
 } from './http/refusal.js'
+export type { AnyHook, AnyReply, AnyRequest } from './http/request-reply.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
-export type { Cost, RouteConfig, RouteCost } from './http/route-config.js'
+export type { RouteConfig, RouteCost } from './http/route-config.js'
 export type { RouteLimitHook, RouteLimitOptions } from './http/route-limit.js'
 export type {
   Algorithm,

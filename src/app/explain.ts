@@ -1,4 +1,4 @@
-import type { CheckedRequest } from '../http/decide.js'
+import type { CheckedRequest } from '../http/checked-request.js'
 import { createExplain } from '../http/explain.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { PathPrefixes } from '../http/request-path.js'

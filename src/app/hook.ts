@@ -1,24 +1,18 @@
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { createAsk } from '../http/ask.js'
 import { type Ceiling, createCeiling } from '../http/ceiling.js'
+import { type CheckedRequest, type DeriveClientKey, NOTHING_IN_FORCE } from '../http/checked-request.js'
 import { createHeaderHash } from '../http/client-key.js'
 import { listCodeLimits } from '../http/code-limits.js'
 import { createRuleChooser } from '../http/conditions.js'
-import { type CheckedRequest, NOTHING_IN_FORCE } from '../http/decide.js'
 import { createHeaders } from '../http/headers.js'
-import {
-  createFunctionKey,
-  createKindKey,
-  type DeriveClientKey,
-  type KeyFunction,
-  type KeyOptions,
-} from '../http/kind-key.js'
+import { createFunctionKey, createKindKey, type KeyFunction, type KeyOptions } from '../http/kind-key.js'
 import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
 import { createPreflights } from '../http/preflight.js'
 import { noteErrorHandler } from '../http/refusal.js'
-import { REPLY, type RequestWithReply } from '../http/request-end.js'
 import { createRequestPath, hasPath, PathPrefixes } from '../http/request-path.js'
+import { REPLY, type RequestWithReply } from '../http/request-reply.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { createConfigLimits, createRouteCost, isConfigLimit } from '../http/route-config.js'
 import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'

@@ -1,6 +1,6 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 import type { EventOutcome } from '../events/event.js'
-import type { CheckedRequest } from '../http/decide.js'
+import type { CheckedRequest } from '../http/checked-request.js'
 import type { HookDependencies } from '../http/on-request.js'
 import {
   createLimitedRoutes,

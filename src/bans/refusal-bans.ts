@@ -1,5 +1,5 @@
+import type { Limit, LimitBan, Refusal } from '../http/checked-request.js'
 import type { ClientKey } from '../http/client-key.js'
-import type { Limit, LimitBan, Refusal } from '../http/limits.js'
 import type { Policy, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { MAX_COUNT } from '../limiter/rate.js'

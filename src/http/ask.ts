@@ -1,16 +1,11 @@
 /** Checks from code, of the plugin's own limit and of limits for single routes. */
-import type {
-  FastifyReply,
-  FastifyRequest,
-  HookHandlerDoneFunction,
-  RawServerBase,
-  RouteGenericInterface,
-} from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
-import { CheckedRequest } from './decide.js'
+import { CheckedRequest } from './checked-request.js'
+import { chargedCost, validateCost } from './cost.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
-import { chargedCost, validateCost } from './route-config.js'
+import type { AnyRequest } from './request-reply.js'
 
 export interface CheckOptions {
   /** The part of the limit that is used: an integer, 1 to 2147483647. */
@@ -74,10 +69,10 @@ export function createAsk(
 ): Ask {
   const dependencies = onlyAsking(hook)
   async function ask(request: FastifyRequest, cost: number): Promise<CheckedRequest | null> {
-    const checked = new CheckedRequest(dependencies, request)
+    const checked = new CheckedRequest(request, dependencies.path(request))
     if (isSkipped(checked)) return null
     checked.cost = cost
-    await dependencies.decide(checked)
+    await dependencies.decide(dependencies, checked)
     return checked.isExempt ? null : checked
   }
   return {
@@ -106,15 +101,3 @@ function forOneRequest({ decision, limit: limitFound }: CheckedRequest, requestC
   const isNever = short.some((window) => window.limit < cost)
   return { ...decision, limit, remaining, resetMs, allowed: false, retryAfterMs: isNever ? null : resetMs }
 }
-
-/** A request of HTTP, HTTPS or HTTP/2. */
-export type AnyRequest = FastifyRequest<RouteGenericInterface, RawServerBase>
-
-/** A reply of HTTP, HTTPS or HTTP/2. */
-export type AnyReply = FastifyReply<RouteGenericInterface, RawServerBase>
-
-/**
- * A hook for the apps of every server. It is declared as a method, since the code of this package has Fastify's types for
- * HTTP/1: all that it reads of a request is there in HTTP/2 as well.
- */
-export type AnyHook = { hook(request: AnyRequest, reply: AnyReply, done: HookHandlerDoneFunction): void }['hook']

@@ -1,10 +1,10 @@
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
+import type { CheckedRequest, Limit } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
 import { type ClientKey, deriveOnce, inScope } from './client-key.js'
-import type { CheckedRequest } from './decide.js'
-import { type Limit, limitForCeiling } from './limits.js'
+import { limitForCeiling } from './limits.js'
 
 /** The limit of addresses that requests count against beside the one that decides about them. */
 export interface Ceiling {
@@ -39,10 +39,11 @@ export function isRefusing(ceiling: Ceiling, { address, nowMs }: CheckedRequest)
  *
  * @param check asks the limit that decides
  */
-export function checkUnderCeiling(
+export function checkUnderCeiling<Dependencies>(
+  dependencies: Dependencies,
   checked: CheckedRequest,
   ceiling: Ceiling,
-  check: (checked: CheckedRequest) => Decision | Promise<Decision>,
+  check: (dependencies: Dependencies, checked: CheckedRequest) => Decision | Promise<Decision>,
 ): CheckedRequest | Promise<CheckedRequest> {
   const { address, cost, nowMs, waitedMs, limit } = checked
   const standing = ceiling.standing(address)
@@ -53,7 +54,7 @@ export function checkUnderCeiling(
     const known = limit.awaitsEnd ? undefined : ceiling.known(checked.asked, nowMs)
     return decideWith(checked, ceiling, standing, known, ofAddress)
   }
-  const decision = check(checked)
+  const decision = check(dependencies, checked)
   if (decision instanceof Promise || ofAddress instanceof Promise) {
     return Promise.all([decision, ofAddress]).then((both) => decideWith(checked, ceiling, standing, ...both))
   }

@@ -5,7 +5,7 @@ import { TooMuchWork } from '../conditions/failure.js'
 import { errorMessage } from '../errors.js'
 import { type RequestWork, SHORT_LENGTH } from '../patterns/work.js'
 import type { Rule } from '../rules/rule.js'
-import type { CheckedRequest } from './decide.js'
+import type { CheckedRequest } from './checked-request.js'
 import { hostName, routePattern } from './request-values.js'
 
 const JOINED = ', '

@@ -1,16 +1,22 @@
 import type { FastifyRequest } from 'fastify'
 import type { Check, Decision } from '../limiter/algorithm.js'
-import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
+import type { ActiveOverride } from '../overrides/override-set.js'
 import { unremembered } from '../remember.js'
 import type { Rule } from '../rules/rule.js'
-import type { RuleSet } from '../rules/rule-set.js'
 import { patientTimeout } from '../time/slices.js'
 import { type Ceiling, checkUnderCeiling, isRefusing } from './ceiling.js'
-import { type ClientAddress, GONE } from './client-address.js'
+import {
+  type CheckedRequest,
+  DENIED,
+  DENIED_LIMIT,
+  type InForce,
+  type Limit,
+  TOO_LONG_LIMIT,
+} from './checked-request.js'
+import type { ClientAddress } from './client-address.js'
 import type { ClientKey } from './client-key.js'
-import { DENIED_LIMIT, type Limit, type Refusal, TOO_LONG_LIMIT } from './limits.js'
-import { type UserId, userText } from './request-user.js'
-import { chargedCost } from './route-config.js'
+import { chargedCost } from './cost.js'
+import { userText } from './request-user.js'
 
 /** The dependencies of a decision, resolved when the plugin is registered. */
 export interface DecideDependencies {
@@ -55,129 +61,57 @@ export interface DecideDependencies {
   readonly ceiling: Ceiling | undefined
 }
 
-/** The rules and overrides that decide about a request. */
-interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates' | 'matching'>
-  readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
-}
-
-/** For apps and limits without rules and overrides. */
-export const NOTHING_IN_FORCE: InForce = {
-  rules: {
-    size: 0,
-    needUsers: false,
-    rules: [],
-    match: () => undefined,
-    candidates: () => [],
-    matching: () => new Set(),
-  },
-  overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
-}
-
-const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-const NO_CLIENT: ClientKey = {
-  name: '',
-  shown: '',
-  counter: '',
-  client: '',
-  banned: '',
-  clear: '',
-  byAddress: false,
-}
-
-const NO_QUESTION: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
-
-/** A request and its decision. Each step sets the fields that the next ones need. */
-export class CheckedRequest {
-  /** The path as the router sees it. */
-  readonly path: string
-  nowMs = 0
-  /** How long the request has waited for the store and for what is in force, in milliseconds. */
-  waitedMs = 0
-  address: ClientAddress = GONE
-  /** The request's own cost; 0 charges nothing. */
-  cost = 1
-  inForce = NOTHING_IN_FORCE
-  user: UserId = null
-  /** The object that the host answered as the user, for conditions. */
-  userFields: object | null = null
-  /** Null where the path is too long to search for one. */
-  override: ActiveOverride | null | undefined = undefined
-  /** What patterns and conditions have taken of the work that one request may make. */
-  work = 0
-  /** The request is let through without a limit: the later steps are skipped. */
-  isExempt = false
-  limit = DENIED_LIMIT
-  client = NO_CLIENT
-  decision = DENIED
-  /** The question to the limiter. */
-  asked = NO_QUESTION
-  /** The refusal of the deciding limit, where the ceiling refuses for longer. */
-  overruled: Refusal | undefined = undefined
-  /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
-  outlasted: Refusal | undefined = undefined
-
-  constructor(
-    readonly dependencies: DecideDependencies,
-    readonly request: FastifyRequest,
-  ) {
-    this.path = dependencies.path(request)
-  }
-
-  get isRefused(): boolean {
-    return this.limit.block && !this.decision.allowed
-  }
-}
-
 type Decided = CheckedRequest | Promise<CheckedRequest>
 
 /**
  * Decides about a request, in the order of the functions below. Each of them ends with an answer that may be late, and
  * the next one goes on at once where it is not.
  */
-export function decide(checked: CheckedRequest): Decided {
-  const { dependencies, request } = checked
+export function decide(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { request } = checked
   checked.nowMs = dependencies.now()
   checked.address = dependencies.address(request)
   const { ceiling } = dependencies
   const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
   const inForce = dependencies.inForce(checked.nowMs, checked.waitedMs)
-  if (inForce instanceof Promise) return afterWait(checked, inForce, findUser)
-  return isBeyond ? unremembered(findUser, checked, inForce) : findUser(checked, inForce)
+  if (inForce instanceof Promise) return afterWait(dependencies, checked, inForce, findUser)
+  return isBeyond ? unremembered(findUser, dependencies, checked, inForce) : findUser(dependencies, checked, inForce)
 }
 
-function findUser(checked: CheckedRequest, inForce: InForce): Decided {
-  const { dependencies, address } = checked
+function findUser(dependencies: DecideDependencies, checked: CheckedRequest, inForce: InForce): Decided {
+  const { address } = checked
   const { rules, overrides } = inForce
   checked.inForce = inForce
   const isExempt = address.listed === 'allow' && overrides.size === 0
   const isNeeded = (dependencies.needsUser || rules.needUsers || overrides.hasUsers) && !isExempt
   const late = isNeeded ? dependencies.user(checked) : undefined
-  return late === undefined ? findLimit(checked) : later(checked, late, findLimit)
+  return late === undefined ? findLimit(dependencies, checked) : later(dependencies, checked, late, findLimit)
 }
 
 /** Exempts a request, or finds its limit. Refusals go first: the deny list, then overrides, then the allow list. */
-function findLimit(checked: CheckedRequest): Decided {
-  const { dependencies, request, path, nowMs, address } = checked
+function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { request, path, nowMs, address } = checked
   const { rules, overrides } = checked.inForce
   if (overrides.size > 0) {
     checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym, checked)
     if (address.relay !== null) denyAsRelay(checked, address.relay)
   }
   const { override } = checked
-  if (address.listed === 'deny') return findClient(checked, DENIED_LIMIT)
-  if (override === null) return findClient(checked, TOO_LONG_LIMIT)
+  if (address.listed === 'deny') return findClient(dependencies, checked, DENIED_LIMIT)
+  if (override === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
   if (override?.effect === 'allow' || (address.listed === 'allow' && override?.effect !== 'deny')) {
     checked.isExempt = true
     return checked
   }
   const ofOverride = override && dependencies.overrideLimit(override)
-  if (ofOverride) return findClient(checked, ofOverride)
+  if (ofOverride) return findClient(dependencies, checked, ofOverride)
   let rule = rules.size === 0 ? undefined : rules.match(path, request.method, nowMs, checked)
   if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked)
-  if (rule === null) return findClient(checked, TOO_LONG_LIMIT)
+  if (rule === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
   const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
-  return limit instanceof Promise ? later(checked, limit, findClient) : findClient(checked, limit)
+  return limit instanceof Promise
+    ? later(dependencies, checked, limit, findClient)
+    : findClient(dependencies, checked, limit)
 }
 
 /** Denies what a denied proxy forwards. */
@@ -186,14 +120,14 @@ function denyAsRelay(checked: CheckedRequest, { plain, pseudonym }: ClientAddres
   if (override === null || override?.effect === 'deny') checked.override = override
 }
 
-function findClient(checked: CheckedRequest, limit: Limit): Decided {
+function findClient(dependencies: DecideDependencies, checked: CheckedRequest, limit: Limit): Decided {
   checked.limit = limit
   const client = limit.clientKey(checked)
-  return client instanceof Promise ? later(checked, client, check) : check(checked, client)
+  return client instanceof Promise ? later(dependencies, checked, client, check) : check(dependencies, checked, client)
 }
 
-function check(checked: CheckedRequest, client: ClientKey): Decided {
-  const { dependencies, limit, cost, nowMs } = checked
+function check(dependencies: DecideDependencies, checked: CheckedRequest, client: ClientKey): Decided {
+  const { limit, cost, nowMs } = checked
   checked.client = client
   // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
   if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
@@ -205,91 +139,107 @@ function check(checked: CheckedRequest, client: ClientKey): Decided {
   if (limit.ban !== null) {
     const isBanned = limit.ban.isBanned(client)
     return isBanned instanceof Promise
-      ? afterWait(checked, inTimeLeft(checked, isBanned, false), askUnlessBanned)
-      : askUnlessBanned(checked, isBanned)
+      ? afterWait(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), askUnlessBanned)
+      : askUnlessBanned(dependencies, checked, isBanned)
   }
-  if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(checked)
+  if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(dependencies, checked)
   const { asked, waitedMs } = checked
   const decision = limit.block
     ? dependencies.checkLeased(asked, nowMs, waitedMs)
     : dependencies.check(asked, nowMs, waitedMs)
-  if (decision instanceof Promise) return afterWait(checked, decision, keepDecision)
+  if (decision instanceof Promise) return afterWait(dependencies, checked, decision, keepDecision)
   checked.decision = decision
   return checked
 }
 
 /** Denies a client that this process has just banned: what is in force may not have the ban yet. */
-function askUnlessBanned(checked: CheckedRequest, isBanned: boolean): Decided {
+function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
   const { ban } = checked.limit
-  return isBanned && ban !== null ? findClient(checked, ban.denial) : ask(checked)
+  return isBanned && ban !== null ? findClient(dependencies, checked, ban.denial) : ask(dependencies, checked)
 }
 
 /** Waits for what is under way before any limit is asked, so that a ceiling is asked in the same round trip. */
-function ask(checked: CheckedRequest): Decided {
-  const { dependencies, limit, client } = checked
+function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { limit, client } = checked
   const late = limit.awaitsEnd ? dependencies.underWay(client.counter) : undefined
-  return late === undefined ? askNow(checked) : afterWait(checked, inTimeLeft(checked, late, undefined), askNow)
+  return late === undefined
+    ? askNow(dependencies, checked)
+    : afterWait(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), askNow)
 }
 
-function askNow(checked: CheckedRequest): Decided {
-  const { ceiling } = checked.dependencies
+function askNow(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { ceiling } = dependencies
   if (ceiling !== undefined) {
-    const decided = checkUnderCeiling(checked, ceiling, askLimit)
-    return decided instanceof Promise ? afterWait(checked, decided, (done) => done) : decided
+    const decided = checkUnderCeiling(dependencies, checked, ceiling, askLimit)
+    return decided instanceof Promise ? afterWait(dependencies, checked, decided, keepDecided) : decided
   }
-  const decision = askLimit(checked)
-  return decision instanceof Promise ? afterWait(checked, decision, keepDecision) : keepDecision(checked, decision)
+  const decision = askLimit(dependencies, checked)
+  return decision instanceof Promise
+    ? afterWait(dependencies, checked, decision, keepDecision)
+    : keepDecision(dependencies, checked, decision)
 }
 
-function askLimit(checked: CheckedRequest): Decision | Promise<Decision> {
-  const { dependencies, limit, asked, nowMs, waitedMs } = checked
+function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
+  const { limit, asked, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
   if (limit.holdsPlaces) return dependencies.takePlaces(checked)
   if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs, waitedMs)
   return limit.block ? dependencies.checkLeased(asked, nowMs, waitedMs) : dependencies.check(asked, nowMs, waitedMs)
 }
 
-function keepDecision(checked: CheckedRequest, decision: Decision): CheckedRequest {
+function keepDecision(_dependencies: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {
   checked.decision = decision
   return checked
 }
 
+function keepDecided(
+  _dependencies: DecideDependencies,
+  _checked: CheckedRequest,
+  decided: CheckedRequest,
+): CheckedRequest {
+  return decided
+}
+
 /** Goes on with a late answer: nothing is remembered of what a request makes up that its ceiling refuses. */
 function underCeiling<Answer>(
+  dependencies: DecideDependencies,
   checked: CheckedRequest,
   answer: Answer,
-  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
 ): Decided {
-  const { ceiling } = checked.dependencies
+  const { ceiling } = dependencies
   const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
-  return isBeyond ? unremembered(proceed, checked, answer) : proceed(checked, answer)
+  return isBeyond ? unremembered(proceed, dependencies, checked, answer) : proceed(dependencies, checked, answer)
 }
 
 /** A function of its own: its closure would cost an allocation also where nothing is late. */
 function later<Answer>(
+  dependencies: DecideDependencies,
   checked: CheckedRequest,
   late: Promise<Answer>,
-  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
 ): Promise<CheckedRequest> {
-  return late.then((answer) => underCeiling(checked, answer, proceed))
+  return late.then((answer) => underCeiling(dependencies, checked, answer, proceed))
 }
 
 /** Does the same for what the store or the database answers. A request waits for all of that no longer than for one. */
 function afterWait<Answer>(
+  dependencies: DecideDependencies,
   checked: CheckedRequest,
   late: Promise<Answer>,
-  proceed: (checked: CheckedRequest, answer: Answer) => Decided,
+  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
 ): Promise<CheckedRequest> {
   const startMs = performance.now()
   return late.then((answer) => {
     checked.waitedMs += performance.now() - startMs
-    return proceed(checked, answer)
+    return proceed(dependencies, checked, answer)
   })
 }
 
 /** Returns an answer, or the other one when the time of the request is over. */
 function inTimeLeft<Answer>(
-  { dependencies: { storeTimeoutMs }, waitedMs }: CheckedRequest,
+  { storeTimeoutMs }: DecideDependencies,
+  { waitedMs }: CheckedRequest,
   late: Promise<Answer>,
   otherwise: Answer,
 ): Promise<Answer> {

@@ -7,9 +7,10 @@ import type { Rule } from '../rules/rule.js'
 import { appliesToMethod } from '../rules/rule-set.js'
 import { isInForce } from '../rules/validity.js'
 import { Slices } from '../time/slices.js'
+import type { CheckedRequest } from './checked-request.js'
+import { TOO_LONG_LIMIT } from './checked-request.js'
 import { whyNotHeld } from './conditions.js'
-import type { CheckedRequest } from './decide.js'
-import { type RateFunction, TOO_LONG_LIMIT } from './limits.js'
+import type { RateFunction } from './limits.js'
 import type { PathPrefixes } from './request-path.js'
 
 /** The limits that requests can meet, as far as they are known at registration. */
@@ -97,7 +98,7 @@ async function overrideReason(checked: CheckedRequest, slices: Slices): Promise<
 /** Says how many overrides may be for the client's address, where that is not given. */
 async function othersFor(checked: CheckedRequest, slices: Slices): Promise<string> {
   if (hasAddress(checked)) return ''
-  const nowMs = checked.dependencies.now()
+  const nowMs = checked.nowMs
   let count = 0
   for (const override of checked.inForce.overrides.all()) {
     if (override.client.kind !== 'user' && isOverrideInForce(override, nowMs)) count++
@@ -116,7 +117,7 @@ function ruleReason(matching: Matching, checked: CheckedRequest, rule: Rule, wor
 
 function whyNot(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
   const { method } = checked.request
-  if (!isInForce(rule, checked.dependencies.now())) return 'The rule is not in force at this time.'
+  if (!isInForce(rule, checked.nowMs)) return 'The rule is not in force at this time.'
   if (!appliesToMethod(rule, method)) return `The rule is for ${rule.methods.join(', ')}, not for ${method}.`
   if (matching === null) return 'The path is too long to be searched for the patterns of all rules.'
   if (!matching.has(rule)) return `The path does not match ${rule.pathPattern}.`

@@ -3,8 +3,8 @@ import { InvalidSettingError } from '../errors.js'
 import type { Decision } from '../limiter/algorithm.js'
 import { type Rate, toRateText } from '../limiter/rate.js'
 import { onlyAsking } from './ask.js'
+import { CheckedRequest } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
-import { CheckedRequest } from './decide.js'
 import { listReasons, type ReasonDependencies, RULE_MATCHES } from './explain-reasons.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
@@ -117,9 +117,10 @@ async function askRoute(
   { request, address, user }: Known,
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
-  const checked = new CheckedRequest({ ...onlyAsking(hook), user: (its) => noteUser(its, user) }, request)
+  const asking = { ...onlyAsking(hook), user: (checked: CheckedRequest) => noteUser(checked, user) }
+  const checked = new CheckedRequest(request, hook.path(request))
   checked.cost = 0
-  await hook.decide(checked)
+  await hook.decide(asking, checked)
   const { decision, limit, isExempt, isRefused } = checked
   if (isExempt || limit.isDenial) {
     const why = isExempt ? 'The allow list exempts the address.' : 'The deny list decides before it.'
@@ -151,13 +152,16 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
         }),
     },
   }
-  const checked = new CheckedRequest(peeking, request)
+  const checked = new CheckedRequest(request, peeking.path(request))
   checked.cost = 0
   const skipped = whySkipped(checked)
   // A cost of 0 charges nothing: it asks what a request of the cost 1 would be answered.
-  await peeking.decide(checked)
+  await peeking.decide(peeking, checked)
   const isHostSkip = checked.isExempt && checked.nowMs === 0
-  if (isHostSkip) checked.inForce = await hook.inForce(hook.now(), 0)
+  if (isHostSkip) {
+    checked.nowMs = hook.now()
+    checked.inForce = await hook.inForce(checked.nowMs, 0)
+  }
   return {
     checked,
     decision,

@@ -1,16 +1,8 @@
 import type { FastifyReply } from 'fastify'
-import {
-  isRate,
-  type NamedWindow,
-  type Policy,
-  retryAfterSeconds,
-  type Window,
-  type WindowState,
-} from '../limiter/algorithm.js'
+import { retryAfterSeconds, type Window, type WindowState } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { SECOND_MS } from '../time/clock.js'
-import type { CheckedRequest } from './decide.js'
-import type { Limit } from './limits.js'
+import type { CheckedRequest, Limit } from './checked-request.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
@@ -89,26 +81,6 @@ function commentsFor({ decision }: CheckedRequest): string {
 
 function resetSeconds(resetMs: number): number {
   return Math.ceil(resetMs / SECOND_MS)
-}
-
-/** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
-export function quotedName(name: string): string {
-  const ascii = name.replace(/[^\x20-\x7e]+/gu, (text) => encodeURIComponent(text.toWellFormed()))
-  return `"${ascii.replace(/["\\]/g, '\\$&')}"`
-}
-
-/**
- * Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds, which
- * requests in progress do not have.
- */
-export function policyField(name: string, policy: Policy): string {
-  const field = `${quotedName(name)};q=${policy.limit}`
-  return isRate(policy) ? `${field};w=${policy.periodMs / SECOND_MS}` : field
-}
-
-/** Returns the names of the windows that a policy lists; that of the limit itself where there is one window. */
-export function windowNames(name: string, windows: readonly NamedWindow[] = []): string[] {
-  return windows.map(({ period }) => (windows.length === 1 ? name : `${name}:${period}`))
 }
 
 /** Returns the value of `RateLimit-Policy` for a policy that lists its windows; months differ. */

@@ -4,6 +4,7 @@ import type { AddressPrivacy } from '../privacy/address-privacy.js'
 import { rememberClients } from '../remember.js'
 import type { ClientKind, KeyPart } from '../rules/client-kind.js'
 import { spellPart, splitComposite } from '../rules/composite.js'
+import { type Countable, type DeriveClientKey, toAddressKey } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
 import {
   type ClientKey,
@@ -16,15 +17,9 @@ import {
   routeKey,
   userKey,
 } from './client-key.js'
-import type { CheckedRequest } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import type { LateUserWarning } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
-
-/** The part of a request that identifies its client. */
-export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
-
-export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
 
 /** The readers of values that have a name; an empty one is missing. */
 const VALUES = { header: headerValue, cookie: cookieValue } as const
@@ -39,10 +34,6 @@ export interface KeyOptions {
   readonly privacy?: AddressPrivacy | undefined
   /** Receives requests with and without users, where users are counted. */
   readonly users: LateUserWarning
-}
-
-export function toAddressKey({ address }: Countable): ClientKey {
-  return address.clientKey
 }
 
 /** Derives the key of a limit from that of a client. */

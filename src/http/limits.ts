@@ -1,108 +1,30 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { type Algorithm, isRate, type Policy } from '../limiter/algorithm.js'
+import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../overrides/override-set.js'
 import { remember } from '../remember.js'
 import type { CountedStatuses } from '../rules/counts.js'
-import { type RefusalAnswer, type Rule, USUAL_ANSWER } from '../rules/rule.js'
-import { SECOND_MS } from '../time/clock.js'
-import { type ClientKey, deriveOnce, inScope, ruleKey } from './client-key.js'
+import type { Rule } from '../rules/rule.js'
+import type { CheckedRequest } from './checked-request.js'
+import {
+  createDenial,
+  createLimit,
+  type DeriveClientKey,
+  type Limit,
+  type LimitBan,
+  NOTHING,
+  toAddressKey,
+} from './checked-request.js'
+import { deriveOnce, inScope, ruleKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
-import type { CheckedRequest } from './decide.js'
-import { policyField, quotedName, windowNames } from './headers.js'
 import { after, type RequestFunction, tolerate } from './host-function.js'
-import { createKindKey, type DeriveClientKey, type KeyOptions, toAddressKey } from './kind-key.js'
+import { createKindKey, type KeyOptions } from './kind-key.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
-
-/** The limit of one request. */
-export interface Limit {
-  readonly policy: Policy
-  /** Whether over-limit requests are refused; otherwise they are only counted. */
-  readonly block: boolean
-  /** The statuses of the responses that count; null where every request counts. */
-  readonly counts: CountedStatuses | null
-  /** Whether it counts requests in progress. */
-  readonly holdsPlaces: boolean
-  /** Whether what a request uses depends on its end: on the response, or on when the request ends. */
-  readonly awaitsEnd: boolean
-  /** The factor of a request's own cost; 1 unless a rule has another. */
-  readonly cost: number
-  /** The answer to a refused request. */
-  readonly refusal: RefusalAnswer
-  /** Bans the clients that it keeps refusing; null where it bans none. */
-  readonly ban: LimitBan | null
-  /** Empty where no rule decides. */
-  readonly ruleName: string
-  /** The name of the limit in answers to the client. */
-  readonly policyName: string
-  /** The name and the policy, as the draft's header fields spell them. */
-  readonly quotedName: string
-  readonly policyField: string
-  /** The names of the windows, spelled alike, where the policy lists them. */
-  readonly windowNames: readonly string[]
-  /** Whether it refuses every request, without a counter. */
-  readonly isDenial: boolean
-  readonly clientKey: DeriveClientKey
-}
-
-/** The refusal of a request by one limit. */
-export type Refusal = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
-
-/** The bans of a limit's clients. */
-export interface LimitBan {
-  /** Denies a client until its ban is in force. */
-  readonly denial: Limit
-  /** Returns whether this process has just banned a client, whose ban may not be in force yet. */
-  isBanned(client: ClientKey): boolean | Promise<boolean>
-  /** Counts a refusal. It never throws, and nothing waits for it. */
-  noteRefusal(refusal: Refusal): void
-}
-
-function createLimit(
-  policyName: string,
-  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
-  {
-    isDenial = false,
-    counts = null,
-    cost = 1,
-    refusal = USUAL_ANSWER,
-    ban = null,
-  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal' | 'ban'>> = {},
-): Limit {
-  const holdsPlaces = !isRate(limit.policy)
-  return {
-    ...limit,
-    isDenial,
-    counts,
-    holdsPlaces,
-    awaitsEnd: holdsPlaces || counts !== null,
-    cost,
-    refusal,
-    ban,
-    policyName,
-    quotedName: quotedName(policyName),
-    policyField: policyField(policyName, limit.policy),
-    windowNames: windowNames(policyName, limit.policy.windows).map(quotedName),
-  }
-}
-
-const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
-
-/** Creates a limit that refuses every request. */
-function createDenial(policyName: string, clientKey: DeriveClientKey = toAddressKey): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey }, { isDenial: true })
-}
 
 /** Creates a limit that denies the clients of a rule as an override does. */
 export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
   return createDenial('override', createKindKey(client, options))
 }
-
-/** The limit of addresses on the deny list. */
-export const DENIED_LIMIT: Limit = createDenial('deny-list')
-
-/** The limit of requests that take too much work: their path is too long for patterns, or another text for conditions. */
-export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
 export type RateFunction = RequestFunction<string | null | undefined>
 

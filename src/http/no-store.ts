@@ -1,4 +1,4 @@
-import type { AnyReply } from './ask.js'
+import type { AnyReply } from './request-reply.js'
 
 /**
  * The fields that hooks of the host may have set for the answer that was meant: what describes its body (RFC 9110,

@@ -1,9 +1,10 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
-import { CheckedRequest, type DecideDependencies, decide } from './decide.js'
+import { CheckedRequest } from './checked-request.js'
+import { type DecideDependencies, decide } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import { refuse } from './refusal.js'
-import { REPLY, type RequestWithReply } from './request-end.js'
+import { REPLY, type RequestWithReply } from './request-reply.js'
 
 /** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
@@ -63,12 +64,12 @@ export function createOnRequest(dependencies: HookDependencies) {
     }
     marked[DECIDED_BY] = decidedBy ? [...decidedBy, dependencies] : byThisHook
     request[REPLY] = reply
-    const checked = new CheckedRequest(dependencies, request)
+    const checked = new CheckedRequest(request, dependencies.path(request))
     checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
       if (dependencies.cost !== undefined) checked.cost = dependencies.cost(checked)
-      if (checked.cost > 0) decided = dependencies.decide(checked)
+      if (checked.cost > 0) decided = dependencies.decide(dependencies, checked)
       else checked.isExempt = true
     } catch (error) {
       dependencies.failed(error)
@@ -148,25 +149,32 @@ export type SkipFunction = RequestFunction<boolean>
 /** Receives every refused request with its decision, before it is answered. */
 export type RefusalFunction = (request: FastifyRequest, decision: Decision) => unknown
 
-export type Decide = (checked: CheckedRequest) => CheckedRequest | Promise<CheckedRequest>
+export type Decide = (
+  dependencies: DecideDependencies,
+  checked: CheckedRequest,
+) => CheckedRequest | Promise<CheckedRequest>
 
 /** Creates the function that decides about a request, unless the host skips it. A failure to say so skips nothing. */
 export function createDecide(skip: SkipFunction | undefined, log: FastifyBaseLogger): Decide {
   if (skip === undefined) return decide
   const isSkipped = tolerate(skip, 'skip', log)
 
-  function decideUnless(skipped: boolean | undefined, checked: CheckedRequest): ReturnType<Decide> {
+  function decideUnless(
+    skipped: boolean | undefined,
+    dependencies: DecideDependencies,
+    checked: CheckedRequest,
+  ): ReturnType<Decide> {
     // Nothing but true exempts: a function that forgets its answer must not.
-    if (skipped !== true) return decide(checked)
+    if (skipped !== true) return decide(dependencies, checked)
     checked.isExempt = true
     return checked
   }
 
-  return function decideUnlessSkipped(checked) {
+  return function decideUnlessSkipped(dependencies, checked) {
     const skipped = isSkipped(checked.request)
     return skipped instanceof Promise
-      ? skipped.then((answer) => decideUnless(answer, checked))
-      : decideUnless(skipped, checked)
+      ? skipped.then((answer) => decideUnless(answer, dependencies, checked))
+      : decideUnless(skipped, dependencies, checked)
   }
 }
 

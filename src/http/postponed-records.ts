@@ -1,6 +1,6 @@
 /** Records decisions after all hooks of a route have run, where one of these may refuse the request. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import type { CheckedRequest } from './decide.js'
+import type { CheckedRequest } from './checked-request.js'
 import { atRequestEnd, atResponseStart } from './response-events.js'
 import { isConfigLimit } from './route-config.js'
 

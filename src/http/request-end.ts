@@ -5,8 +5,9 @@ import { toDecision, toQuestion, toUse } from '../limiter/ahead.js'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { countsStatus } from '../rules/counts.js'
-import type { CheckedRequest } from './decide.js'
+import type { CheckedRequest } from './checked-request.js'
 import { after } from './host-function.js'
+import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd, atResponseStart, hasEnded } from './response-events.js'
 
 /** What the store is doing for counters after requests have ended: `decide` waits for it before the next check on a counter. */
@@ -99,11 +100,6 @@ export class CountedResponses {
     return this.underWay.close()
   }
 }
-
-/** The property of a request that holds its reply, which code that has only the request needs. */
-export const REPLY = Symbol('fastify-smart-ratelimit.reply')
-
-export type RequestWithReply = FastifyRequest & { [REPLY]?: FastifyReply | null }
 
 /** Processes count their places from random numbers below this on, so that they have no identities in common. */
 const FIRST_PLACES = 2 ** 48 - 1

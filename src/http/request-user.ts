@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { UserId } from './checked-request.js'
 import { isThenable, type RequestFunction, tolerate } from './host-function.js'
-import { REPLY, type RequestWithReply } from './request-end.js'
+import { REPLY, type RequestWithReply } from './request-reply.js'
 import { hasEnded } from './response-events.js'
 
 /** The authenticated user of a request, as far as limits need it. */
@@ -8,9 +9,6 @@ export interface RateLimitUser {
   /** Or an object with a spelling of its own: MongoDB's ObjectId, a UUID. */
   readonly id: string | number | bigint | { toHexString(): string }
 }
-
-/** The id of a user; null without a user. */
-export type UserId = string | number | bigint | null
 
 /** Returns the user of a request, or the user's id alone; null or undefined without a user. */
 export type UserFunction = RequestFunction<RateLimitUser | RateLimitUser['id'] | null | undefined>

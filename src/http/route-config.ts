@@ -3,8 +3,7 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../errors.js'
-import { highestCost, parseRate } from '../limiter/rate.js'
-import { isThenable, tolerate } from './host-function.js'
+import { type Cost, createCost, validateCostUnder } from './cost.js'
 import type { RouteLimitOptions } from './route-limit.js'
 
 type LimitHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void
@@ -73,54 +72,6 @@ export function createConfigLimits(
         done(error)
       })
     },
-  }
-}
-
-/** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
-export type Cost = number | ((request: FastifyRequest) => number)
-
-const MAX_COST = 2_147_483_647
-
-/** Returns what a request uses of a limit: its own cost times that of the limit. */
-export function chargedCost(cost: number, limitCost: number): number {
-  return Math.min(cost * limitCost, MAX_COST)
-}
-
-/** @throws InvalidSettingError for an invalid cost */
-export function validateCost(setting: string, cost: unknown): number {
-  if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
-  throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
-}
-
-/**
- * @param limited what the rate is called where it was given
- * @throws InvalidSettingError for a cost that the rate never allows
- */
-export function validateCostUnder(setting: string, cost: number, limited: string, rate: string): void {
-  const highest = highestCost(parseRate(rate))
-  if (cost <= highest) return
-  throw new InvalidSettingError(
-    `Setting "${setting}" is ${cost}, more than "${limited}" ${JSON.stringify(rate)} ever allows: give at most ${highest}, or a rate with a higher count`,
-  )
-}
-
-function validateAnswer(setting: string, answer: unknown): number {
-  if (!isThenable(answer)) return validateCost(setting, answer)
-  // The promise may reject later, when no code awaits it.
-  Promise.resolve(answer).catch(() => undefined)
-  throw new InvalidSettingError(`Setting "${setting}" answers a promise: give a function that is not async`)
-}
-
-/** Creates the function that returns a request's cost. A host's function that fails is logged once, and costs 1. */
-export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
-  if (typeof cost !== 'function') {
-    const checked = validateCost(setting, cost)
-    return () => checked
-  }
-  const guarded = tolerate((request: FastifyRequest) => validateAnswer(setting, cost(request)), setting, log)
-  return function costFor(request) {
-    const answered = guarded(request)
-    return typeof answered === 'number' ? answered : 1
   }
 }
 

@@ -1,6 +1,6 @@
 import { InvalidSettingError } from '../errors.js'
 import { VALIDATORS } from '../generated/validators.js'
-import { validateCost, validateCostUnder } from '../http/route-config.js'
+import { validateCost, validateCostUnder } from '../http/cost.js'
 import type { RouteLimitOptions } from '../http/route-limit.js'
 import { validateLimitName } from '../rules/field-values.js'
 import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../errors.js'
-import type { AnyRequest } from '../http/ask.js'
+import type { AnyRequest } from '../http/request-reply.js'
 import { internalsFor } from '../internals.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'

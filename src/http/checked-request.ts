@@ -1,0 +1,182 @@
+/** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
+import type { FastifyRequest } from 'fastify'
+import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
+import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
+import type { CountedStatuses } from '../rules/counts.js'
+import { type RefusalAnswer, USUAL_ANSWER } from '../rules/rule.js'
+import type { RuleSet } from '../rules/rule-set.js'
+import { SECOND_MS } from '../time/clock.js'
+import { type ClientAddress, GONE } from './client-address.js'
+import type { ClientKey } from './client-key.js'
+import { policyField, quotedName, windowNames } from './policy-names.js'
+
+/** The id of a user; null without a user. */
+export type UserId = string | number | bigint | null
+
+/** The part of a request that identifies its client. */
+export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
+
+export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
+
+export function toAddressKey({ address }: Countable): ClientKey {
+  return address.clientKey
+}
+
+/** The limit of one request. */
+export interface Limit {
+  readonly policy: Policy
+  /** Whether over-limit requests are refused; otherwise they are only counted. */
+  readonly block: boolean
+  /** The statuses of the responses that count; null where every request counts. */
+  readonly counts: CountedStatuses | null
+  /** Whether it counts requests in progress. */
+  readonly holdsPlaces: boolean
+  /** Whether what a request uses depends on its end: on the response, or on when the request ends. */
+  readonly awaitsEnd: boolean
+  /** The factor of a request's own cost; 1 unless a rule has another. */
+  readonly cost: number
+  /** The answer to a refused request. */
+  readonly refusal: RefusalAnswer
+  /** Bans the clients that it keeps refusing; null where it bans none. */
+  readonly ban: LimitBan | null
+  /** Empty where no rule decides. */
+  readonly ruleName: string
+  /** The name of the limit in answers to the client. */
+  readonly policyName: string
+  /** The name and the policy, as the draft's header fields spell them. */
+  readonly quotedName: string
+  readonly policyField: string
+  /** The names of the windows, spelled alike, where the policy lists them. */
+  readonly windowNames: readonly string[]
+  /** Whether it refuses every request, without a counter. */
+  readonly isDenial: boolean
+  readonly clientKey: DeriveClientKey
+}
+
+/** The refusal of a request by one limit. */
+export type Refusal = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
+
+/** The bans of a limit's clients. */
+export interface LimitBan {
+  /** Denies a client until its ban is in force. */
+  readonly denial: Limit
+  /** Returns whether this process has just banned a client, whose ban may not be in force yet. */
+  isBanned(client: ClientKey): boolean | Promise<boolean>
+  /** Counts a refusal. It never throws, and nothing waits for it. */
+  noteRefusal(refusal: Refusal): void
+}
+
+/** Creates a limit from a policy and its name. */
+export function createLimit(
+  policyName: string,
+  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
+  {
+    isDenial = false,
+    counts = null,
+    cost = 1,
+    refusal = USUAL_ANSWER,
+    ban = null,
+  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal' | 'ban'>> = {},
+): Limit {
+  const holdsPlaces = !isRate(limit.policy)
+  return {
+    ...limit,
+    isDenial,
+    counts,
+    holdsPlaces,
+    awaitsEnd: holdsPlaces || counts !== null,
+    cost,
+    refusal,
+    ban,
+    policyName,
+    quotedName: quotedName(policyName),
+    policyField: policyField(policyName, limit.policy),
+    windowNames: windowNames(policyName, limit.policy.windows).map(quotedName),
+  }
+}
+
+/** A policy of which nothing is ever left. */
+export const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
+
+/** Creates a limit that refuses every request. */
+export function createDenial(policyName: string, clientKey: DeriveClientKey = toAddressKey): Limit {
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey }, { isDenial: true })
+}
+
+/** The limit of addresses on the deny list. */
+export const DENIED_LIMIT: Limit = createDenial('deny-list')
+
+/** The limit of requests that take too much work: their path is too long for patterns, or another text for conditions. */
+export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
+
+/** The rules and overrides that decide about a request. */
+export interface InForce {
+  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates' | 'matching'>
+  readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
+}
+
+/** For apps and limits without rules and overrides. */
+export const NOTHING_IN_FORCE: InForce = {
+  rules: {
+    size: 0,
+    needUsers: false,
+    rules: [],
+    match: () => undefined,
+    candidates: () => [],
+    matching: () => new Set(),
+  },
+  overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
+}
+
+/** The decision of a denial, which has no counter. */
+export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
+const NO_CLIENT: ClientKey = {
+  name: '',
+  shown: '',
+  counter: '',
+  client: '',
+  banned: '',
+  clear: '',
+  byAddress: false,
+}
+
+const NO_QUESTION: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
+
+/** A request and its decision. Each step sets the fields that the next ones need. */
+export class CheckedRequest {
+  nowMs = 0
+  /** How long the request has waited for the store and for what is in force, in milliseconds. */
+  waitedMs = 0
+  address: ClientAddress = GONE
+  /** The request's own cost; 0 charges nothing. */
+  cost = 1
+  inForce = NOTHING_IN_FORCE
+  user: UserId = null
+  /** The object that the host answered as the user, for conditions. */
+  userFields: object | null = null
+  /** Null where the path is too long to search for one. */
+  override: ActiveOverride | null | undefined = undefined
+  /** What patterns and conditions have taken of the work that one request may make. */
+  work = 0
+  /** The request is let through without a limit: the later steps are skipped. */
+  isExempt = false
+  limit = DENIED_LIMIT
+  client = NO_CLIENT
+  decision = DENIED
+  /** The question to the limiter. */
+  asked = NO_QUESTION
+  /** The refusal of the deciding limit, where the ceiling refuses for longer. */
+  overruled: Refusal | undefined = undefined
+  /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
+  outlasted: Refusal | undefined = undefined
+
+  /** @param path as the router sees it */
+  constructor(
+    readonly request: FastifyRequest,
+    readonly path: string,
+  ) {}
+
+  get isRefused(): boolean {
+    return this.limit.block && !this.decision.allowed
+  }
+}

@@ -1,0 +1,23 @@
+/** The names of limits and their windows, as answers to clients spell them. */
+import { isRate, type NamedWindow, type Policy } from '../limiter/algorithm.js'
+import { SECOND_MS } from '../time/clock.js'
+
+/** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
+export function quotedName(name: string): string {
+  const ascii = name.replace(/[^\x20-\x7e]+/gu, (text) => encodeURIComponent(text.toWellFormed()))
+  return `"${ascii.replace(/["\\]/g, '\\$&')}"`
+}
+
+/**
+ * Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds, which
+ * requests in progress do not have.
+ */
+export function policyField(name: string, policy: Policy): string {
+  const field = `${quotedName(name)};q=${policy.limit}`
+  return isRate(policy) ? `${field};w=${policy.periodMs / SECOND_MS}` : field
+}
+
+/** Returns the names of the windows that a policy lists; that of the limit itself where there is one window. */
+export function windowNames(name: string, windows: readonly NamedWindow[] = []): string[] {
+  return windows.map(({ period }) => (windows.length === 1 ? name : `${name}:${period}`))
+}
