@@ -37,7 +37,7 @@ export type { Condition } from './conditions/condition.js'
 export type { ConditionFacts } from './conditions/condition-facts.js'
 export { dashboardPlugin } from './dashboard/dashboard-plugin.js'
 export type { DashboardOptions } from './dashboard/register-dashboard.js'
-export type { RedisClient } from './db/redis.js'
+export type { RedisClient } from './db/redis-client.js'
 export {
   type FieldErrors,
   InvalidRateError,

@@ -1,7 +1,7 @@
 /** Opens this package's own Redis clients. Only this module loads ioredis, an optional peer. */
 import type { RedisOptions } from 'ioredis'
 import { InvalidSettingError, unloadablePeer } from '../errors.js'
-import { parseRedisUrl, type RedisAddress, type RedisClient } from './redis.js'
+import { parseRedisUrl, type RedisAddress, type RedisClient } from './redis-client.js'
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** A connection that does not answer a command within this time counts as dead, and is closed. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { OpenDatabase } from '../client.js'
 import type { Database } from '../db/database.js'
-import type { RedisClient } from '../db/redis.js'
+import type { RedisClient } from '../db/redis-client.js'
 import { errorMessage } from '../errors.js'
 import { createEventTable } from '../events/event.js'
 import { EventLog } from '../events/event-log.js'

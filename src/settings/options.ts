@@ -1,6 +1,6 @@
 import type { AlertSettingOptions } from '../alerts/alert-settings.js'
 import type { RateLimitClient } from '../client.js'
-import type { RedisClient } from '../db/redis.js'
+import type { RedisClient } from '../db/redis-client.js'
 import type { HeaderVariant } from '../http/headers.js'
 import type { KeyFunction } from '../http/kind-key.js'
 import type { RateFunction } from '../http/limits.js'

@@ -1,6 +1,6 @@
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../alerts/alert-settings.js'
 import { DEFAULT_SCHEMA, validateDatabaseUrl } from '../db/database-url.js'
-import { type RedisClient, validateRedis } from '../db/redis.js'
+import { type RedisClient, validateRedis } from '../db/redis-client.js'
 import { InvalidSettingError } from '../errors.js'
 import { VALIDATORS } from '../generated/validators.js'
 import { PRIVACY_SETTINGS, privacyFrom } from '../privacy/privacy-settings.js'

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
-import { keyNodesOf, nodeForTag, type RedisClient, RedisConnection } from '../db/redis.js'
+import { keyNodesOf, nodeForTag, RedisConnection } from '../db/redis.js'
+import type { RedisClient } from '../db/redis-client.js'
 import { counterKey, validateNamespace } from '../db/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../limiter/algorithm.js'
 import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'

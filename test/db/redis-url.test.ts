@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseRedisUrl } from '../../src/db/redis.js'
+import { parseRedisUrl } from '../../src/db/redis-client.js'
 
 const ADDRESSES: readonly (readonly [text: string, urls: readonly string[], isCluster: boolean])[] = [
   ['redis://localhost', ['redis://localhost'], false],
