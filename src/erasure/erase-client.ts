@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import type { OpenDatabase } from '../client.js'
 import type { Database } from '../db/database.js'
 import type { RedisClient } from '../db/redis-client.js'
 import { errorMessage } from '../errors.js'
@@ -11,12 +10,12 @@ import { type ClientKind, parseClientKind } from '../rules/client-kind.js'
 import type { Clock } from '../time/clock.js'
 import type { Batches } from './batches.js'
 import { countShared, eraseEvents, eraseSums } from './erase-events.js'
-import { ERASED, eraseOverrides } from './erase-overrides.js'
+import { ERASED, type ErasableDatabase, eraseOverrides } from './erase-overrides.js'
 import { eraseAlerts, eraseCounters, eraseRedisCounters } from './erase-state.js'
 import { ErasedClient } from './erased-client.js'
 
 export interface EraseDependencies {
-  readonly opened: Pick<OpenDatabase, 'database' | 'client'>
+  readonly opened: ErasableDatabase
   readonly clock: Clock
   readonly ipv6Subnet: number
   readonly privacy: AddressPrivacy | undefined

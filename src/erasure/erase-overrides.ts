@@ -1,5 +1,4 @@
 /** Deletes the overrides and bans of one client, and its name in the history. */
-import type { OpenDatabase } from '../client.js'
 import { restAfter } from '../db/batches.js'
 import type { Database } from '../db/database.js'
 import type { Batches } from './batches.js'
@@ -23,8 +22,19 @@ interface ChangeRow {
   readonly after: string | null
 }
 
+/** The database to erase in, and the client of it through which overrides are written. */
+export interface ErasableDatabase {
+  readonly database: Database
+  readonly client: {
+    readonly rateLimitOverride: {
+      deleteMany(options: { where: { id: { in: number[] } } }): PromiseLike<unknown>
+    }
+    $queryRawUnsafe(sql: string): PromiseLike<unknown>
+  }
+}
+
 export async function eraseOverrides(
-  { database, client }: Pick<OpenDatabase, 'database' | 'client'>,
+  { database, client }: ErasableDatabase,
   erased: ErasedClient,
   batches: Batches,
 ): Promise<ErasedOverrides> {
