@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { packagePath } from '../src/package-root.js'
+import { packagePath } from '../src/ground/package-root.js'
 
 const FOLDER = packagePath('admin', 'components')
 

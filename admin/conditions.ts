@@ -1,6 +1,6 @@
 /** Turns the filters of a list into Prisma's conditions. The resource chooses the meaning of a filter. */
 
-import type { AddressPrivacy } from '../src/privacy/address-privacy.js'
+import type { AddressPrivacy } from '../src/clients/address-privacy.js'
 
 /** A condition for Prisma. */
 export type Condition = Readonly<Record<string, unknown>>

@@ -1,8 +1,8 @@
 import type { ActionRequest, AdminPage, PageContext } from 'adminjs'
-import type { SmartRateLimit } from '../src/app/smart-rate-limit.js'
-import { errorMessage, RuleDocumentError } from '../src/errors.js'
-import { importRight } from '../src/sign-in/roles.js'
-import { ActionDeniedError } from '../src/sign-in/staff-errors.js'
+import { errorMessage, RuleDocumentError } from '../src/ground/errors.js'
+import type { SmartRateLimit } from '../src/plugin/smart-rate-limit.js'
+import { importRight } from '../src/staff/sign-in/roles.js'
+import { ActionDeniedError } from '../src/staff/sign-in/staff-errors.js'
 import { hasRight } from './resources/actions.js'
 
 /** Creates the page that exports all rules and overrides, and imports them after showing the difference. */

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
-import { unloadablePeer } from '../src/errors.js'
-import type { LimitedApp } from '../src/internals.js'
+import { unloadablePeer } from '../src/ground/errors.js'
+import type { LimitedApp } from '../src/plugin/internals.js'
 import { type AdminOptions, validateAdminOptions } from './options.js'
 
-export type { LimitedApp } from '../src/internals.js'
+export type { LimitedApp } from '../src/plugin/internals.js'
 export type { AdminOptions } from './options.js'
 export type { AdminResource } from './resources/resource.js'
 

@@ -1,5 +1,5 @@
 /** Completes the models for `@adminjs/prisma`. */
-import type { RateLimitClient } from '../src/client.js'
+import type { RateLimitClient } from '../src/plugin/client/client.js'
 import type { Resource } from './generated/adminjs-prisma.js'
 
 type Model = ConstructorParameters<typeof Resource>[0]['model']

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, AppError, BaseRecord, type Filter, ValidationError } from 'adminjs'
-import { errorCode, errorMessage, RuleValidationError } from '../src/errors.js'
-import { asActor, fromSource } from '../src/history/actor.js'
+import { errorCode, errorMessage, RuleValidationError } from '../src/ground/errors.js'
 import { type Description, spelled } from '../src/rules/description.js'
+import { asActor, fromSource } from '../src/rules/history/actor.js'
 import {
   type Condition,
   type FilterKind,

@@ -8,23 +8,23 @@ import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress } from 'node:zlib'
 import { transform } from 'esbuild'
 import { type GetModuleInfo, type Plugin, rollup } from 'rollup'
-import { PACKAGE_ROOT } from '../src/package-root.js'
+import { PACKAGE_ROOT } from '../src/ground/package-root.js'
 
 const DIST = join(PACKAGE_ROOT, 'dist')
 /** The modules that hosts import, that run by themselves, and that are loaded by their path. */
 const ENTRIES = [
   'src/index.js',
-  'src/stores/conformance.js',
-  'src/db/generated-client.js',
-  'src/db/sqlite-checkpointer.js',
-  'src/db/sqlite-worker.js',
-  'src/stores/sqlite-functions.js',
+  'src/limiter/stores/conformance.js',
+  'src/database/generated-client.js',
+  'src/database/sqlite-checkpointer.js',
+  'src/database/sqlite-worker.js',
+  'src/limiter/stores/sqlite-functions.js',
   'admin/index.js',
   'scripts/ratelimit.js',
 ]
 /** The types of the entry points. */
-const TYPES = ['src/index.d.ts', 'src/stores/conformance.d.ts', 'admin/index.d.ts']
-const GENERATED = join(DIST, 'src', 'db', 'generated')
+const TYPES = ['src/index.d.ts', 'src/limiter/stores/conformance.d.ts', 'admin/index.d.ts']
+const GENERATED = join(DIST, 'src', 'database', 'generated')
 /** Other packages, bundled and minified already. They stay as they are, and are imported by their name in package.json. */
 const BUNDLED = [join(DIST, 'src', 'generated'), join(GENERATED, 'prisma')]
 const isBundled = (path: string) => BUNDLED.includes(dirname(path)) && /\.m?js$/.test(path)
@@ -41,7 +41,7 @@ const withoutComments: Plugin = {
   renderChunk: (code) => transform(code, { format: 'esm', target: 'node20.19' }),
 }
 /** Entry points that need little of the package, and load no more than that. */
-const SMALL = ['src/db/sqlite-checkpointer.js', 'src/db/sqlite-worker.js', 'scripts/ratelimit.js']
+const SMALL = ['src/database/sqlite-checkpointer.js', 'src/database/sqlite-worker.js', 'scripts/ratelimit.js']
 const PUBLISHED = ['src', 'admin', 'scripts/commands']
 
 /** Modules may call each other, chunks must not; and a package that is bundled imports names that it does not use. */

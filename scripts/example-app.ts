@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
-import { errorMessage } from '../src/errors.js'
+import { errorMessage } from '../src/ground/errors.js'
 import { dashboardPlugin, rateLimitPlugin, staffAccounts } from '../src/index.js'
 import { Command } from './commands/support/commander.js'
 import { withEnvironmentFile } from './commands/support/open-database.js'

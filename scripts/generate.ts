@@ -12,12 +12,12 @@ import { brotliCompress, constants } from 'node:zlib'
 import { build, type Plugin } from 'esbuild'
 import type { TSchemaOptions } from 'typebox'
 import { Code } from 'typebox/compile'
-import { PACKAGE_ROOT } from '../src/package-root.js'
-import * as schemas from '../src/settings/schemas.js'
+import { PACKAGE_ROOT } from '../src/ground/package-root.js'
+import * as schemas from '../src/plugin/settings/schemas.js'
 
 const PACKAGES = join(PACKAGE_ROOT, 'node_modules')
 const RUNTIME = join(PACKAGES, '@prisma', 'client', 'runtime')
-const CLIENTS = join(PACKAGE_ROOT, 'src', 'db', 'generated')
+const CLIENTS = join(PACKAGE_ROOT, 'src', 'database', 'generated')
 const PRISMA = join(CLIENTS, 'prisma')
 const ADMIN = join(PACKAGE_ROOT, 'admin', 'generated')
 const SCHEMAS = join(PACKAGE_ROOT, 'src', 'generated')
@@ -47,7 +47,7 @@ export interface Validator {
   readonly accepts: (value: unknown) => boolean
   readonly allowed: string
 }
-export declare const VALIDATORS: { readonly [Name in keyof typeof import('../settings/schemas.js')]: Validator }
+export declare const VALIDATORS: { readonly [Name in keyof typeof import('../plugin/settings/schemas.js')]: Validator }
 export { IsDateTime as isDateTime } from 'typebox/format'
 `
 
@@ -277,8 +277,8 @@ async function bundleAdminAdapter(): Promise<void> {
   await writeLicenses(ADMIN, packages)
   const types = join(PACKAGES, '@adminjs', 'prisma', 'lib')
   const names = {
-    '@prisma/client': '../../src/db/generated/sqlite/client.js',
-    '@prisma/client/runtime/library.js': '../../src/db/generated/prisma/client.js',
+    '@prisma/client': '../../src/database/generated/sqlite/client.js',
+    '@prisma/client/runtime/library.js': '../../src/database/generated/prisma/client.js',
   }
   await copyTypes(join(types, 'Resource.d.ts'), join(ADMIN, 'adminjs-prisma.d.ts'), names)
   for (const name of ['Property.d.ts', 'types.d.ts']) await copyTypes(join(types, name), join(ADMIN, name), names)

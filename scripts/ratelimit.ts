@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { errorLine } from '../src/errors.js'
+import { errorLine } from '../src/ground/errors.js'
 import { ratelimit } from './commands/run.js'
 import { warnLine } from './commands/support/terminal.js'
 

@@ -1,43 +1,7 @@
-export type { AlertSettingOptions } from './alerts/alert-settings.js'
-export type { Mailer, MailMessage } from './alerts/mailer.js'
-export type { AlertLog, ChannelOutcome } from './alerts/notify.js'
-export type { AlertChannels, AlertOptions, AlertResult } from './alerts/send-alerts.js'
-export type { WebhookFormat } from './alerts/webhook-body.js'
-export type { AnalyticsOptions } from './analytics/analytics.js'
-export { createAnalytics } from './analytics/analytics.js'
-export type { Analytics } from './analytics/analytics-reports.js'
-export type { ClientCounts, PolicyCounts } from './analytics/client-counts.js'
-export type {
-  ClientBar,
-  ClientDetail,
-  ClientDetailOptions,
-  ClientEvent,
-  ClientPath,
-  ClientPolicy,
-  ClientTimeline,
-} from './analytics/client-detail.js'
-export type { ClientOverride, ClientOverrides } from './analytics/client-overrides.js'
-export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './analytics/offender-detail.js'
-export type { AlertableOffendersOptions, Offender } from './analytics/ranking.js'
-export type { Sample, SuggestedRate, SuggestedRates, SuggestRatesOptions } from './analytics/suggested-rates.js'
-export type { ClientMeasure, TopClient, TopClientsOptions } from './analytics/top-clients.js'
-export type { RuleHitCount, TrafficSummary } from './analytics/traffic.js'
-export type { Coverage, RankingOptions, WindowOptions } from './analytics/window.js'
-export { type ApiOptions, apiPlugin } from './api/api-plugin.js'
-export { rateLimitPlugin, rateLimitPlugin as default } from './app/plugin.js'
-export type { SmartRateLimit } from './app/smart-rate-limit.js'
-export {
-  type ClientOptions,
-  createRateLimitClient,
-  type MigrateOptions,
-  migrate,
-  type RateLimitClient,
-} from './client.js'
-export type { Condition } from './conditions/condition.js'
-export type { ConditionFacts } from './conditions/condition-facts.js'
-export { dashboardPlugin } from './dashboard/dashboard-plugin.js'
-export type { DashboardOptions } from './dashboard/register-dashboard.js'
-export type { RedisClient } from './db/redis-client.js'
+export type { AddressForm } from './clients/address-privacy.js'
+export type { ClientKind, KeyPart } from './clients/client-kind.js'
+export type { PrivacyOptions, PrivacySettingOptions } from './clients/privacy-settings.js'
+export type { RedisClient } from './database/redis-client.js'
 export {
   type FieldErrors,
   InvalidRateError,
@@ -48,14 +12,8 @@ export {
   RuleDocumentError,
   RuleValidationError,
   type WrongRow,
-} from './errors.js'
-export type { EventLogStats } from './events/event-log.js'
-export type { Difference, FieldChanges } from './exchange/difference.js'
-export type { ImportOptions, ImportResult } from './exchange/exchange.js'
-export type { RuleDocument } from './exchange/rule-document.js'
-export type { Health, HealthCheck, HealthCheckName } from './health/health.js'
-export { asActor, type ChangeSource } from './history/actor.js'
-export type { Change, ChangedFields, HistoryOptions } from './history/history.js'
+} from './ground/errors.js'
+export type { Clock } from './ground/time/clock.js'
 export type { Ask, CheckOptions } from './http/ask.js'
 export type { Cost } from './http/cost.js'
 export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
@@ -87,6 +45,18 @@ export type {
 } from './limiter/algorithm.js'
 export type { StoreErrorAction } from './limiter/fallback.js'
 export { parseRate, type Rate } from './limiter/rate.js'
+export { DatabaseStore, type DatabaseStoreOptions } from './limiter/stores/database-store.js'
+export { MemoryStore, type MemoryStoreOptions } from './limiter/stores/memory-store.js'
+export { RedisStore, type RedisStoreOptions } from './limiter/stores/redis-store.js'
+export type { Store } from './limiter/stores/store.js'
+export type { EventLogStats } from './log/event-log.js'
+export type { RetentionOptions } from './log/rollups/retention.js'
+export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'
+export type { Mailer, MailMessage } from './operations/alerts/mailer.js'
+export type { AlertLog, ChannelOutcome } from './operations/alerts/notify.js'
+export type { AlertChannels, AlertOptions, AlertResult } from './operations/alerts/send-alerts.js'
+export type { WebhookFormat } from './operations/alerts/webhook-body.js'
+export type { Health, HealthCheck, HealthCheckName } from './operations/health/health.js'
 export type {
   MetricsOptions,
   OpenTelemetryCallback,
@@ -94,34 +64,64 @@ export type {
   OpenTelemetryMeter,
   OpenTelemetryMeterProvider,
   PrometheusRegistry,
-} from './metrics/targets.js'
-export type { OverrideEntry } from './overrides/override.js'
-export type { UncoveredReason } from './preview/clients.js'
-export type { Preview, PreviewOptions } from './preview/preview.js'
-export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './preview/report.js'
-export type { AddressForm } from './privacy/address-privacy.js'
-export type { PrivacyOptions, PrivacySettingOptions } from './privacy/privacy-settings.js'
-export type { RetentionOptions } from './rollups/retention.js'
+} from './operations/metrics/targets.js'
+export type { ScheduleOptions } from './operations/schedule/schedule-options.js'
+export type { AnalyticsOptions } from './plugin/analytics.js'
+export { createAnalytics } from './plugin/analytics.js'
+export type { Analytics } from './plugin/analytics-reports.js'
+export {
+  type ClientOptions,
+  createRateLimitClient,
+  type MigrateOptions,
+  migrate,
+  type RateLimitClient,
+} from './plugin/client/client.js'
+export { rateLimitPlugin, rateLimitPlugin as default } from './plugin/plugin.js'
+export type { MiddlewareOptions, RateLimitOptions } from './plugin/settings/options.js'
+export type { SmartRateLimit } from './plugin/smart-rate-limit.js'
+export type { ClientCounts, PolicyCounts } from './reports/client-counts.js'
+export type {
+  ClientBar,
+  ClientDetail,
+  ClientDetailOptions,
+  ClientEvent,
+  ClientPath,
+  ClientPolicy,
+  ClientTimeline,
+} from './reports/client-detail.js'
+export type { ClientOverride, ClientOverrides } from './reports/client-overrides.js'
+export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './reports/offender-detail.js'
+export type { UncoveredReason } from './reports/preview/clients.js'
+export type { Preview, PreviewOptions } from './reports/preview/preview.js'
+export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './reports/preview/report.js'
+export type { AlertableOffendersOptions, Offender } from './reports/ranking.js'
+export type { Sample, SuggestedRate, SuggestedRates, SuggestRatesOptions } from './reports/suggested-rates.js'
+export type { ClientMeasure, TopClient, TopClientsOptions } from './reports/top-clients.js'
+export type { RuleHitCount, TrafficSummary } from './reports/traffic.js'
+export type { Coverage, RankingOptions, WindowOptions } from './reports/window.js'
 export type { RuleBan } from './rules/ban.js'
-export type { ClientKind, KeyPart } from './rules/client-kind.js'
+export type { Condition } from './rules/conditions/condition.js'
+export type { ConditionFacts } from './rules/conditions/condition-facts.js'
 export type { CountedStatuses } from './rules/counts.js'
+export type { Difference, FieldChanges } from './rules/exchange/difference.js'
+export type { ImportOptions, ImportResult } from './rules/exchange/exchange.js'
+export type { RuleDocument } from './rules/exchange/rule-document.js'
+export { asActor, type ChangeSource } from './rules/history/actor.js'
+export type { Change, ChangedFields, HistoryOptions } from './rules/history/history.js'
+export type { OverrideEntry } from './rules/overrides/override.js'
 export type { RefusalAnswer, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
 export type { Validity } from './rules/validity.js'
-export type { ScheduleOptions } from './schedule/schedule-options.js'
-export type { MiddlewareOptions, RateLimitOptions } from './settings/options.js'
-export { hashPassword } from './sign-in/passwords.js'
-export type { StaffRole } from './sign-in/roles.js'
+export { type ApiOptions, apiPlugin } from './staff/api/api-plugin.js'
+export { dashboardPlugin } from './staff/dashboard/dashboard-plugin.js'
+export type { DashboardOptions } from './staff/dashboard/register-dashboard.js'
+export { hashPassword } from './staff/sign-in/passwords.js'
+export type { StaffRole } from './staff/sign-in/roles.js'
 export {
   type StaffAccount,
   type StaffAccounts,
   type StaffAccountsOptions,
   type StaffCredentials,
   staffAccounts,
-} from './sign-in/staff-accounts.js'
-export type { IsStaff, StaffOptions } from './sign-in/staff-guard.js'
-export type { StaffAnswer, StaffMember } from './sign-in/staff-member.js'
-export { DatabaseStore, type DatabaseStoreOptions } from './stores/database-store.js'
-export { MemoryStore, type MemoryStoreOptions } from './stores/memory-store.js'
-export { RedisStore, type RedisStoreOptions } from './stores/redis-store.js'
-export type { Store } from './stores/store.js'
-export type { Clock } from './time/clock.js'
+} from './staff/sign-in/staff-accounts.js'
+export type { IsStaff, StaffOptions } from './staff/sign-in/staff-guard.js'
+export type { StaffAnswer, StaffMember } from './staff/sign-in/staff-member.js'

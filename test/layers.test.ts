@@ -1,77 +1,61 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { test } from 'node:test'
-import { PACKAGE_ROOT } from '../src/package-root.js'
+import { PACKAGE_ROOT } from '../src/ground/package-root.js'
 
 const SOURCE = join(PACKAGE_ROOT, 'src')
+/** From the top down. A file imports from its own room, and from the rooms below; types count. */
+const ROOMS = 'index.ts staff plugin http operations reports rules log limiter database clients ground'.split(' ')
+const IMPORT = /(?:^(?:import|export)\s[^'"]*?from\s|^import\s|\bimport\()\s*'(\.[^']+)'/gms
 
-/** From the top down. A file imports from its own layer's folder and from the layers below. */
-const LAYERS = [
-  ['index'],
-  ['api', 'app', 'dashboard'],
-  ['settings', 'sign-in'],
-  ['analytics', 'erasure'],
-  ['client'],
-  ['bans', 'exchange', 'writes'],
-  ['history', 'http', 'preview', 'snapshot'],
-  ['health', 'internals', 'overrides', 'rollups'],
-  ['alerts', 'events', 'metrics', 'rules', 'schedule', 'stores'],
-  ['conditions'],
-  ['db'],
-  ['limiter', 'outage-log', 'patterns', 'privacy'],
-  ['settings/setting'],
-  ['errors', 'number-text', 'overrides/network', 'package-root', 'readable-url', 'remember', 'time', 'visible'],
-]
-const IMPORT = /^(?:import|export)\s(?<names>[^'"]*?)from '(?<source>[^']+)'/gms
+const names = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+const files = names.filter((name) => name.endsWith('.ts') && !name.split(sep).includes('generated'))
+const texts = new Map(files.map((file) => [file, readFileSync(join(SOURCE, file), 'utf8')]))
+const imports = new Map(Array.from(texts, ([file, text]) => [file, importsOf(file, text)]))
 
-/** The folder of a file, or the file itself where the list has it. */
-function roomOf(file: string): string {
-  const path = relative(SOURCE, file).replaceAll('\\', '/').replace(/\.ts$/, '')
-  const [room = ''] = path.split('/')
-  return LAYERS.flat().includes(path) ? path : room
+function importsOf(file: string, text: string): string[] {
+  return Array.from(text.matchAll(IMPORT), ([, source = '']) => {
+    return relative(SOURCE, resolve(SOURCE, dirname(file), source.replace(/\.js$/, '.ts')))
+  }).filter((imported) => texts.has(imported))
 }
 
-function layerOf(file: string): number {
-  const layer = LAYERS.findIndex((rooms) => rooms.includes(roomOf(file)))
-  assert.notEqual(layer, -1, `${relative(SOURCE, file)} is in no layer: add its room to the list`)
-  return layer
+function floorOf(file: string): number {
+  return ROOMS.indexOf(file.split(sep, 1).join())
 }
 
-const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts') && !name.includes('generated'))
-  .map((name) => join(SOURCE, name))
-
-test('imports only point down', () => {
-  const upward: string[] = []
-  for (const file of files) {
-    for (const { groups } of readFileSync(file, 'utf8').matchAll(IMPORT)) {
-      const { names = '', source = '' } = groups ?? {}
-      if (!source.startsWith('.') || source.includes('generated')) continue
-      const imported = resolve(dirname(file), source.replace(/\.js$/, '.ts'))
-      const isType = names.trimStart().startsWith('type ')
-      const sameRoom = roomOf(imported) === roomOf(file)
-      const down = layerOf(imported) > layerOf(file) || (layerOf(imported) === layerOf(file) && isType)
-      if (!sameRoom && !down) upward.push(`${relative(SOURCE, file)} → ${source}`)
-    }
-  }
+test('every file is in a room, and imports only point down', () => {
+  assert.deepEqual(
+    files.filter((file) => floorOf(file) === -1),
+    [],
+  )
+  const upward = [...imports].flatMap(([file, imported]) =>
+    imported.filter((other) => floorOf(other) < floorOf(file)).map((other) => `${file} → ${other}`),
+  )
   assert.deepEqual(upward, [])
 })
 
-test('nothing below the clock reads the time, and the limiter knows no I/O', () => {
-  for (const file of files.filter((name) => roomOf(name) === 'limiter')) {
-    const text = readFileSync(file, 'utf8')
+test('no files import each other in a circle', () => {
+  const seen = new Set<string>()
+  function follow(file: string, way: readonly string[]): void {
+    assert.ok(!way.includes(file), [...way.slice(way.indexOf(file)), file].join(' → '))
+    if (seen.has(file)) return
+    for (const imported of imports.get(file) ?? []) follow(imported, [...way, file])
+    seen.add(file)
+  }
+  for (const file of files) follow(file, [])
+})
+
+test('nothing below the clock reads the time, and the algorithms know no I/O', () => {
+  for (const [file, text] of texts) {
+    if (dirname(file) !== 'limiter') continue
     assert.doesNotMatch(text, /Date\.now|performance\.now|new Date\(\)/, file)
     assert.doesNotMatch(text, /from '(?:fastify|node:|pg|better-sqlite3|@prisma)/, file)
   }
 })
 
 test('src/ knows neither the panel nor the scripts, and nothing but the panel knows AdminJS', () => {
-  for (const file of files) {
-    assert.doesNotMatch(
-      readFileSync(file, 'utf8'),
-      /(?:from|import\()\s*'(?:(?:\.\.\/)+(?:admin|scripts)\/|@?adminjs)/,
-      file,
-    )
+  for (const [file, text] of texts) {
+    assert.doesNotMatch(text, /(?:from|import\()\s*'(?:(?:\.\.\/)+(?:admin|scripts)\/|@?adminjs)/, file)
   }
 })

@@ -1,8 +1,8 @@
 /** The reach of the list of events: how far back it searches. */
 import type { ActionContext, ActionRequest, ActionResponse } from 'adminjs'
-import type { RateLimitClient } from '../../src/client.js'
-import { formatCount, formatTime } from '../../src/dashboard/format.js'
-import { type Clock, DAY_MS } from '../../src/time/clock.js'
+import { type Clock, DAY_MS } from '../../src/ground/time/clock.js'
+import type { RateLimitClient } from '../../src/plugin/client/client.js'
+import { formatCount, formatTime } from '../../src/staff/dashboard/format.js'
 import { type Condition, type FilterKind, type FilterValues, isWithin, toFilterText } from '../conditions.js'
 import { notice } from './actions.js'
 

@@ -1,4 +1,4 @@
-import { internalsFor, type LimitedApp, nearestMount } from '../../src/internals.js'
+import { internalsFor, type LimitedApp, nearestMount } from '../../src/plugin/internals.js'
 import { byPost } from './actions.js'
 import { changes } from './changes.js'
 import { counters } from './counters.js'

@@ -1,5 +1,5 @@
-import { storedSpellings } from '../../src/overrides/client-networks.js'
-import { OVERRIDES } from '../../src/overrides/override.js'
+import { storedSpellings } from '../../src/clients/client-networks.js'
+import { OVERRIDES } from '../../src/rules/overrides/override.js'
 import { isExactly } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, editableBy } from './actions.js'

@@ -1,7 +1,7 @@
 import type { BaseResource, ResourceOptions } from 'adminjs'
-import type { SmartRateLimit } from '../../src/app/smart-rate-limit.js'
-import type { RateLimitClient } from '../../src/client.js'
-import type { Internals } from '../../src/internals.js'
+import type { RateLimitClient } from '../../src/plugin/client/client.js'
+import type { Internals } from '../../src/plugin/internals.js'
+import type { SmartRateLimit } from '../../src/plugin/smart-rate-limit.js'
 
 /** A table in the panel. */
 export interface AdminResource {

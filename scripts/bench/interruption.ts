@@ -1,4 +1,4 @@
-import { errorLine } from '../../src/errors.js'
+import { errorLine } from '../../src/ground/errors.js'
 import { warnLine } from '../commands/support/terminal.js'
 
 /** Runs work that a signal stops, and that then cleans up; a second signal ends the process at once. */

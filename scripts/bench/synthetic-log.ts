@@ -1,6 +1,6 @@
-import type { Database } from '../../src/db/database.js'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
-import { DAY_MS } from '../../src/time/clock.js'
+import type { Database } from '../../src/database/database.js'
+import { DAY_MS } from '../../src/ground/time/clock.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
 import { createRandom } from '../random.js'
 
 const LOG_DAYS = 30

@@ -1,8 +1,8 @@
-import type { ChannelOutcome } from '../../src/alerts/notify.js'
-import { type AlertChannels, MAX_ALERTED } from '../../src/alerts/send-alerts.js'
-import { analyticsFor } from '../../src/analytics/analytics.js'
-import type { Analytics } from '../../src/analytics/analytics-reports.js'
-import type { Offender } from '../../src/analytics/ranking.js'
+import type { ChannelOutcome } from '../../src/operations/alerts/notify.js'
+import { type AlertChannels, MAX_ALERTED } from '../../src/operations/alerts/send-alerts.js'
+import { analyticsFor } from '../../src/plugin/analytics.js'
+import type { Analytics } from '../../src/plugin/analytics-reports.js'
+import type { Offender } from '../../src/reports/ranking.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { hashPassword } from '../../src/sign-in/passwords.js'
+import { hashPassword } from '../../src/staff/sign-in/passwords.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 
 export async function run(context: CommandContext): Promise<CommandResult> {

@@ -1,5 +1,6 @@
-import type { OpenDatabase } from '../../src/client.js'
-import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/health/health.js'
+import { DatabaseStore } from '../../src/limiter/stores/database-store.js'
+import { RedisStore } from '../../src/limiter/stores/redis-store.js'
+import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/operations/health/health.js'
 import {
   databaseProbe,
   lastEventProbe,
@@ -7,11 +8,10 @@ import {
   redisProbe,
   ruleTableProbe,
   scheduleProbe,
-} from '../../src/health/probes.js'
-import { JobLeases } from '../../src/schedule/job-leases.js'
-import type { Settings } from '../../src/settings/resolve.js'
-import { DatabaseStore } from '../../src/stores/database-store.js'
-import { RedisStore } from '../../src/stores/redis-store.js'
+} from '../../src/operations/health/probes.js'
+import { JobLeases } from '../../src/operations/schedule/job-leases.js'
+import type { OpenDatabase } from '../../src/plugin/client/client.js'
+import type { Settings } from '../../src/plugin/settings/resolve.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, missingFile, withDatabase } from './support/open-database.js'
 

@@ -1,4 +1,4 @@
-import { redactUrl } from '../../src/db/database-url.js'
+import { redactUrl } from '../../src/database/database-url.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabase } from './support/open-database.js'
 

@@ -1,4 +1,4 @@
-import { bumpRevision } from '../../src/db/revision.js'
+import { bumpRevision } from '../../src/database/revision.js'
 import { loadActiveRules } from '../../src/rules/rule-repository.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

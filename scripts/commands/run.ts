@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
-import { errorLine } from '../../src/errors.js'
+import { errorLine } from '../../src/ground/errors.js'
 import { createProgram, type Perform } from './program.js'
 import { type CommandContext, UsageError } from './support/command.js'
 import { CommanderError } from './support/commander.js'

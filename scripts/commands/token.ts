@@ -1,4 +1,10 @@
-import { addToken, findTokenProblem, listTokens, revokeToken, type StoredToken } from '../../src/api/token-table.js'
+import {
+  addToken,
+  findTokenProblem,
+  listTokens,
+  revokeToken,
+  type StoredToken,
+} from '../../src/staff/api/token-table.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { parseLength } from './support/option-values.js'

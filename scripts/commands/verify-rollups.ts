@@ -1,5 +1,5 @@
-import { verifyRollups } from '../../src/rollups/catch-up.js'
-import { systemClock } from '../../src/time/clock.js'
+import { systemClock } from '../../src/ground/time/clock.js'
+import { verifyRollups } from '../../src/log/rollups/catch-up.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { runBatches } from './support/progress.js'

@@ -2,7 +2,7 @@
  * The story of `npm start -- --demo`: a shop's API with visitors and customers, and since 25 minutes a scraper that uses
  * twelve addresses of one network. One customer exceeds its limit by mistake.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 
 /** Requests of one client to one route. */
 export interface Traffic {

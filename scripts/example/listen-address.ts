@@ -1,4 +1,4 @@
-import { errorCode } from '../../src/errors.js'
+import { errorCode } from '../../src/ground/errors.js'
 
 interface ListenAddress {
   readonly port: number

@@ -6,7 +6,7 @@ import {
   type Instrument,
   prometheusName,
   READINGS,
-} from '../../src/metrics/instruments.js'
+} from '../../src/operations/metrics/instruments.js'
 import { code, page, table } from './markdown.js'
 
 type Kind = 'counter' | 'gauge' | 'histogram'

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { apiPage } from './api-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ALERT_SETTINGS } from '../../src/alerts/alert-settings.js'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
-import { findVariable } from '../../src/settings/environment.js'
-import { TARGETS } from '../../src/settings/metrics.js'
-import { MIDDLEWARE } from '../../src/settings/middleware.js'
-import { OWN_SETTINGS } from '../../src/settings/resolve.js'
-import { ROUTE_LIMIT } from '../../src/settings/route-limit.js'
-import { SCHEDULE } from '../../src/settings/schedule.js'
-import type { AnySetting } from '../../src/settings/setting.js'
-import { systemClock } from '../../src/time/clock.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
+import type { AnySetting } from '../../src/ground/setting.js'
+import { systemClock } from '../../src/ground/time/clock.js'
+import { ALERT_SETTINGS } from '../../src/operations/alerts/alert-settings.js'
+import { findVariable } from '../../src/plugin/settings/environment.js'
+import { TARGETS } from '../../src/plugin/settings/metrics.js'
+import { MIDDLEWARE } from '../../src/plugin/settings/middleware.js'
+import { OWN_SETTINGS } from '../../src/plugin/settings/resolve.js'
+import { ROUTE_LIMIT } from '../../src/plugin/settings/route-limit.js'
+import { SCHEDULE } from '../../src/plugin/settings/schedule.js'
 import { code, page, prose, table } from './markdown.js'
 
 const PROPERTY = /^ {2}(?:\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*)?(?:readonly )?(?<name>\w+)\??:/gm
@@ -30,8 +30,8 @@ const SECTIONS: readonly Section[] = [
     settings: OWN_SETTINGS,
     hasVariables: true,
     docs: new Map([
-      ...readDocstrings('src/privacy/privacy-settings.ts', 'PrivacySettingOptions'),
-      ...readDocstrings('src/settings/options.ts', 'RateLimitOptions'),
+      ...readDocstrings('src/clients/privacy-settings.ts', 'PrivacySettingOptions'),
+      ...readDocstrings('src/plugin/settings/options.ts', 'RateLimitOptions'),
     ]),
   },
   {
@@ -39,26 +39,26 @@ const SECTIONS: readonly Section[] = [
     about: 'Options of `rateLimitPlugin`; the command `ratelimit alerts` reads the variables.',
     settings: ALERT_SETTINGS,
     hasVariables: true,
-    docs: readDocstrings('src/alerts/alert-settings.ts', 'AlertSettingOptions'),
+    docs: readDocstrings('src/operations/alerts/alert-settings.ts', 'AlertSettingOptions'),
   },
   {
     title: '`middleware`',
     about:
       'The limit of requests that no rule matches. `RATELIMIT_MIDDLEWARE` is JSON with the names in capitals: `{"DEFAULT_RATE": "100/m", "RATE_LIMITS": {"/auth/": "5/m"}}`.',
     settings: MIDDLEWARE,
-    docs: readDocstrings('src/settings/options.ts', 'MiddlewareOptions'),
+    docs: readDocstrings('src/plugin/settings/options.ts', 'MiddlewareOptions'),
   },
   {
     title: '`schedule`',
     about: 'The jobs that this process runs, in its own time zone.',
     settings: SCHEDULE,
-    docs: readDocstrings('src/schedule/schedule-options.ts', 'ScheduleOptions'),
+    docs: readDocstrings('src/operations/schedule/schedule-options.ts', 'ScheduleOptions'),
   },
   {
     title: '`metrics`',
     about: 'The targets of the [metrics](./metrics.md), at least one.',
     settings: TARGETS,
-    docs: readDocstrings('src/metrics/targets.ts', 'MetricsOptions'),
+    docs: readDocstrings('src/operations/metrics/targets.ts', 'MetricsOptions'),
   },
   {
     title: 'Limits of routes',

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { code, page, prose, table } from './markdown.js'
 
 const PROVIDERS = ['sqlite', 'postgresql'] as const

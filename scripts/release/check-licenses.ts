@@ -1,11 +1,11 @@
 /** Fails where a package that is installed with this one, or bundled into it, has a license that is not on the list. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 const ALLOWED = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'MIT-0'])
 /** The folders with what `scripts/generate.ts` bundles. */
-const BUNDLES = ['src/generated', 'src/db/generated/prisma', 'admin/generated']
+const BUNDLES = ['src/generated', 'src/database/generated/prisma', 'admin/generated']
 
 interface LockedPackage {
   readonly dev?: boolean

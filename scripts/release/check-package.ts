@@ -5,7 +5,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 /** The most that the package may have, unpacked, without the packages that it bundles. */
 const MAX_OWN_BYTES = 2_000_000

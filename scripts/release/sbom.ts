@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 const OPTIONS = ['--omit', 'dev', '--package-lock-only', '--sbom-type', 'library', '--sbom-format', 'cyclonedx']
 

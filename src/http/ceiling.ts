@@ -1,9 +1,9 @@
+import { type ClientKey, deriveOnce, inScope } from '../clients/client-key.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
 import type { CheckedRequest, Limit } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
-import { type ClientKey, deriveOnce, inScope } from './client-key.js'
 import { limitForCeiling } from './limits.js'
 
 /** The limit of addresses that requests count against beside the one that decides about them. */

@@ -1,13 +1,13 @@
 /** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
 import type { FastifyRequest } from 'fastify'
+import type { ClientKey } from '../clients/client-key.js'
+import { SECOND_MS } from '../ground/time/clock.js'
 import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
-import type { ActiveOverride, OverrideSet } from '../overrides/override-set.js'
 import type { CountedStatuses } from '../rules/counts.js'
+import type { ActiveOverride, OverrideSet } from '../rules/overrides/override-set.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/rule.js'
 import type { RuleSet } from '../rules/rule-set.js'
-import { SECOND_MS } from '../time/clock.js'
 import { type ClientAddress, GONE } from './client-address.js'
-import type { ClientKey } from './client-key.js'
 import { policyField, quotedName, windowNames } from './policy-names.js'
 
 /** The id of a user; null without a user. */

@@ -2,11 +2,11 @@ import type { EventEmitter } from 'node:events'
 import { BlockList, type Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import { errorMessage, InvalidSettingError } from '../errors.js'
-import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../overrides/network.js'
-import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../privacy/address-privacy.js'
-import { ClientMemory, memoize, rememberClients } from '../remember.js'
-import { addressKey, type ClientKey, privateAddressKey } from './client-key.js'
+import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../clients/address-privacy.js'
+import { addressKey, type ClientKey, privateAddressKey } from '../clients/client-key.js'
+import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../clients/network.js'
+import { errorMessage, InvalidSettingError } from '../ground/errors.js'
+import { ClientMemory, memoize, rememberClients } from '../ground/remember.js'
 
 /** The address of a request's client, as limits use it. */
 export interface ClientAddress {

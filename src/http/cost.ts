@@ -1,6 +1,6 @@
 /** What a request uses of a limit. */
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { InvalidSettingError } from '../errors.js'
+import { InvalidSettingError } from '../ground/errors.js'
 import { highestCost, parseRate } from '../limiter/rate.js'
 import { isThenable, tolerate } from './host-function.js'
 

@@ -1,9 +1,10 @@
 import type { FastifyRequest } from 'fastify'
+import type { ClientKey } from '../clients/client-key.js'
+import { unremembered } from '../ground/remember.js'
+import { patientTimeout } from '../ground/time/slices.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
-import type { ActiveOverride } from '../overrides/override-set.js'
-import { unremembered } from '../remember.js'
+import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
-import { patientTimeout } from '../time/slices.js'
 import { type Ceiling, checkUnderCeiling, isRefusing } from './ceiling.js'
 import {
   type CheckedRequest,
@@ -14,7 +15,6 @@ import {
   TOO_LONG_LIMIT,
 } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
-import type { ClientKey } from './client-key.js'
 import { chargedCost } from './cost.js'
 import { userText } from './request-user.js'
 

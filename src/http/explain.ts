@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { InvalidSettingError } from '../errors.js'
+import { InvalidSettingError } from '../ground/errors.js'
 import type { Decision } from '../limiter/algorithm.js'
 import { type Rate, toRateText } from '../limiter/rate.js'
 import { onlyAsking } from './ask.js'

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
+import { SECOND_MS } from '../ground/time/clock.js'
 import { retryAfterSeconds, type Window, type WindowState } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
-import { SECOND_MS } from '../time/clock.js'
 import type { CheckedRequest, Limit } from './checked-request.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const

@@ -1,7 +1,7 @@
 /** What is checked of the app once, at registration: its router, its scope, and what it trusts. */
 import { createRequire } from 'node:module'
 import type { FastifyInstance } from 'fastify'
-import { InvalidSettingError } from '../errors.js'
+import { InvalidSettingError } from '../ground/errors.js'
 
 /** The first find-my-way that parses targets with a scheme as `request-path.ts` does. */
 const MIN_ROUTER = [9, 9] as const

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { errorMessage } from '../errors.js'
+import { errorMessage } from '../ground/errors.js'
 
 /** A function of the request, which may be async. */
 export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | PromiseLike<Answer>

@@ -1,11 +1,6 @@
 /** Creates the functions that find the clients of requests. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { AddressPrivacy } from '../privacy/address-privacy.js'
-import { rememberClients } from '../remember.js'
-import type { ClientKind, KeyPart } from '../rules/client-kind.js'
-import { spellPart, splitComposite } from '../rules/composite.js'
-import { type Countable, type DeriveClientKey, toAddressKey } from './checked-request.js'
-import type { ClientAddress } from './client-address.js'
+import type { AddressPrivacy } from '../clients/address-privacy.js'
 import {
   type ClientKey,
   compositeKey,
@@ -16,7 +11,12 @@ import {
   headerKey,
   routeKey,
   userKey,
-} from './client-key.js'
+} from '../clients/client-key.js'
+import type { ClientKind, KeyPart } from '../clients/client-kind.js'
+import { spellPart, splitComposite } from '../clients/composite.js'
+import { rememberClients } from '../ground/remember.js'
+import { type Countable, type DeriveClientKey, toAddressKey } from './checked-request.js'
+import type { ClientAddress } from './client-address.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import type { LateUserWarning } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'

@@ -1,9 +1,10 @@
 import type { FastifyBaseLogger } from 'fastify'
+import { deriveOnce, inScope, ruleKey } from '../clients/client-key.js'
+import { remember } from '../ground/remember.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
-import type { ActiveOverride } from '../overrides/override-set.js'
-import { remember } from '../remember.js'
 import type { CountedStatuses } from '../rules/counts.js'
+import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest } from './checked-request.js'
 import {
@@ -15,7 +16,6 @@ import {
   NOTHING,
   toAddressKey,
 } from './checked-request.js'
-import { deriveOnce, inScope, ruleKey } from './client-key.js'
 import { type CounterScopes, overrideScope } from './counter-scopes.js'
 import { after, type RequestFunction, tolerate } from './host-function.js'
 import { createKindKey, type KeyOptions } from './kind-key.js'

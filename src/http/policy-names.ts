@@ -1,6 +1,7 @@
 /** The names of limits and their windows, as answers to clients spell them. */
+
+import { SECOND_MS } from '../ground/time/clock.js'
 import { isRate, type NamedWindow, type Policy } from '../limiter/algorithm.js'
-import { SECOND_MS } from '../time/clock.js'
 
 /** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
 export function quotedName(name: string): string {

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import type { MessageErrorConstructor } from '../errors.js'
+import type { MessageErrorConstructor } from '../ground/errors.js'
 import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
 import type { CheckedRequest } from './checked-request.js'
 import { type Refusal, TOO_LONG_LIMIT } from './checked-request.js'

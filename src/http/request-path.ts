@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { rememberClients } from '../remember.js'
+import { rememberClients } from '../ground/remember.js'
 
 /** The options of Fastify's router that decide how a URL becomes a path. */
 export interface RouterOptions {

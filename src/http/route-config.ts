@@ -2,7 +2,7 @@
 
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { errorMessage, InvalidSettingError } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../ground/errors.js'
 import { type Cost, createCost, validateCostUnder } from './cost.js'
 import type { RouteLimitOptions } from './route-limit.js'
 

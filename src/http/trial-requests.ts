@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { METHODS } from 'node:http'
 import type { FastifyInstance, FastifyRequest, HTTPMethods, RouteOptions } from 'fastify'
-import { errorMessage, InvalidSettingError } from '../errors.js'
+import { errorMessage, InvalidSettingError } from '../ground/errors.js'
 import { type RouterOptions, withoutOrigin } from './request-path.js'
 import type { ExplainableLimit } from './route-limit.js'
 

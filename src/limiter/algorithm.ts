@@ -1,4 +1,4 @@
-import { SECOND_MS } from '../time/clock.js'
+import { SECOND_MS } from '../ground/time/clock.js'
 
 /**
  * The limiter's words. A *policy* says how much is allowed, a *check* asks whether one more is, a *decision* is the

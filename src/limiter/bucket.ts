@@ -1,4 +1,4 @@
-import { latestStartMs } from '../time/clock.js'
+import { latestStartMs } from '../ground/time/clock.js'
 import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 

@@ -1,4 +1,4 @@
-import { latestStartMs, SECOND_MS } from '../time/clock.js'
+import { latestStartMs, SECOND_MS } from '../ground/time/clock.js'
 import { type Check, type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
 
 /** The highest limit: a counter lists the places that are taken. */

@@ -1,4 +1,4 @@
-import { SECOND_MS } from '../time/clock.js'
+import { SECOND_MS } from '../ground/time/clock.js'
 import type { Check, Decision, Settlement } from './algorithm.js'
 
 export const STORE_ERROR_ACTIONS = ['local', 'allow', 'deny'] as const

@@ -1,4 +1,4 @@
-import { latestStartMs } from '../time/clock.js'
+import { latestStartMs } from '../ground/time/clock.js'
 import type { Checked, Decision, Policy, Settlement } from './algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 

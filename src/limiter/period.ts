@@ -1,4 +1,4 @@
-import { DAY_MS } from '../time/clock.js'
+import { DAY_MS } from '../ground/time/clock.js'
 
 /**
  * Stands for the period of a calendar month in UTC. A little more than any month takes, and unlike every other period,

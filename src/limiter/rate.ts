@@ -12,8 +12,8 @@
  * Nothing else is accepted: no sign, no fraction, no upper case, and no blank but around the windows of several.
  */
 
-import { InvalidRateError } from '../errors.js'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../time/clock.js'
+import { InvalidRateError } from '../ground/errors.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Algorithm, NamedWindow, Policy, Window } from './algorithm.js'
 import { MAX_PLACES } from './concurrency.js'
 import { MONTH_MS } from './period.js'

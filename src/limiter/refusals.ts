@@ -1,4 +1,4 @@
-import { DAY_MS } from '../time/clock.js'
+import { DAY_MS } from '../ground/time/clock.js'
 import {
   type Check,
   type Decision,

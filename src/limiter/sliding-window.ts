@@ -1,4 +1,4 @@
-import { latestStartMs } from '../time/clock.js'
+import { latestStartMs } from '../ground/time/clock.js'
 import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
 import { windowStartMs } from './period.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'

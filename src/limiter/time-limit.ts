@@ -1,4 +1,4 @@
-import { patientTimeout } from '../time/slices.js'
+import { patientTimeout } from '../ground/time/slices.js'
 import type { Check, Settlement } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
 import { PartlyDecidedError } from './partly-decided.js'

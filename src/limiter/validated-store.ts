@@ -1,4 +1,4 @@
-import { DAY_MS } from '../time/clock.js'
+import { DAY_MS } from '../ground/time/clock.js'
 import type { Check, Decision, WindowState } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
 

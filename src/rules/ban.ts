@@ -1,10 +1,10 @@
 /** The bans of clients that a rule keeps refusing. */
-import type { Dialect } from '../db/dialect.js'
-import { asText } from '../db/storable.js'
+import type { Dialect } from '../database/dialect.js'
+import { asText } from '../ground/storable.js'
+import { latestStartMs } from '../ground/time/clock.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
 import { MAX_COUNT, parseLength } from '../limiter/rate.js'
-import { latestStartMs } from '../time/clock.js'
 import type { Field } from './description.js'
 import { integerWithin } from './field-values.js'
 

@@ -1,6 +1,6 @@
 /** Which requests a limit counts: all of them, or those whose responses have certain statuses. */
 
-import { asText } from '../db/storable.js'
+import { asText } from '../ground/storable.js'
 import type { Field } from './description.js'
 import { upTo } from './field-values.js'
 

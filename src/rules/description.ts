@@ -1,7 +1,7 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 
-import { type Dialect, selectedColumns } from '../db/dialect.js'
-import { errorMessage, type FieldErrors, RuleValidationError } from '../errors.js'
+import { type Dialect, selectedColumns } from '../database/dialect.js'
+import { errorMessage, type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import { parseMoment, validateStoredMoment } from './moment.js'
 
 /** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */

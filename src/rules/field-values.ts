@@ -1,11 +1,11 @@
 /** Parses the values of single fields. An error's message is shown beside the field. */
 
 import { METHODS } from 'node:http'
-import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from '../conditions/condition.js'
-import { asText, validateStorable } from '../db/storable.js'
+import { asText, validateStorable } from '../ground/storable.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
-import { validatePatternSyntax } from '../patterns/pattern.js'
+import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from './conditions/condition.js'
 import type { Field } from './description.js'
+import { validatePatternSyntax } from './patterns/pattern.js'
 
 export const MAX_PATTERN_LENGTH = 255
 

@@ -1,8 +1,8 @@
 /** An operator chooses the algorithm, per rule or for all that no rule matches, and clients see what it promises. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { Algorithm } from '../../src/index.js'
-import { MINUTE_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 

@@ -1,7 +1,7 @@
 /** Events as the API lists them: filtered, page by page, each once. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
 import { startWithApi } from '../support/api-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'

@@ -1,7 +1,7 @@
 /** What is wrong with a request to the API is said, by field and with the remedy, and nothing is written. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { toCursor } from '../../src/api/cursor.js'
+import { toCursor } from '../../src/staff/api/cursor.js'
 import { type JsonRequest, startWithApi } from '../support/api-app.js'
 import { forEachDatabase } from '../support/databases.js'
 

@@ -1,7 +1,7 @@
 /** An API team lets functions of its own decide about rates and keys, and shares a database between apps. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HOUR_MS } from '../../src/time/clock.js'
+import { HOUR_MS } from '../../src/ground/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 

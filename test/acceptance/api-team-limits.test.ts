@@ -1,7 +1,7 @@
 /** An API team protects its routes: rates, prefixes, counters, headers and the refusal itself. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SECOND_MS } from '../../src/time/clock.js'
+import { SECOND_MS } from '../../src/ground/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import type { Answer } from '../support/http-client.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { PathTooLongError, RateLimitExceededError, StoreUnavailableError } from '../../src/index.js'
-import type { Store } from '../../src/stores/store.js'
+import type { Store } from '../../src/limiter/stores/store.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 

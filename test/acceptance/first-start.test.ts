@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { openSqliteFile } from '../../src/db/sqlite-driver.js'
+import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 
 const PLUGIN = moduleUrl('src/index')

@@ -1,7 +1,7 @@
 /** Staff watch an incident: who is refused, by what, what came of a change, and what happens now. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitClient } from '../../src/client.js'
+import type { RateLimitClient } from '../../src/plugin/client/client.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'

@@ -1,8 +1,8 @@
 /** Traffic comes in waves: checks that arrive together go to the database together, and exactly the limit gets in. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { type Algorithm, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
-import { MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'

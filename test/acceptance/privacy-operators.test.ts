@@ -1,7 +1,7 @@
 /** An operator's day where addresses are not stored: pseudonyms and networks are found, explained, blocked and previewed. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type AddressForm, createAddressPrivacy } from '../../src/privacy/address-privacy.js'
+import { type AddressForm, createAddressPrivacy } from '../../src/clients/address-privacy.js'
 import { startWithApi } from '../support/api-app.js'
 import { act, keepCookies, noticeOf, type OpenedPage, openClient } from '../support/client-forms.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { exposedMetrics, metricsIn } from '../support/exposed-metrics.js'
 
 const RULES = join(PACKAGE_ROOT, 'templates', 'prometheus-alerts.yml')

@@ -1,9 +1,9 @@
 /** Counters in Redis: shared by all apps, kept apart by namespaces, forgotten in time. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
 import { startApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 import { openRedis, redisMissing, type TestRedis } from '../support/redis.js'

@@ -1,8 +1,8 @@
 /** A flood from a refused client costs no call of the store, is logged all the same, and ends where it has to. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { SECOND_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../src/index.js'
-import { SECOND_MS } from '../../src/time/clock.js'
 import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 import { countStatements } from '../support/count-statements.js'

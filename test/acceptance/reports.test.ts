@@ -1,8 +1,8 @@
 /** Reports: the same numbers by every caller and on every database. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { createAnalytics, type RateLimitOptions } from '../../src/index.js'
-import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidSettingError, type StaffAnswer, staffAccounts } from '../../src/index.js'
-import { mayDo, RIGHTS, STAFF_ROLES } from '../../src/sign-in/roles.js'
+import { mayDo, RIGHTS, STAFF_ROLES } from '../../src/staff/sign-in/roles.js'
 import { forEachDatabase } from '../support/databases.js'
 import { FROM_PANEL, formOf, PANEL, startWithPanel } from '../support/panel-app.js'
 import { COUNTER_ID, fillPanel } from '../support/panel-contents.js'

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createRateLimitClient } from '../../src/client.js'
 import { asActor, RevertError } from '../../src/index.js'
+import { createRateLimitClient } from '../../src/plugin/client/client.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
-import type { RateLimitOptions } from '../../src/settings/options.js'
+import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { connectHttp2, HTTP2, rawHeader, rawStatus, sendRaw } from '../support/http-client.js'

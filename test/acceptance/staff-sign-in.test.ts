@@ -1,8 +1,8 @@
 /** Staff sign in; everybody else stays outside. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { MemoryStore, type Store, staffAccounts } from '../../src/index.js'
-import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 

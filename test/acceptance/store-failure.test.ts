@@ -1,7 +1,7 @@
 /** The database is away, slow, locked or empty: requests are answered all the same, and all is well when it is back. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { openSqliteFile } from '../../src/db/sqlite-driver.js'
+import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 import type { Decision, RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'

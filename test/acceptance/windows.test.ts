@@ -1,8 +1,8 @@
 /** A rate has several windows, or a calendar month, wherever a rate can stand. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { HOUR_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../src/index.js'
-import { HOUR_MS, SECOND_MS } from '../../src/time/clock.js'
 import { okRoutes, openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'

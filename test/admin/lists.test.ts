@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitClient } from '../../src/client.js'
+import type { RateLimitClient } from '../../src/plugin/client/client.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'

@@ -1,7 +1,7 @@
 /** Staff read times on their own clock, with UTC on hover; without JavaScript all times are in UTC, and say so. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { databaseFor } from '../../src/db/database.js'
+import { databaseFor } from '../../src/database/database.js'
 import { findFaults, inChromium, openPage } from '../support/browser.js'
 import { logRows } from '../support/log-events.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { headingSlug } from '../../scripts/docs/pages.js'
 import { drawPictures } from '../../scripts/docs/pictures.js'
 import { documentedPages, proseOf, samplesOf } from '../../scripts/docs/samples.js'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 const PAGES = documentedPages(PACKAGE_ROOT)
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { createAddressPrivacy } from '../../src/clients/address-privacy.js'
 import { createAddressResolver, isPrivate, parseAddressList, plainIp } from '../../src/http/client-address.js'
-import { createAddressPrivacy } from '../../src/privacy/address-privacy.js'
 import { collectGarbage } from '../support/garbage.js'
 
 const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []) }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { addressKey, createHeaderHash, customKey, headerKey, ruleKey, userKey } from '../../src/http/client-key.js'
+import { addressKey, createHeaderHash, customKey, headerKey, ruleKey, userKey } from '../../src/clients/client-key.js'
 
 describe('the key of a client', () => {
   test('says by the counter which kind it is, so that no header meets the counter of an address or a user', () => {

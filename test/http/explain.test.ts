@@ -1,10 +1,10 @@
 /** What would become of a request, and why: the limits in the order of deciding, without charging any. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { InvalidSettingError } from '../../src/errors.js'
+import { InvalidSettingError } from '../../src/ground/errors.js'
+import { Slices } from '../../src/ground/time/slices.js'
 import type { Explanation } from '../../src/http/explain.js'
-import type { RateLimitOptions } from '../../src/settings/options.js'
-import { Slices } from '../../src/time/slices.js'
+import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { atEnd } from '../support/at-end.js'
 import { startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { InvalidSettingError } from '../../src/errors.js'
+import { InvalidSettingError } from '../../src/ground/errors.js'
 import { validateRouter } from '../../src/http/host-app.js'
 
 test('a router before find-my-way 9.9 is refused with the remedy, and the one that is installed is not', () => {

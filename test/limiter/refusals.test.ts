@@ -6,8 +6,8 @@ import { type Check, type Decision, type Policy, RATE_ALGORITHMS } from '../../s
 import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
-import { createReference } from '../../src/stores/conformance-traces.js'
-import { MemoryStore } from '../../src/stores/memory-store.js'
+import { createReference } from '../../src/limiter/stores/conformance-traces.js'
+import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
 
 const NOW_MS = 1_705_161_615_000
 

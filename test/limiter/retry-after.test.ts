@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { type Algorithm, type Check, RATE_ALGORITHMS, retryAfterSeconds } from '../../src/limiter/algorithm.js'
-import { DatabaseStore } from '../../src/stores/database-store.js'
-import { MemoryStore } from '../../src/stores/memory-store.js'
-import type { Store } from '../../src/stores/store.js'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/time/clock.js'
+import { DatabaseStore } from '../../src/limiter/stores/database-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import type { Store } from '../../src/limiter/stores/store.js'
 import { forEachDatabase } from '../support/databases.js'
 
 const START_MS = 1_705_161_615_123

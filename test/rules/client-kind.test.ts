@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { compositeKey } from '../../src/http/client-key.js'
-import { countsBy, type KeyPart, parseClientKind } from '../../src/rules/client-kind.js'
-import { compositeFromKey, compositeInKey, readComposite, spellPart } from '../../src/rules/composite.js'
+import { compositeKey } from '../../src/clients/client-key.js'
+import { countsBy, type KeyPart, parseClientKind } from '../../src/clients/client-kind.js'
+import { compositeFromKey, compositeInKey, readComposite, spellPart } from '../../src/clients/composite.js'
 
 const WRONG: readonly (readonly [key: unknown, message: RegExp])[] = [
   ['', /"" is no key: give ip, user or header/],

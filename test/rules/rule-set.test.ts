@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import type { PathOptions } from '../../src/patterns/path-patterns.js'
-import { parseCandidate } from '../../src/preview/preview.js'
+import { parseCandidate } from '../../src/reports/preview/preview.js'
+import type { PathOptions } from '../../src/rules/patterns/path-patterns.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
 import { RuleSet } from '../../src/rules/rule-set.js'
 

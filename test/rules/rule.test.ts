@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type FieldErrors, RuleValidationError } from '../../src/errors.js'
+import { type FieldErrors, RuleValidationError } from '../../src/ground/errors.js'
 import { spelled } from '../../src/rules/description.js'
 import { parseMethods } from '../../src/rules/field-values.js'
 import { parseRule, RULES, ruleErrors } from '../../src/rules/rule.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, test } from 'node:test'
-import { DAY_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { DAY_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 

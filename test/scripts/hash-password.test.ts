@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parsePasswordHash, verifyPassword } from '../../src/sign-in/passwords.js'
+import { parsePasswordHash, verifyPassword } from '../../src/staff/sign-in/passwords.js'
 import { ratelimit } from '../support/scripts.js'
 
 describe('ratelimit hash-password', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
-import { HOUR_MS, MINUTE_MS } from '../../src/time/clock.js'
+import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { ratelimit } from '../support/scripts.js'

@@ -5,7 +5,7 @@
  */
 import { createInterface } from 'node:readline'
 import Fastify from 'fastify'
-import { rateLimitPlugin } from '../../src/app/plugin.js'
+import { rateLimitPlugin } from '../../src/plugin/plugin.js'
 import { fakeClock } from './clock.js'
 
 const [database, schema, now] = process.argv.slice(2)

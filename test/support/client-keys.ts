@@ -1,4 +1,4 @@
-import { cookieKey, customKey, headerKey, routeKey, userKey } from '../../src/http/client-key.js'
+import { cookieKey, customKey, headerKey, routeKey, userKey } from '../../src/clients/client-key.js'
 
 /** What makes the keys of clients that one kind identifies, by the beginning of their spelling. */
 export const KEYS = {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/time/clock.js'
+import type { Clock } from '../../src/ground/time/clock.js'
 
 export interface FakeClock extends Clock {
   advance(ms: number): void

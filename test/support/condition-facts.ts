@@ -1,4 +1,4 @@
-import { ConditionFacts } from '../../src/conditions/condition-facts.js'
+import { ConditionFacts } from '../../src/rules/conditions/condition-facts.js'
 
 export interface GivenFacts {
   readonly method?: string

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { openSqliteFile } from '../../src/db/sqlite-driver.js'
+import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 
 export interface StatementCount {
   /** The statements that were run, on any connection of this process, Prisma's too. */

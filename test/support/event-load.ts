@@ -8,8 +8,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
-import { rateLimitPlugin } from '../../src/app/plugin.js'
 import type { EventLogStats } from '../../src/index.js'
+import { rateLimitPlugin } from '../../src/plugin/plugin.js'
 
 export interface LoadLine extends EventLogStats {
   readonly answered: number

@@ -1,7 +1,7 @@
-import type { RateLimitClient } from '../../src/client.js'
-import { databaseFor } from '../../src/db/database.js'
-import type { EventRows, EventTable } from '../../src/events/event.js'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import { databaseFor } from '../../src/database/database.js'
+import type { EventRows, EventTable } from '../../src/log/event.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
+import type { RateLimitClient } from '../../src/plugin/client/client.js'
 
 /** A request that was let through, by no rule. */
 export const EVENT: RateLimitEvent = {

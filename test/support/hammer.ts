@@ -6,7 +6,7 @@
  * For every policy, and every `now`, it asks so many times, in batches, and prints how many were allowed.
  */
 import type { Check } from '../../src/limiter/algorithm.js'
-import type { Store } from '../../src/stores/store.js'
+import type { Store } from '../../src/limiter/stores/store.js'
 import { openStore } from './store-place.js'
 
 const [place, checks, policies, ...moments] = process.argv.slice(2)

@@ -1,5 +1,5 @@
-import type { Database } from '../../src/db/database.js'
-import { eventValues, insertEventsSql } from '../../src/events/event.js'
+import type { Database } from '../../src/database/database.js'
+import { eventValues, insertEventsSql } from '../../src/log/event.js'
 
 export interface NewEvent {
   readonly atMs: number

@@ -1,5 +1,5 @@
-import type { Database } from '../../src/db/database.js'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/events/event.js'
+import type { Database } from '../../src/database/database.js'
+import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
 import { EVENT } from './events.js'
 
 /** Puts events into the log, each as `EVENT` but for what is given. */

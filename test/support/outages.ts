@@ -8,7 +8,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { LogController } from 'fastify'
-import { rateLimitPlugin } from '../../src/app/plugin.js'
+import { rateLimitPlugin } from '../../src/plugin/plugin.js'
 import { captureLog } from './build-app.js'
 import { fakeClock } from './clock.js'
 import { openTestDatabase, type TestDatabase } from './databases.js'

@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { migrate } from '../../src/client.js'
-import { errorMessage } from '../../src/errors.js'
+import { errorMessage } from '../../src/ground/errors.js'
+import { migrate } from '../../src/plugin/client/client.js'
 
 export const POSTGRES_URL = process.env.TEST_POSTGRES_URL ?? 'postgresql://postgres@127.0.0.1:5432/test'
 

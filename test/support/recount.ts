@@ -1,9 +1,9 @@
 import { isIP } from 'node:net'
-import type { TrafficCounts } from '../../src/analytics/breakdown.js'
-import type { ClientCounts } from '../../src/analytics/client-counts.js'
-import type { ReportFilter } from '../../src/analytics/filter.js'
-import type { Database } from '../../src/db/database.js'
-import { DAY_MS, HOUR_MS } from '../../src/time/clock.js'
+import type { Database } from '../../src/database/database.js'
+import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
+import type { TrafficCounts } from '../../src/reports/breakdown.js'
+import type { ClientCounts } from '../../src/reports/client-counts.js'
+import type { ReportFilter } from '../../src/reports/filter.js'
 
 /** One event as a report sees it. */
 export interface PlainEvent {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
-import { errorMessage } from '../../src/errors.js'
+import { errorMessage } from '../../src/ground/errors.js'
 import { atEnd } from './at-end.js'
 
 export const REDIS_URL = process.env.TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'

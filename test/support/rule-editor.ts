@@ -2,8 +2,9 @@
  * Another process that edits a rule: `node --import tsx rule-editor.ts <url> <schema> client|sql <name> <rate>`. It says
  * `ready` when it can, edits when it is told to by a line on standard input, and says `done`.
  */
-import { createRateLimitClient } from '../../src/client.js'
-import { databaseFor } from '../../src/db/database.js'
+
+import { databaseFor } from '../../src/database/database.js'
+import { createRateLimitClient } from '../../src/plugin/client/client.js'
 
 const [url, schema, door, name = '', rate = ''] = process.argv.slice(2)
 const client = createRateLimitClient({ database: url, schema })

@@ -12,7 +12,7 @@ import {
 } from '@prisma/driver-adapter-utils'
 import * as engine from '@prisma/schema-engine-wasm/schema_engine_bg'
 import pg from 'pg'
-import { openSqliteFile } from '../../src/db/sqlite-driver.js'
+import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 import type { Provider, TestDatabase } from './databases.js'
 
 /** What Node has, and TypeScript's library for servers lacks. */

@@ -1,6 +1,6 @@
-import { DatabaseStore } from '../../src/stores/database-store.js'
-import { RedisStore } from '../../src/stores/redis-store.js'
-import type { Store } from '../../src/stores/store.js'
+import { DatabaseStore } from '../../src/limiter/stores/database-store.js'
+import { RedisStore } from '../../src/limiter/stores/redis-store.js'
+import type { Store } from '../../src/limiter/stores/store.js'
 
 /** Where the counters of a test are; JSON, so that it can be told to other processes. */
 export type StorePlace =

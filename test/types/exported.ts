@@ -5,12 +5,12 @@
 import { join } from 'node:path'
 import { isIdentifier, type Node, SyntaxKind } from 'typescript/unstable/ast'
 import { API, type Symbol as Declared, SymbolFlags } from 'typescript/unstable/sync'
-import { PACKAGE_ROOT } from '../../src/package-root.js'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 const DIST = join(PACKAGE_ROOT, 'dist/')
 /** The models of Prisma, which hosts reach through the client. */
-const GENERATED = join(DIST, 'src/db/generated/')
-const ENTRIES = ['src/index', 'admin/index', 'src/stores/conformance'].map((name) => join(DIST, `${name}.d.ts`))
+const GENERATED = join(DIST, 'src/database/generated/')
+const ENTRIES = ['src/index', 'admin/index', 'src/limiter/stores/conformance'].map((name) => join(DIST, `${name}.d.ts`))
 const NAMING = [SyntaxKind.TypeReference, SyntaxKind.ExpressionWithTypeArguments, SyntaxKind.ImportType]
 
 const api = new API({ cwd: PACKAGE_ROOT })

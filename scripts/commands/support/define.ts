@@ -1,8 +1,8 @@
 /** Defines commands with what all of them share: settings, help and exit statuses. */
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
-import { MAX_BATCH_SIZE } from '../../../src/db/batches.js'
-import { environmentHelp, variableFor } from '../../../src/settings/environment.js'
-import type { RateLimitOptions } from '../../../src/settings/options.js'
+import { MAX_BATCH_SIZE } from '../../../src/database/batches.js'
+import { environmentHelp, variableFor } from '../../../src/plugin/settings/environment.js'
+import type { RateLimitOptions } from '../../../src/plugin/settings/options.js'
 import { Option } from './commander.js'
 import { integer } from './option-values.js'
 

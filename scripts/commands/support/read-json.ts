@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { buffer } from 'node:stream/consumers'
-import { errorMessage } from '../../../src/errors.js'
+import { errorMessage } from '../../../src/ground/errors.js'
 import type { CommandContext } from './command.js'
 
 /**

@@ -1,0 +1,52 @@
+import ipaddr from 'ipaddr.js'
+import { asText, validateStorable } from '../ground/storable.js'
+import { PSEUDONYM } from './address-privacy.js'
+import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
+
+/** The client that an override is for. */
+export type OverrideClient =
+  | ({ readonly kind: 'ip' } & ParsedNetwork)
+  | { readonly kind: 'user'; readonly id: string }
+  | { readonly kind: 'pseudonym'; readonly pseudonym: string }
+
+export const MAX_CLIENT_LENGTH = 255
+/**
+ * Parses `ip:203.0.113.7`, `ip:10.0.0.0/8`, `ip:2001:db8::/32`, `user:7`, or an address by its pseudonym, `ip:~0f…`.
+ * IPv4-mapped IPv6 is IPv4.
+ */
+export function parseOverrideClient(value: unknown): OverrideClient {
+  const text = asText(value)
+  validateStorable(text)
+  if (text.length > MAX_CLIENT_LENGTH) throw new Error(`must be at most ${MAX_CLIENT_LENGTH} characters long`)
+  const [, kind, name = ''] = /^(ip|user):(.*)$/s.exec(text) ?? []
+  if (kind === 'ip') return PSEUDONYM.test(name) ? { kind: 'pseudonym', pseudonym: name } : clientNetwork(name)
+  const id = name.trim()
+  if (kind === 'user' && id !== '') return { kind, id }
+  throw new Error(
+    `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
+  )
+}
+
+/** Returns the normal spelling of a client. */
+export function clientText(client: OverrideClient): string {
+  if (client.kind === 'user') return `user:${client.id}`
+  if (client.kind === 'pseudonym') return `ip:${client.pseudonym}`
+  const isWhole = client.bits === wholeBits(client.family)
+  return `ip:${client.address}${isWhole ? '' : `/${client.bits}`}`
+}
+
+function clientNetwork(text: string): OverrideClient {
+  const parsed = parseNetwork(text)
+  const { family, address, bits } = parsed
+  const network = toNetworkAddress(address, bits, family)
+  // The bits are not cleared silently: 10.1.2.3/8 may have been meant as the single address.
+  if (network !== address)
+    throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
+  return { kind: 'ip', ...parsed }
+}
+
+function toNetworkAddress(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
+  if (bits === wholeBits(family)) return address
+  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
+  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
+}

@@ -1,0 +1,234 @@
+import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../ground/errors.js'
+import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, validateDatabaseUrl } from './database-url.js'
+import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork, Statements } from './dialect.js'
+import type { FileWatch } from './file-watch.js'
+import { applyMigrations, missingMigrations } from './migrate.js'
+import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
+import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
+import type { SqliteFunctions } from './sqlite-file.js'
+
+/**
+ * One database of this package, opened by the first query. That query also creates and migrates an embedded database
+ * (`file:`); `ratelimit migrate` migrates the database of a server.
+ */
+export class Database {
+  readonly url: string
+  readonly schema: string
+  readonly dialect: Dialect
+  /** Run before every report, so that it includes the latest requests. */
+  readonly beforeReport = new Set<() => Promise<void>>()
+  /** Called after every write to rules or overrides through this process; the write resolves after all of them. */
+  readonly ruleListeners = new Set<() => Promise<void> | void>()
+  /** Called with the error of every query that fails because of a fault, as `isFault` defines it. */
+  readonly faultListeners = new Set<(fault: Error) => void>()
+  /** Called when the file of an embedded database was replaced, and is open again. */
+  readonly replacedListeners = new Set<() => Promise<void> | void>()
+  /** How often the file was replaced: what this process knows of the one before means nothing any more. */
+  replacements = 0
+  readonly #connection: SqlConnection
+  readonly #mayUseThreads: boolean
+  readonly #threads = { statements: false, reports: false }
+  #ready: Promise<void> | undefined
+  #lastReport: Promise<unknown> = Promise.resolve()
+
+  /**
+   * @param functions those of SQLite that statements call
+   * @param mayUseThreads whether `useThreads` has an effect
+   */
+  constructor(
+    url: string = DEFAULT_DATABASE_URL,
+    schema: string = DEFAULT_SCHEMA,
+    functions?: SqliteFunctions,
+    mayUseThreads = true,
+  ) {
+    validateDatabaseUrl(url)
+    this.url = url
+    this.schema = schema
+    const embedded = url.startsWith('file:')
+    this.dialect = embedded ? sqliteDialect : postgresqlDialect(schema)
+    this.#mayUseThreads = mayUseThreads
+    this.#connection = embedded
+      ? createSqliteConnection(sqlitePath(url), this.#threads, functions)
+      : createPostgresqlConnection(url, schema)
+    if (!embedded) this.#ready = Promise.resolve()
+  }
+
+  /**
+   * Declares, before the first query, that this process serves requests: SQLite reads its reports on a thread, and where
+   * events are logged it runs all its statements on another one, but for the short ones of the limiter.
+   */
+  useThreads({ logsEvents }: { readonly logsEvents: boolean }): void {
+    if (!this.#mayUseThreads) return
+    this.#threads.reports = true
+    this.#threads.statements ||= logsEvents
+  }
+
+  /** Resolves when the tables are usable, as far as this process prepares them. After a failure, a call retries. */
+  ready(): Promise<void> {
+    const { watch } = this.#connection
+    try {
+      if (watch?.isReplaced()) {
+        this.#connection.reopen?.()
+        this.#ready = undefined
+      }
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    this.#ready ??= this.#prepare(watch).catch((error: unknown) => {
+      this.#ready = undefined
+      throw error
+    })
+    return this.#ready
+  }
+
+  async #prepare(watch?: FileWatch): Promise<void> {
+    watch?.requireFile()
+    await this.migrate()
+    if (!watch?.opened()) return
+    this.replacements++
+    await Promise.all([...this.replacedListeners].map((listener) => listener()))
+  }
+
+  /**
+   * Brings the tables to the current schema and returns the names of the migrations that it applied.
+   *
+   * @throws InvalidSettingError when the file of an embedded database cannot be used
+   */
+  async migrate(): Promise<string[]> {
+    try {
+      return await applyMigrations(this.dialect, this.#connection)
+    } catch (error) {
+      const remedy = unusableFileRemedy(error)
+      if (remedy === undefined) throw error
+      throw new InvalidSettingError(
+        `Setting "database" is ${this.url}, which cannot be used (${errorMessage(error)}): ${remedy}`,
+        { cause: error },
+      )
+    }
+  }
+
+  /**
+   * Reads from the ledger whether all migrations of this version were applied.
+   *
+   * @throws MissingTableError naming the missing ones
+   */
+  async requireMigrations(): Promise<void> {
+    await this.explained(async () => {
+      const missing = await missingMigrations(this.dialect, this.query)
+      if (missing.length === 0) return
+      throw new MissingTableError(`${redactUrl(this.url)} lacks ${missing.join(', ')}: ${this.#migrationRemedy()}`)
+    })
+  }
+
+  async rulesChanged(): Promise<void> {
+    await Promise.all([...this.ruleListeners].map((listener) => listener()))
+  }
+
+  readonly query: Query = <Row>(sql: string, parameters?: readonly SqlValue[]) =>
+    this.#whenReady(() => this.#connection.query<Row>(sql, parameters))
+
+  execute(sql: string, parameters?: readonly SqlValue[]): Promise<number> {
+    return this.#whenReady(() => this.#connection.execute(sql, parameters))
+  }
+
+  /** Runs statements that take less time than handing them to a thread. Others that are under way come first. */
+  readonly short: Statements = {
+    query: <Row>(sql: string, parameters?: readonly SqlValue[]) =>
+      this.#whenReady(() => this.#connection.short.query<Row>(sql, parameters)),
+    execute: (sql, parameters) => this.#whenReady(() => this.#connection.short.execute(sql, parameters)),
+  }
+
+  /**
+   * Runs statements one after the other, all or none.
+   *
+   * @returns the number of changed rows; null where they were undone, as `SqlStatement.mustChange` says
+   */
+  transaction(statements: readonly SqlStatement[]): Promise<number | null> {
+    return this.#whenReady(() => this.#connection.transaction(statements))
+  }
+
+  /**
+   * Reads a report as of one moment, after this process has written what it still buffers. Reports run one after the
+   * other, so that they never take all connections from the limiter.
+   */
+  report<T>(read: (query: Query) => Promise<T>): Promise<T> {
+    const report = this.#lastReport.then(async () => {
+      await Promise.all([...this.beforeReport].map((flush) => flush()))
+      return this.snapshot(read)
+    })
+    this.#lastReport = report.catch(() => undefined)
+    return report
+  }
+
+  /** Runs queries that all see the database as of one moment. On SQLite they wait for a running report. */
+  snapshot<T>(read: (query: Query) => Promise<T>): Promise<T> {
+    return this.#whenReady(() => this.#connection.snapshot(read))
+  }
+
+  /** Runs `work` in one transaction, during which no other connection writes to `tables`. */
+  locked<T>(tables: readonly string[], work: () => SqlWork<T>): Promise<T> {
+    const qualified = tables.map((table) => this.dialect.table(table))
+    return this.#whenReady(() => this.#connection.locked(qualified, work))
+  }
+
+  #whenReady<T>(work: () => Promise<T>): Promise<T> {
+    return this.explained(async () => {
+      await this.ready()
+      return work()
+    })
+  }
+
+  /** Runs `work`, and adds the remedy to its error when a table is missing. */
+  async explained<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      const explained = this.#explain(error)
+      if (isFault(explained)) for (const listener of this.faultListeners) listener(explained)
+      throw explained
+    }
+  }
+
+  #explain(error: unknown): unknown {
+    if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) return error
+    return new MissingTableError(`A table is missing in ${redactUrl(this.url)}: ${this.#migrationRemedy()}`, {
+      cause: error,
+    })
+  }
+
+  #migrationRemedy(): string {
+    const option = this.schema === DEFAULT_SCHEMA ? '' : ` --schema ${this.schema}`
+    return `apply this package's migrations with "ratelimit migrate${option}"`
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close()
+  }
+}
+
+/** Returns whether an error needs an operator: tables are missing, or the database is unusable. */
+export function isFault(error: unknown): error is Error {
+  return error instanceof MissingTableError || error instanceof InvalidSettingError
+}
+
+function isPrismaMissingTable(error: unknown): boolean {
+  return errorCode(error) === 'P2021'
+}
+
+const databases = new WeakMap<object, Database>()
+
+/** Remembers the database of a client made by `createRateLimitClient`. */
+export function attachDatabase(client: object, database: Database): void {
+  databases.set(client, database)
+}
+
+/** @throws InvalidSettingError when the client was not made by `createRateLimitClient` */
+export function databaseFor(client: object): Database {
+  const database = databases.get(client)
+  if (database === undefined) {
+    throw new InvalidSettingError(
+      'Setting "database" is an object that createRateLimitClient did not create: give a URL or such a client',
+    )
+  }
+  return database
+}

@@ -1,0 +1,272 @@
+import type pg from 'pg'
+import { errorCode } from '../ground/errors.js'
+import { type Dialect, type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
+import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
+import { keepsSnapshots, loadDriver, sessionOptions } from './postgresql-session.js'
+import { countsAndMoments } from './postgresql-types.js'
+
+/** Prisma's migration lock, so that `prisma migrate deploy` and `migrate()` exclude each other. */
+const MIGRATION_LOCK = 72_707_369
+/** Two statements of the limiter, one of the event log, two of a report; and one for rare work: polls, rules, staff. */
+const POOL_SIZE = 6
+/** A longer statement of the limiter or the event log means a dead connection, and is given up. */
+const STATEMENT_TIMEOUT_MS = 5_000
+/** The time limit of a report's statement, which may read a long log. */
+const REPORT_TIMEOUT_MS = 60_000
+/** The longest wait for other transactions that wrote to a table, before locking it fails. */
+const LOCK_TIMEOUT_MS = 10_000
+/** A role's own limits are for statements of an app, and would end a report or a migration. */
+const OWN_TIMEOUTS = `SET LOCAL statement_timeout = ${REPORT_TIMEOUT_MS}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${2 * REPORT_TIMEOUT_MS}`
+const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
+/** Compiling a query, or starting workers for it, takes longer than most queries of a report. */
+const PLAN_QUICKLY = 'SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000'
+/**
+ * Lets rows be added up by a hash of their keys: sorting them takes several times as long, and is chosen where statistics
+ * are missing. Where it cannot be avoided, its apparent cost would have the statement compiled.
+ */
+const ADD_UP_BY_HASH = `SELECT set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+/** Begins a transaction that sees the writes it waited for, whatever isolation the role has by default. */
+const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
+/** The longest wait of inserts while settled ids are determined. */
+const SETTLE_TIMEOUT_MS = 20
+/** The code of a wait for a lock that took too long. */
+const LOCK_NOT_AVAILABLE = '55P03'
+/** The codes of an undefined table, and of an undefined schema. */
+const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
+
+/** The classes of errors that are about the rows: data, constraints, views, triggers of the host, sizes. */
+const REFUSED_ROWS = /^(?:22|23|44|54|P0)...$/
+
+export function postgresqlDialect(schema: string): Dialect {
+  const { escapeIdentifier, escapeLiteral } = loadDriver()
+  const table = (name: string) => `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`
+  return {
+    provider: 'postgresql',
+    writeConcurrency: 2,
+    writesUnchangedIndexes: false,
+    // More rows share the cost of the statement itself.
+    rowsPerInsert: 1_000,
+    table,
+    // Not `numeric`, which takes longer than the rest of the statement.
+    fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
+    // Within the range of JavaScript's dates, since raw SQL may have written an infinite moment.
+    toMs: (expression) =>
+      `LEAST(GREATEST(extract(epoch FROM ${expression}) * 1000, -8640000000000000), 8640000000000000)::bigint`,
+    toMinute: (expression) => `${table('rate_limit_minute')}(${expression})`,
+    eventsPerFold: 10_000,
+    // The log first, in the order of TRUNCATE, which locks it before it empties the rollups.
+    lockRollups: [
+      `LOCK TABLE ${table('rate_limit_event')} IN ACCESS SHARE MODE`,
+      `SELECT event_id FROM ${table('rate_limit_watermark')} FOR UPDATE`,
+    ],
+    // Inserts share this lock. A long wait for it would queue all further inserts behind a long transaction.
+    settleIds: [
+      `SET LOCAL lock_timeout = ${SETTLE_TIMEOUT_MS}`,
+      `SELECT pg_advisory_xact_lock((72707370::bigint << 32) | ${escapeLiteral(table('rate_limit_event'))}::regclass::oid::bigint)`,
+      `SELECT setval(${escapeLiteral(table('rate_limit_watermark_ahead'))}, GREATEST(last_value, (SELECT MAX(id) FROM ${table('rate_limit_event')})))
+       FROM ${table('rate_limit_watermark_ahead')}`,
+    ],
+    lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
+    readOnce: ({ name, sql }, statements, parameters) => {
+      const parts = statements.slice(0, -1).map((statement, place) => `, statement_${place} AS (${statement})`)
+      return [
+        { sql: ADD_UP_BY_HASH, parameters: [] },
+        { sql: `WITH ${name} AS MATERIALIZED (${sql})${parts.join('')} ${statements.at(-1)}`, parameters },
+      ]
+    },
+    whole: (expression) => `(${expression})::bigint`,
+    bytewise: (expression) => `${expression} COLLATE "C"`,
+    isOneOf: (expression, placeholder, type) =>
+      `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
+    // Not `json`, which parses an element's text again for each of its fields.
+    jsonRows: (text = '$1') => `jsonb_array_elements((${text})::jsonb) AS element(value)`,
+    jsonField: (index, type) => {
+      const text = `(element.value ->> ${index})`
+      return type === 'bigint[]' ? `('{' || ${text} || '}')::bigint[]` : `${text}::${type}`
+    },
+    // Not `jsonb`, which sorts the members.
+    jsonMembers: 'json_each_text($1::json) AS element',
+    memberNumber: 'element.value::bigint',
+    // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
+    lazily: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
+    lazilyWithin: (lockTimeoutMs) =>
+      `(SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '${lockTimeoutMs}', true)) IS NOT NULL`,
+    isLocked: (error) => errorCode(error) === LOCK_NOT_AVAILABLE,
+    rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
+    matching: (text, pattern, replacement) =>
+      `CASE WHEN ${text} ~ ${escapeLiteral(pattern)} THEN ${text} ELSE ${escapeLiteral(replacement)} END`,
+    list: (expressions) => `ARRAY[${expressions.join(', ')}]::bigint[]`,
+    listText: (list) => `array_to_string(${list}, ',')`,
+    listFirst: (list) => `${list}[1]`,
+    skipLocked: 'FOR UPDATE SKIP LOCKED',
+    lockRows: 'FOR UPDATE OF locked',
+    createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
+    id                      VARCHAR(36) PRIMARY KEY NOT NULL,
+    checksum                VARCHAR(64) NOT NULL,
+    finished_at             TIMESTAMPTZ,
+    migration_name          VARCHAR(255) NOT NULL,
+    logs                    TEXT,
+    rolled_back_at          TIMESTAMPTZ,
+    started_at              TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_steps_count     INTEGER NOT NULL DEFAULT 0
+)`,
+    isMissingTable: (error) => MISSING_TABLE_CODES.has(errorCode(error)),
+    refusesRows: (error) => REFUSED_ROWS.test(errorCode(error) ?? ''),
+  }
+}
+
+export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
+  const { escapeIdentifier, escapeLiteral, Pool, types } = loadDriver()
+  const pool = new Pool({
+    ...sessionOptions(url, 'fastify-smart-ratelimit'),
+    max: POOL_SIZE,
+    keepAlive: true,
+    // An idle pool keeps no process alive.
+    allowExitOnIdle: true,
+    types: { getTypeParser: countsAndMoments(types) },
+  })
+  // The next query replaces a connection that breaks while idle.
+  pool.on('error', () => undefined)
+  // A connection that breaks in use fails its query; without a listener it would also end the process.
+  pool.on('connect', (client) => client.on('error', () => undefined))
+  // Statements are named by their number, so that the server plans each once per connection.
+  const names = new Map<string, string>()
+
+  function prepared(sql: string, parameters: readonly SqlValue[], timeoutMs = STATEMENT_TIMEOUT_MS) {
+    let name = names.get(sql)
+    if (name === undefined) {
+      name = `fsr${names.size}`
+      names.set(sql, name)
+    }
+    return { name, text: sql, values: [...parameters], query_timeout: timeoutMs }
+  }
+
+  return {
+    async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
+      return resultRows<Row>(await runSingle(pool, prepared(sql, parameters)))
+    },
+
+    async execute(sql, parameters = []) {
+      return (await runSingle(pool, prepared(sql, parameters))).rowCount ?? 0
+    },
+
+    transaction(statements) {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        let changed = 0
+        for (const { sql, parameters, mustChange, plannedOnce } of statements) {
+          const asked = prepared(sql, parameters, REPORT_TIMEOUT_MS)
+          const { rowCount } = await client.query(plannedOnce ? asked : { ...asked, name: undefined })
+          if (rowCount === 0 && mustChange) {
+            // No failure, which would cost the connection: what is committed then is a transaction without statements.
+            await createQuery(client, STATEMENT_TIMEOUT_MS)('ROLLBACK AND CHAIN')
+            return null
+          }
+          changed += rowCount ?? 0
+        }
+        return changed
+      })
+    },
+
+    get short() {
+      return this
+    },
+
+    snapshot(read) {
+      return inTransaction(pool, `${BEGIN_READING}; ${PLAN_QUICKLY}`, async (client) => {
+        const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')
+        const join = `SET TRANSACTION SNAPSHOT ${escapeLiteral(exported?.id ?? '')}`
+        return inTransaction(pool, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, (other) => {
+          // Queries that a report asks for together run two at a time, each on the connection that is free first.
+          const free = [client, other]
+          const waiting: ((reader: pg.PoolClient) => void)[] = []
+          return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+            const reader = free.pop() ?? (await new Promise<pg.PoolClient>((resolve) => waiting.push(resolve)))
+            try {
+              return resultRows<Row>(await reader.query(prepared(sql, parameters, REPORT_TIMEOUT_MS)))
+            } finally {
+              const resume = waiting.shift()
+              if (resume === undefined) free.push(reader)
+              else resume(reader)
+            }
+          })
+        })
+      })
+    },
+
+    locked(tables, work) {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        const query = createQuery(client, REPORT_TIMEOUT_MS)
+        await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
+        await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
+        return runWork(query, work())
+      })
+    },
+
+    exclusively(migrate) {
+      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+        await client.query('SET LOCAL statement_timeout = 0')
+        await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
+        // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
+        const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
+        if (rowCount === 0) await client.query(`CREATE SCHEMA ${escapeIdentifier(schema)}`)
+        await client.query(`SET LOCAL search_path TO ${escapeIdentifier(schema)}`)
+        return migrate(createQuery(client), async (sql) => {
+          await client.query(sql)
+        })
+      })
+    },
+
+    async close() {
+      if (!pool.ended) await pool.end()
+    },
+  }
+}
+
+/** @param timeoutMs 0 for no time limit */
+function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
+  return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+    const statement = { text: sql, values: [...parameters], query_timeout: timeoutMs }
+    return resultRows<Row>(await client.query(statement))
+  }
+}
+
+/** Runs `work` with a connection, which is closed when `work` fails. */
+async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  try {
+    const result = await work(client)
+    client.release()
+    return result
+  } catch (error) {
+    if (isGivenUp(error)) void cancelStatement(client).then(() => client.release(true))
+    else client.release(true)
+    throw error
+  }
+}
+
+/** Runs one statement, in a transaction where without one it would keep to a snapshot, and fail behind other writers. */
+function runSingle(pool: pg.Pool, statement: pg.QueryConfig): Promise<pg.QueryResult> {
+  return withConnection(pool, async (client) => {
+    if (!keepsSnapshots(client)) return client.query(statement)
+    await client.query(BEGIN_CURRENT)
+    const result = await client.query(statement)
+    await client.query('COMMIT')
+    return result
+  })
+}
+
+/** Runs `work` in a transaction. A failure closes the connection, which rolls back without waiting if it hangs. */
+function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  return withConnection(pool, async (client) => {
+    const query = createQuery(client, STATEMENT_TIMEOUT_MS)
+    await query(`${begin}; ${OWN_TIMEOUTS}`)
+    const result = await work(client)
+    await query('COMMIT')
+    return result
+  })
+}
+
+// Only the caller, who wrote the statement, knows the type of its rows.
+function resultRows<Row>(result: pg.QueryResult): Row[] {
+  return result.rows as Row[]
+}

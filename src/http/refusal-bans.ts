@@ -1,0 +1,189 @@
+import type { ClientKey } from '../clients/client-key.js'
+import { clientText, type OverrideClient, parseOverrideClient } from '../clients/override-client.js'
+import type { Policy, Settlement } from '../limiter/algorithm.js'
+import type { Limiter } from '../limiter/limiter.js'
+import { MAX_COUNT } from '../limiter/rate.js'
+import { type RuleBan, refusalPolicy } from '../rules/ban.js'
+import type { NewBan } from '../rules/bans/ban-table.js'
+import type { BanWriter } from '../rules/bans/ban-writer.js'
+import type { Rule } from '../rules/rule.js'
+import type { Limit, LimitBan, Refusal } from './checked-request.js'
+
+export interface RefusalBansOptions {
+  readonly limiter: Pick<Limiter, 'check'>
+  readonly writer: Pick<BanWriter, 'write'>
+  /** The scope of the counters of refusals. */
+  readonly scope: string
+  /** Returns whether a list or an override in force lets a client through, or a part of it. */
+  readonly isAllowed: (client: OverrideClient, nowMs: number) => boolean
+  /** Sets the counter of a settlement back. It never fails. */
+  readonly clear: (settlement: Settlement, nowMs: number) => void | Promise<void>
+  readonly log: { error(details: object, message: string): void; warn(details: object, message: string): void }
+}
+
+/** How much of a client's name is logged. */
+const SHOWN_LENGTH = 60
+
+/** What a rule does about the clients that it refuses. */
+interface Banning {
+  readonly ruleName: string
+  readonly ban: RuleBan
+  readonly policy: Policy
+}
+
+/** The refusals of a client that are being counted. */
+interface Counting {
+  /** How many are still to be counted, and the time of the last one. */
+  refusals: number
+  nowMs: number
+  /** Resolves when all are counted. */
+  counted: Promise<void>
+}
+
+/**
+ * Counts the refusals of rules that ban clients, and has clients banned.
+ *
+ * Refusals are counted in the store, in an aligned window of the longest period of the rate. Those that come while a
+ * client's last ones are being counted are counted together, so that a flood costs one store call at a time. No refusal
+ * waits for that; the client's next request by the same rule does, so that it is denied where the last one was enough.
+ * This process denies a client from memory while the ban is being written.
+ */
+export class RefusalBans {
+  readonly #options: RefusalBansOptions
+  /** By the counters of the clients. */
+  readonly #counting = new Map<string, Counting>()
+  /** The clients whose bans are being written. */
+  readonly #banned = new Set<string>()
+  readonly #underWay = new Set<Promise<void>>()
+  #hasWarned = false
+  #isFailing = false
+
+  constructor(options: RefusalBansOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Returns the ban of a rule's limit; null where the rule bans no client.
+   *
+   * @param denial denies a client until its ban is in force
+   */
+  forRule({ name, ban, block, policy }: Rule, denial: Limit): LimitBan | null {
+    if (ban === null || !block) return null
+    const banning = { ruleName: name, ban, policy }
+    return {
+      denial,
+      isBanned: (client) => this.#isBanned(client),
+      noteRefusal: (checked) => this.#note(checked, banning),
+    }
+  }
+
+  /** Resolves when all refusals are counted, and all bans written. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#counting.values()].map(({ counted }) => counted))
+    await Promise.all(this.#underWay)
+  }
+
+  #isBanned({ banned, counter }: ClientKey): boolean | Promise<boolean> {
+    if (this.#banned.has(banned)) return true
+    const counting = this.#counting.get(counter)
+    return counting === undefined ? false : counting.counted.then(() => this.#banned.has(banned))
+  }
+
+  #note({ client, decision, nowMs }: Refusal, banning: Banning): void {
+    // Without a store nothing is known of the client, and one that is just being banned starts afresh.
+    if (decision.unavailable || this.#banned.has(client.banned)) return
+    const known = this.#counting.get(client.counter)
+    if (known !== undefined) {
+      known.refusals++
+      known.nowMs = Math.max(known.nowMs, nowMs)
+      return
+    }
+    const counting: Counting = { refusals: 1, nowMs, counted: Promise.resolve() }
+    this.#counting.set(client.counter, counting)
+    counting.counted = this.#count(client, banning, counting).catch((error: unknown) => this.#failed(error))
+  }
+
+  async #count(client: ClientKey, banning: Banning, counting: Counting): Promise<void> {
+    const { limiter, scope } = this.#options
+    try {
+      while (counting.refusals > 0) {
+        const { refusals, nowMs } = counting
+        const policy = refusalPolicy(banning.policy, nowMs)
+        const check = { key: `${scope}|${client.counter}`, policy, cost: refusals }
+        counting.refusals = 0
+        const decision = await limiter.check(check, nowMs)
+        if (!decision.unavailable && decision.count >= banning.ban.after) {
+          // Those that came meanwhile were refused before the ban, like the last one.
+          counting.refusals = 0
+          const forgottenAtMs = windowEnd(policy.periodMs, nowMs + decision.resetMs)
+          this.#ban(client, banning, { ...check, cost: MAX_COUNT, forgottenAtMs }, nowMs)
+        }
+      }
+    } finally {
+      // In the same step as the last look at the refusals: none is noted in between.
+      this.#counting.delete(client.counter)
+    }
+  }
+
+  #ban({ banned: client, clear }: ClientKey, { ruleName, ban }: Banning, count: Settlement, nowMs: number): void {
+    const { isAllowed } = this.#options
+    const banned = toBannable(client)
+    if (banned === undefined) this.#warn(client, ruleName)
+    if (banned === undefined || this.#banned.has(client) || isAllowed(banned, nowMs)) return
+    const inClear = clear === client ? undefined : toBannable(clear)
+    if (inClear !== undefined && isAllowed(inClear, nowMs)) return
+    const writing = this.#write({ ruleName, client, clear, expiresAtMs: nowMs + ban.forMs }, count, nowMs)
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => this.#underWay.delete(writing))
+    this.#underWay.add(writing)
+  }
+
+  /** Has a client banned, and sets its count back. */
+  async #write(ban: NewBan, count: Settlement, nowMs: number): Promise<void> {
+    const { writer, clear } = this.#options
+    this.#banned.add(ban.client)
+    try {
+      if (!(await writer.write(ban, nowMs))) return
+    } finally {
+      this.#banned.delete(ban.client)
+    }
+    await clear(count, nowMs)
+    this.#isFailing = false
+  }
+
+  #warn(client: string, ruleName: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    this.#options.log.warn(
+      { rule: ruleName },
+      `Rate limit rule cannot ban ${JSON.stringify(client.slice(0, SHOWN_LENGTH))}, which no override can be for: it has no address, or an id that is too long, or begins or ends with a blank`,
+    )
+  }
+
+  #failed(error: unknown): void {
+    if (this.#isFailing) return
+    this.#isFailing = true
+    this.#options.log.error(
+      { err: error },
+      'Rate limit refusals cannot be counted: clients may be banned too late, or again too soon',
+    )
+  }
+}
+
+/**
+ * Returns the end of the window that a moment is in or ends. The store counts the time to the end from that of the whole
+ * batch, which is that of the check, or later.
+ */
+function windowEnd(periodMs: number, momentMs: number): number {
+  return Math.ceil(momentMs / periodMs) * periodMs
+}
+
+/** Returns the client of an override that is for exactly this client; undefined where none is. */
+function toBannable(client: string): OverrideClient | undefined {
+  try {
+    const parsed = parseOverrideClient(client)
+    return clientText(parsed) === client ? parsed : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * The conformance suite of stores. Exported as `fastify-smart-ratelimit/testing`, for any test runner:
+ *
+ *     for (const { name, prove } of storeConformance) test(name, () => prove(() => new MyStore()))
+ */
+import { type Algorithm, RATE_ALGORITHMS } from '../algorithm.js'
+import { ALGORITHM_CASES, FIXED_WINDOW_CASES, KEY_CASES } from './conformance-algorithms.js'
+import type { PolicyFunction } from './conformance-checks.js'
+import { CONCURRENCY_CASES } from './conformance-concurrency.js'
+import {
+  countsMonthsAsThePureFunctions,
+  decidesAsThePureFunctions,
+  decidesWindowsAsThePureFunctions,
+  settlesAsThePureFunctions,
+} from './conformance-traces.js'
+import { WINDOW_CASES } from './conformance-windows.js'
+import type { Store } from './store.js'
+
+export interface ConformanceCase {
+  /** A sentence about what a store does. */
+  readonly name: string
+  /**
+   * Rejects with an AssertionError when the store fails the case.
+   *
+   * @param open creates a store; it may share its tables or its server with others, as keys are never used twice
+   */
+  prove(open: () => Store | Promise<Store>): Promise<void>
+}
+
+function conformanceCase(name: string, proveWith: (store: Store) => Promise<void>): ConformanceCase {
+  return {
+    name,
+    async prove(open) {
+      const store = await open()
+      try {
+        await proveWith(store)
+      } finally {
+        await store.close()
+      }
+    },
+  }
+}
+
+function casesFor(algorithm: Algorithm): ConformanceCase[] {
+  const policy: PolicyFunction = (limit, periodMs = 60_000) => ({ algorithm, limit, periodMs })
+  return Object.entries(ALGORITHM_CASES).map(([name, proveWith]) =>
+    conformanceCase(`${algorithm}: ${name}`, (store) => proveWith(store, policy)),
+  )
+}
+
+export const storeConformance: readonly ConformanceCase[] = [
+  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES, ...WINDOW_CASES, ...CONCURRENCY_CASES }).map(
+    ([name, proveWith]) => conformanceCase(name, proveWith),
+  ),
+  ...RATE_ALGORITHMS.flatMap(casesFor),
+  conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
+  conformanceCase(
+    'decides several windows as the pure functions do on a random trace',
+    decidesWindowsAsThePureFunctions,
+  ),
+  conformanceCase('counts months as the pure functions do on a random trace', countsMonthsAsThePureFunctions),
+  conformanceCase('settles as the pure functions do on a random trace', settlesAsThePureFunctions),
+]

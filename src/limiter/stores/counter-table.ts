@@ -1,0 +1,115 @@
+/** What the tables of counters in windows share; each lists its own statements. */
+import type { Dialect, SqlConnection, SqlValue } from '../../database/dialect.js'
+import type { Decision, Settlement } from '../algorithm.js'
+import { type CheckGroup, type Joins, MAX_COST, placeDecisions } from './groups.js'
+
+/** The table of one algorithm's counters. */
+export interface CounterTable {
+  readonly name: string
+  readonly joins: Joins
+  /** Advances a batch of counters, by their keys. */
+  advance(
+    database: Pick<SqlConnection, 'query' | 'execute'>,
+    groups: ReadonlyMap<string, CheckGroup>,
+    nowMs: number,
+    decisions: Decision[],
+  ): Promise<void>
+  /** Settles counters, by their keys, in one statement. */
+  settle(
+    database: Pick<SqlConnection, 'execute'>,
+    groups: ReadonlyMap<string, CheckGroup<Settlement>>,
+    nowMs: number,
+  ): Promise<void>
+}
+
+export type KeyedGroup = readonly [string, CheckGroup]
+
+/** A statement that advances counters. */
+export interface AdvanceStatement<Row> {
+  readonly sql: string
+  /** Returns the parameters for counters that are sorted by their keys. */
+  readonly toParameters: (sorted: readonly KeyedGroup[], nowMs: number) => readonly SqlValue[]
+  /** Decides the checks of a group from the row that the statement stored. */
+  readonly answer: (row: Row, group: CheckGroup, nowMs: number) => readonly Decision[]
+}
+
+/** Advances counters, sorted by their keys, by one statement, and returns its rows. */
+export async function advanceGroups<Row extends { readonly key: string }>(
+  database: Pick<SqlConnection, 'query'>,
+  { sql, toParameters, answer }: AdvanceStatement<Row>,
+  sorted: readonly KeyedGroup[],
+  nowMs: number,
+  decisions: Decision[],
+): Promise<Row[]> {
+  if (sorted.length === 0) return []
+  const groups = new Map(sorted)
+  const stored = await database.query<Row>(sql, toParameters(sorted, nowMs))
+  for (const row of stored) {
+    const group = groups.get(row.key)
+    if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
+  }
+  return stored
+}
+
+/** Waits until all statements have ended, also where one has failed: it is known then which counters are advanced. */
+export async function allDone(statements: readonly Promise<unknown>[]): Promise<void> {
+  await Promise.allSettled(statements)
+  await Promise.all(statements)
+}
+
+/**
+ * Returns a query for those of the counters with the keys `$1` whose rows another transaction has locked at the moment.
+ */
+export function lockedKeysSql(dialect: Dialect, name: string): string {
+  const isAsked = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
+  return `WITH free AS MATERIALIZED (SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} ${dialect.skipLocked})
+    SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} AND key NOT IN (SELECT key FROM free)`
+}
+
+/** Sorts counters, so that concurrent writers lock them in the same order. */
+export function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1
+}
+
+/**
+ * Returns a subquery of the rows of some keys, with more fields of the JSON in `$1`: its elements are the key, its place
+ * by `byKey`, and these fields. The rows are locked in the order of their places, as other writers do.
+ */
+export function lockedRows(dialect: Dialect, name: string, fields: string): string {
+  return `(SELECT locked.*, ${fields}
+      FROM ${dialect.jsonRows()} JOIN ${dialect.table(name)} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
+      WHERE ${dialect.lazily} ORDER BY ${dialect.jsonField(1, 'bigint')} ${dialect.lockRows})`
+}
+
+/**
+ * Returns a statement that settles counters, from `settlementRows`. The table `settled` has the columns of the counter,
+ * and the settlement's `period`, `given` and `forgotten`. A `condition` leaves out rows in which nothing changes.
+ */
+export function settlementSql(
+  dialect: Dialect,
+  name: string,
+  assignments: readonly string[],
+  condition = 'true',
+): string {
+  const field = (index: number) => dialect.jsonField(index, 'bigint')
+  const rows = lockedRows(dialect, name, `${field(2)} AS period, ${field(3)} AS given, ${field(4)} AS forgotten`)
+  return `UPDATE ${dialect.table(name)} AS c SET ${assignments.join(', ')},
+      updated_at = ${dialect.fromMs(dialect.whole('$2'))}
+    FROM ${rows} AS settled WHERE c.key = settled.key AND (${condition})`
+}
+
+/** Returns the input of that statement. */
+export function settlementRows(
+  groups: ReadonlyMap<string, CheckGroup<Settlement>>,
+  toForgottenMs: (settlement: Settlement) => number,
+): string {
+  const rows = [...groups].sort(byKey).map(([key, { first }], place) => {
+    return [key, place, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
+  })
+  return JSON.stringify(rows)
+}
+
+/** Returns SQL for what is left of a column that a settlement lowers. */
+export function loweredSql(column: string): string {
+  return `CASE WHEN ${column} > settled.given THEN ${column} - settled.given ELSE 0 END`
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto'
+import { Database, databaseFor } from '../../database/database.js'
+import { bumpRevision, readRevision } from '../../database/revision.js'
+import { counterKey, validateNamespace } from '../../ground/storable.js'
+import type { Algorithm, Check, Decision, Settlement } from '../algorithm.js'
+import { PartlyDecidedError } from '../partly-decided.js'
+import { concurrencyTable } from './concurrency-table.js'
+import { allDone, type CounterTable, lockedKeysSql } from './counter-table.js'
+import { fixedWindowTable } from './fixed-window-table.js'
+import { type CheckGroup, groupChecks, SETTLING } from './groups.js'
+import { listedTable } from './listed-table.js'
+import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
+import type { Store } from './store.js'
+
+export interface DatabaseStoreOptions {
+  /** A URL, or a client made by `createRateLimitClient`, which stays open when the store is closed. */
+  readonly database?: string | object | undefined
+  readonly schema?: string | undefined
+  /** Separates the counters of apps that share a database: 1 to 50 letters, digits, `_`, `.` or `-`. */
+  readonly namespace?: string | undefined
+}
+
+/** The longest wait for a row that another transaction has locked, in milliseconds: half of what requests wait. */
+const LOCK_TIMEOUT_MS = 250
+/** Further rows that are locked push out the oldest. */
+const MAX_LOCKED = 1_000
+
+/**
+ * Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch.
+ *
+ * On PostgreSQL, where a transaction keeps the row of a counter locked, the others of its batch are advanced without it.
+ * Until that counter can be advanced again it is a part of the store that fails alone.
+ */
+export class DatabaseStore implements Store {
+  readonly concurrency: number
+  readonly #database: Database
+  readonly #owned: boolean
+  readonly #storedKey: (key: string) => string
+  readonly #tables: Readonly<Record<Algorithm, CounterTable>>
+  /** The stored keys of counters whose rows were locked when they were last met. */
+  readonly #locked = new Set<string>()
+
+  /** @param lockTimeoutMs the longest wait for a row that another transaction of PostgreSQL has locked, in milliseconds */
+  constructor({ database, schema, namespace }: DatabaseStoreOptions = {}, lockTimeoutMs = LOCK_TIMEOUT_MS) {
+    validateNamespace(namespace)
+    this.#owned = typeof database !== 'object'
+    this.#database =
+      typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
+    const prefix = namespace === undefined ? '' : `${namespace}|`
+    this.#storedKey = (key) => counterKey(prefix + key)
+    const dialect = { ...this.#database.dialect, lazily: this.#database.dialect.lazilyWithin(lockTimeoutMs) }
+    this.#tables = {
+      fixed_window: fixedWindowTable(dialect),
+      sliding_window: listedTable(dialect, 'sliding_window'),
+      token_bucket: listedTable(dialect, 'token_bucket'),
+      leaky_bucket: listedTable(dialect, 'leaky_bucket'),
+      concurrency: concurrencyTable(dialect),
+    }
+    this.concurrency = dialect.writeConcurrency
+  }
+
+  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+    const decisions: Decision[] = []
+    const grouping = { storedKey: this.#storedKey, counters: this.#tables }
+    const isApart = this.#areLocked(checks)
+    // A batch that gathered behind the one that met them has them too: it does not wait for them again.
+    const locked = new Set(isApart ? [] : this.#lockedAmong(checks))
+    const isAsked = (place: number) => !locked.has(this.#storedKey(checks[place]?.key ?? ''))
+    let cause: unknown
+    for (let places = [...checks.keys()].filter(isAsked); places.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(checks, places, grouping)
+      // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
+      await allDone(
+        [...byAlgorithm].map(async ([algorithm, groups]) => {
+          const table = this.#tables[algorithm]
+          const advance = (some: Map<string, CheckGroup>) => table.advance(this.#database.short, some, nowMs, decisions)
+          try {
+            await advance(groups)
+          } catch (error) {
+            cause = error
+            for (const key of await this.#findLocked(table, groups, error)) locked.add(key)
+            // Another statement of this table may have advanced a part of them.
+            const isLeft = ([key, { places }]: [string, CheckGroup]) =>
+              !locked.has(key) && places.some((place) => decisions[place] === undefined)
+            await advance(new Map([...groups].filter(isLeft)))
+          }
+        }),
+      )
+      places = left.filter(isAsked)
+    }
+    if (locked.size > 0) {
+      if (isApart) throw cause
+      throw new PartlyDecidedError(
+        checks.map((_check, place) => decisions[place]),
+        cause,
+      )
+    }
+    if (this.#locked.size > 0) for (const { key } of checks) this.#locked.delete(this.#storedKey(key))
+    return decisions
+  }
+
+  /** What a locked row got in a batch with others is left to its period; a part of its own gives it back later. */
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const grouping = { storedKey: this.#storedKey, counters: SETTLING }
+    const isApart = this.#areLocked(settlements)
+    for (let places = [...settlements.keys()]; places.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
+      for (const [algorithm, groups] of byAlgorithm) {
+        const table = this.#tables[algorithm]
+        try {
+          await table.settle(this.#database.short, groups, nowMs)
+        } catch (error) {
+          for (const key of await this.#findLocked(table, groups, error)) groups.delete(key)
+          if (isApart) throw error
+          await table.settle(this.#database.short, groups, nowMs)
+        }
+      }
+      places = left
+    }
+  }
+
+  /** Returns the name of a counter that is locked: such counters fail alone. */
+  partOf(key: string): string {
+    if (this.#locked.size === 0) return ''
+    const stored = this.#storedKey(key)
+    return this.#locked.has(stored) ? `a locked row (${shortHash(stored)})` : ''
+  }
+
+  /** Returns whether all counters of a batch were locked when they were last met. */
+  #areLocked(checks: readonly Check[]): boolean {
+    return this.#locked.size > 0 && checks.length === this.#lockedAmong(checks).length
+  }
+
+  /** Returns the counters of a batch that were locked when they were last met. */
+  #lockedAmong(checks: readonly Check[]): string[] {
+    if (this.#locked.size === 0) return []
+    return checks.map(({ key }) => this.#storedKey(key)).filter((key) => this.#locked.has(key))
+  }
+
+  /**
+   * Returns the counters that are locked, after a statement has met one.
+   *
+   * @throws the statement's error where it failed for another reason
+   */
+  async #findLocked({ name }: CounterTable, groups: ReadonlyMap<string, unknown>, error: unknown): Promise<string[]> {
+    const { dialect, query } = this.#database
+    if (!dialect.isLocked(error)) throw error
+    const asked = JSON.stringify([...groups.keys()].map((key) => [key]))
+    const rows = await query<{ key: string }>(lockedKeysSql(dialect, name), [asked])
+    const keys = rows.map(({ key }) => key)
+    for (const key of keys) {
+      const [oldest] = this.#locked
+      if (this.#locked.size >= MAX_LOCKED && oldest !== undefined) this.#locked.delete(oldest)
+      this.#locked.add(key)
+    }
+    return keys
+  }
+
+  async reset(keys: readonly string[]): Promise<void> {
+    const { dialect } = this.#database
+    const stored = JSON.stringify(keys.map((key) => [this.#storedKey(key)]))
+    for (const { name } of Object.values(this.#tables)) {
+      await this.#database.execute(
+        `DELETE FROM ${dialect.table(name)}
+         WHERE key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`,
+        [stored],
+      )
+    }
+    await bumpRevision(this.#database, 'resets')
+  }
+
+  resets(): Promise<number> {
+    return readRevision(this.#database, 'resets')
+  }
+
+  async close(): Promise<void> {
+    if (this.#owned) await this.#database.close()
+  }
+}
+
+/** Tells counters apart without their clients, who have no business in the log of an outage. */
+function shortHash(key: string): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, 8)
+}

@@ -1,0 +1,126 @@
+import {
+  type Algorithm,
+  type Check,
+  type Checked,
+  type Decision,
+  leastLimit,
+  neededFor,
+  samePeriods,
+  samePolicy,
+} from '../algorithm.js'
+
+/** The checks on one counter that one statement or script takes together, in the order of their arrival. */
+export interface CheckGroup<Asked extends Check = Check> {
+  readonly first: Asked
+  readonly checks: Asked[]
+  /** The positions of their decisions in the batch. */
+  readonly places: number[]
+}
+
+/** Returns whether a check can join the group of `first`, a check on the same counter. */
+export type Joins = (first: Check, next: Check) => boolean
+
+interface Grouping {
+  /** Returns the store's name for the counter of a key. */
+  readonly storedKey: (key: string) => string
+  readonly counters: Readonly<Record<Algorithm, { readonly joins: Joins }>>
+}
+
+/**
+ * Groups the checks at `places` by algorithm and counter, since one statement can change a counter only once. A check
+ * that cannot join those before it (a rule was just edited, or costs differ) is left for later, as are all later checks
+ * on its counter.
+ */
+export function groupChecks<Asked extends Check>(
+  checks: readonly Asked[],
+  places: readonly number[],
+  { storedKey, counters }: Grouping,
+) {
+  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup<Asked>>>()
+  const closed = new Set<CheckGroup<Asked>>()
+  const left: number[] = []
+  for (const place of places) {
+    const check = checks[place]
+    if (check === undefined) continue
+    const { algorithm } = check.policy
+    let groups = byAlgorithm.get(algorithm)
+    if (groups === undefined) {
+      groups = new Map()
+      byAlgorithm.set(algorithm, groups)
+    }
+    const key = storedKey(check.key)
+    const group = groups.get(key)
+    if (group === undefined) {
+      groups.set(key, { first: check, checks: [check], places: [place] })
+    } else if (!closed.has(group) && counters[algorithm].joins(group.first, check)) {
+      group.checks.push(check)
+      group.places.push(place)
+    } else {
+      closed.add(group)
+      left.push(place)
+    }
+  }
+  return { byAlgorithm, left }
+}
+
+const ALONE = { joins: () => false }
+/** Settlements of one counter are taken one after the other, but places are given back together. */
+export const SETTLING = {
+  fixed_window: ALONE,
+  sliding_window: ALONE,
+  token_bucket: ALONE,
+  leaky_bucket: ALONE,
+  concurrency: { joins: () => true },
+}
+
+/** Puts the decisions on a group at their positions in the batch. */
+export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {
+  for (const [index, decision] of answered.entries()) {
+    const place = places[index]
+    if (place !== undefined) decisions[place] = decision
+  }
+}
+
+/** Returns the cost of a group where refused checks count too. */
+export function totalCost({ checks }: CheckGroup): number {
+  return checks.reduce((sum, { cost }) => sum + cost, 0)
+}
+
+/** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
+export const MAX_COST = 2_147_483_648
+
+export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
+  return samePeriods(a, b)
+}
+
+export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: nextCost }: Check): boolean {
+  return cost === nextCost && samePolicy(a, b)
+}
+
+/**
+ * Returns the parameters of a statement: how many checks ask for admission, the cost of each, and how many a new
+ * counter admits. Checks of cost 0 ask for none.
+ */
+export function toAdmission({ first, checks }: CheckGroup) {
+  const asked = first.cost === 0 ? 0 : checks.length
+  const cost = Math.min(neededFor(first.cost), MAX_COST)
+  return { asked, cost, admitted: Math.min(asked, Math.floor(leastLimit(first.policy) / cost)) }
+}
+
+/**
+ * Decides a group by the pure algorithm, from the counter as the statement found it when it locked the row. The
+ * statement and the algorithm decide alike.
+ */
+export function replayChecks<Counter>(
+  check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,
+  locked: Counter | undefined,
+  { checks }: CheckGroup,
+  nowMs: number,
+): Decision[] {
+  let counter = locked
+  return checks.map(({ policy, cost }) => {
+    const checked = check(counter, policy, cost, nowMs)
+    counter = checked.counter
+    return checked.decision
+  })
+}

@@ -1,0 +1,190 @@
+/** The tables of sliding windows, token buckets and leaky buckets: every row lists its windows. */
+import type { Dialect } from '../../database/dialect.js'
+import type { Algorithm, Decision, Policy, Settlement, Window } from '../algorithm.js'
+import { windowStartMs } from '../period.js'
+import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../windows.js'
+import {
+  type AdvanceStatement,
+  advanceGroups,
+  byKey,
+  type CounterTable,
+  settlementRows,
+  settlementSql,
+} from './counter-table.js'
+import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from './groups.js'
+import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from './listed-counter.js'
+
+type ListedAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
+
+export function listedTable(dialect: Dialect, algorithm: ListedAlgorithm): CounterTable {
+  const name = `rate_limit_${algorithm}`
+  const statement = listedStatement(dialect, {
+    ...(algorithm === 'sliding_window' ? SLIDING_WINDOWS : BUCKETS),
+    checkWindows: WINDOW_CHECKS[algorithm],
+    insert: insertSql(dialect, name),
+    stored: 'c.windows',
+    checks: 'excluded.asked, excluded.cost',
+    use: 'used',
+    expiry: 'expires_at',
+    toAsked: toAdmission,
+    toInput(group, _nowMs, _lasting, expiresMs) {
+      const { asked, cost, admitted } = toAdmission(group)
+      return [admitted * cost, asked, cost, expiresMs]
+    },
+  })
+  const settleSql = algorithm === 'sliding_window' ? settleSlidingWindowsSql(dialect, name) : undefined
+  return {
+    name,
+    joins: sameLimitAndCost,
+    async advance(database, groups, nowMs, decisions) {
+      await advanceGroups(database, statement, [...groups].sort(byKey), nowMs, decisions)
+    },
+    async settle(database, groups, nowMs) {
+      if (settleSql !== undefined) await database.execute(settleSql, [settlementRows(groups, forgottenMs), nowMs])
+    },
+  }
+}
+
+const SLIDING_WINDOWS: Pick<ListedWindows, 'advance' | 'open'> = {
+  advance: 'rate_limit_sliding_windows',
+  open({ periodMs }: Window, current: number, nowMs: number): [WindowNumbers, number] {
+    const cellStartMs = windowStartMs(periodMs, nowMs)
+    const counter = { periodMs, cellStartMs, checkedMs: nowMs, previous: 0, current }
+    return [writeSlidingWindow(counter), cellStartMs + 2 * periodMs]
+  },
+}
+
+const BUCKETS: Pick<ListedWindows, 'advance' | 'open'> = {
+  advance: 'rate_limit_buckets',
+  open({ limit, periodMs }: Window, used: number, nowMs: number): [WindowNumbers, number] {
+    return [writeBucket({ periodMs, checkedMs: nowMs, drainLimit: limit, used, fraction: 0 }), nowMs + periodMs]
+  },
+}
+
+/** Returns SQL that inserts new counters. */
+function insertSql(dialect: Dialect, name: string): string {
+  const field = (index: number) => dialect.jsonField(index, 'bigint')
+  const now = dialect.fromMs('$2')
+  return `INSERT INTO ${dialect.table(name)} AS c (key, used, asked, cost, expires_at, created_at, updated_at, windows)
+    SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(3)}, ${dialect.fromMs(field(4))}, ${now}, ${now},
+      ${dialect.jsonField(5, 'bigint[]')}
+    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
+}
+
+/** Returns SQL with the rules of `settleSlidingWindow`. */
+function settleSlidingWindowsSql(dialect: Dialect, name: string): string {
+  const settledWindow = (windows: string, cells: number, number: number) => {
+    const cellStart = `settled.forgotten - ${cells} * settled.period`
+    return settledWindowSql(dialect, 'rate_limit_sliding_windows', windows, cellStart, number)
+  }
+  return settlementSql(dialect, name, [`windows = ${settledWindow(settledWindow('settled.windows', 1, 3), 2, 4)}`])
+}
+
+function forgottenMs({ forgottenAtMs = 0 }: Settlement): number {
+  return forgottenAtMs
+}
+
+/** How a table stores counters that list their windows. */
+export interface ListedWindows {
+  /** The database's function that advances them. */
+  readonly advance: ListedName
+  readonly checkWindows: (typeof WINDOW_CHECKS)['fixed_window']
+  /** The part of the statement that inserts new rows. */
+  readonly insert: string
+  /** SQL for the stored windows of a row `c`. */
+  readonly stored: string
+  /** SQL for the number of checks and the cost of each. */
+  readonly checks: string
+  /** The columns for the most that is used of any window, and for the time after which the row means nothing. */
+  readonly use: string
+  readonly expiry: string
+  readonly toAsked: (group: CheckGroup) => { readonly asked: number; readonly cost: number; readonly admitted: number }
+  /** Returns the numbers of a window as a new counter has it, and when it means nothing any more. */
+  readonly open: (window: Window, used: number, nowMs: number) => readonly [numbers: WindowNumbers, expiresMs: number]
+  /**
+   * Returns the statement's input for one counter, after its key and before the list of its windows.
+   *
+   * @param lasting the window that lasts longest, until `expiresMs`
+   */
+  readonly toInput: (group: CheckGroup, nowMs: number, lasting: Window, expiresMs: number) => readonly number[]
+}
+
+export interface ListedRow {
+  readonly key: string
+  readonly windows: string
+}
+
+/** Returns the statement that advances counters which list their windows. */
+export function listedStatement(dialect: Dialect, listed: ListedWindows): AdvanceStatement<ListedRow> {
+  return {
+    sql: listedSql(dialect, listed),
+    toParameters(sorted, nowMs) {
+      const toInput = createInput(listed, nowMs)
+      return [JSON.stringify(sorted.map(([key, group]) => [key, ...toInput(group)])), nowMs]
+    },
+    answer: (row, group, nowMs) => answerListed(listed, row, group, nowMs),
+  }
+}
+
+/** Creates the function that returns the statement's input for one counter, after its key. */
+function createInput({ advance, toAsked, open, toInput }: ListedWindows, nowMs: number) {
+  // Most counters of a batch are asked alike.
+  let [policy, asked, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
+  let input: readonly (number | string)[] = []
+  return (group: CheckGroup): readonly (number | string)[] => {
+    const { admitted, ...checks } = toAsked(group)
+    if (group.first.policy === policy && checks.asked === asked && checks.cost === cost) return input
+    ;({ asked, cost } = checks)
+    policy = group.first.policy
+    const windows = policy.windows ?? [{ ...policy, period: '' }]
+    let [lasting, lastMs]: [Window, number] = [policy, 0]
+    const opened = windows.map((window) => {
+      const [numbers, expiresMs] = open(window, admitted * cost, nowMs)
+      if (expiresMs > lastMs) [lasting, lastMs] = [window, expiresMs]
+      return numbers
+    })
+    const list = writeListed(LISTED_FORMS[advance], admitted, opened, { ...policy, windows })
+    input = [...toInput(group, nowMs, lasting, lastMs), list]
+    return input
+  }
+}
+
+/** Decides the checks of a group from the list that the statement stored. */
+function answerListed(
+  { advance, checkWindows, toAsked }: ListedWindows,
+  { windows }: ListedRow,
+  group: CheckGroup,
+  nowMs: number,
+): Decision[] {
+  const form = LISTED_FORMS[advance]
+  const locked = readListed(form, windows)
+  const used = locked.admitted * toAsked(group).cost
+  for (const numbers of locked.windows) numbers[form.use] = (numbers[form.use] ?? 0) - used
+  return replayChecks(checkWindows, locked.windows, group, nowMs)
+}
+
+/** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
+function listedSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: ListedWindows): string {
+  const windows = `${dialect.table(advance)}(${stored}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
+  return `${insert}
+    ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
+      (SELECT ${dialect.listFirst('advanced')},
+        CASE WHEN c.${expiry} > excluded.${expiry} THEN c.${expiry} ELSE excluded.${expiry} END, excluded.updated_at, advanced
+       FROM (SELECT ${windows} AS advanced LIMIT 1) AS once)
+    RETURNING key, ${dialect.listText('windows')} AS windows`
+}
+
+/**
+ * Returns SQL for a list in which a settlement has lowered one of the numbers of the window that starts at `start`. The
+ * column for the most that is used of any window keeps what the last check found.
+ */
+export function settledWindowSql(
+  dialect: Dialect,
+  advance: ListedName,
+  windows: string,
+  start: string,
+  number: number,
+): string {
+  const { size } = LISTED_FORMS[advance]
+  return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.given)`
+}

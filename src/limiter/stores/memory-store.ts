@@ -1,0 +1,207 @@
+import { SECOND_MS } from '../../ground/time/clock.js'
+import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../algorithm.js'
+import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../concurrency.js'
+import { Rounds } from '../rounds.js'
+import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
+import { RefusedCounters } from './refused-counters.js'
+import type { Store } from './store.js'
+
+export interface MemoryStoreOptions {
+  /** The most keys kept, 100000 by default; about 250 bytes each. */
+  readonly maxKeys?: number
+}
+
+/** How many counters of refused clients are kept in addition, per key; 56 bytes each, allocated with the first one. */
+const REFUSED_PER_KEY = 5
+/** How many keys are inspected for expiry for each new key: more than one, so that the number shrinks. */
+const EXPIRY_INSPECTIONS = 2
+const EXPIRY_GRACE_MS = 10 * SECOND_MS
+/** Up to this many keys are not inspected. */
+const FEW_KEYS = 1_000
+
+/**
+ * Counters in process memory: exact within one process, and forgotten when it ends.
+ *
+ * It is bounded: new counters evict expired ones, and when that is not enough the oldest one, so that no client is
+ * refused for the requests of others. The counter of a refused client is kept in compact form until it has expired; it
+ * is forgotten early only where about five times `maxKeys` of these last longer.
+ */
+export class MemoryStore implements Store {
+  readonly concurrency = Number.POSITIVE_INFINITY
+  readonly #maxKeys: number
+  // Insertion order is the order of eviction.
+  readonly #counters = new Map<string, MemoryCounter>()
+  readonly #oldest = new Rounds(this.#counters)
+  readonly #next = new Rounds(this.#counters)
+  #refused: RefusedCounters | undefined
+  readonly #places = new MemoryPlaces()
+
+  constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
+    if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#counters.size + this.#places.size
+  }
+
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] {
+    return checks.map((check) => this.checkOne(check, nowMs))
+  }
+
+  /** Decides one check without a batch. */
+  checkOne(check: Check, nowMs: number): Decision {
+    const { key, policy, cost } = check
+    const counter = this.#counters.get(key)
+    if (counter?.form !== policy.algorithm || policy.windows !== undefined) return this.#checkOther(check, nowMs)
+    return counter.check(policy, cost, nowMs)
+  }
+
+  /** Decides one check where its key has a counter already. */
+  checkKnown(check: Check, nowMs: number): Decision | undefined {
+    return this.#counters.has(check.key) ? this.checkOne(check, nowMs) : undefined
+  }
+
+  settle(settlements: readonly Settlement[]): void {
+    for (const settlement of settlements) {
+      const { key, policy } = settlement
+      if (!isRate(policy)) {
+        this.#places.settle(settlement)
+        continue
+      }
+      let entry = this.#counters.get(key)
+      while (entry !== undefined && entry.algorithm !== policy.algorithm) entry = entry.next
+      entry?.settle(settlement)
+    }
+  }
+
+  reset(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.#counters.delete(key)
+      this.#refused?.forget(key)
+      this.#places.reset(key)
+    }
+  }
+
+  close(): void {
+    this.#counters.clear()
+    this.#refused = undefined
+    this.#places.clear()
+  }
+
+  /** Decides a check that is not for the first counter of its key, or for several windows. */
+  #checkOther(check: Check, nowMs: number): Decision {
+    const { key, policy, cost } = check
+    if (!isRate(policy)) return this.#places.check(check, nowMs)
+    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
+    return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs)
+  }
+
+  #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
+    if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
+    if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
+    const entry = this.#open(key, policy)
+    this.#counters.set(key, entry)
+    return entry
+  }
+
+  /** Returns the counter of another algorithm under the same key, or of the same one with other windows. */
+  #counterBeside(first: MemoryCounter, key: string, policy: RatePolicy): MemoryCounter {
+    let before: MemoryCounter | undefined
+    let entry = first
+    while (entry.algorithm !== policy.algorithm) {
+      entry.next ??= this.#open(key, policy)
+      before = entry
+      entry = entry.next
+    }
+    if (entry.form === formFor(policy)) return entry
+    // The windows were edited: the periods that stay keep their state.
+    const edited = newEntry(policy, entry.windows())
+    edited.next = entry.next
+    if (before === undefined) this.#counters.set(key, edited)
+    else before.next = edited
+    return edited
+  }
+
+  #open(key: string, policy: RatePolicy): MemoryCounter {
+    return this.#refused?.take(key, policy) ?? newEntry(policy)
+  }
+
+  #expire(nowMs: number): void {
+    for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
+      const [key, entry] = this.#next.step() ?? []
+      if (key !== undefined && entry !== undefined && isOver(entry, nowMs)) this.#counters.delete(key)
+    }
+  }
+
+  /** Makes room for one key. */
+  #evict(nowMs: number): void {
+    const [key, first] = this.#oldest.step() ?? []
+    if (key === undefined) return
+    this.#counters.delete(key)
+    for (let entry = first; entry !== undefined; entry = entry.next) {
+      if (!entry.blocks || entry.resetAtMs <= nowMs) continue
+      this.#refused ??= new RefusedCounters(REFUSED_PER_KEY * this.#maxKeys)
+      this.#refused.keep(key, entry, nowMs)
+    }
+  }
+}
+
+/** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */
+function isOver(first: MemoryCounter, nowMs: number): boolean {
+  for (let entry: MemoryCounter | undefined = first; entry !== undefined; entry = entry.next) {
+    if (entry.resetAtMs + EXPIRY_GRACE_MS > nowMs) return false
+  }
+  return true
+}
+
+/** How many counters are inspected for each new one: more than one, so that forgotten places do not add up. */
+const INSPECTIONS = 2
+
+/**
+ * The counters of requests in progress, in process memory. A counter without places does not exist, so that there are
+ * never more than requests in progress and places that were not given back within their period. None is evicted: its
+ * client could take all places again.
+ */
+class MemoryPlaces {
+  readonly #counters = new Map<string, ConcurrencyCounter>()
+  readonly #next = new Rounds(this.#counters)
+
+  get size(): number {
+    return this.#counters.size
+  }
+
+  check(check: Check, nowMs: number): Decision {
+    const { key } = check
+    const before = this.#counters.get(key)
+    if (before === undefined) this.#expire(nowMs)
+    const { counter, decision } = checkConcurrency(before, check, nowMs)
+    this.#keep(key, counter)
+    return decision
+  }
+
+  settle({ key, place = 0 }: Settlement): void {
+    const counter = this.#counters.get(key)
+    if (counter !== undefined) this.#keep(key, settleConcurrency(counter, place))
+  }
+
+  reset(key: string): void {
+    this.#counters.delete(key)
+  }
+
+  clear(): void {
+    this.#counters.clear()
+  }
+
+  #keep(key: string, counter: ConcurrencyCounter): void {
+    if (counter.taken.length === 0) this.#counters.delete(key)
+    else this.#counters.set(key, counter)
+  }
+
+  #expire(nowMs: number): void {
+    for (let inspections = INSPECTIONS; inspections > 0; inspections--) {
+      const [key, counter] = this.#next.step() ?? []
+      if (key !== undefined && (counter?.taken.at(-1)?.untilMs ?? 0) <= nowMs) this.#counters.delete(key)
+    }
+  }
+}

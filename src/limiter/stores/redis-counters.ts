@@ -1,0 +1,142 @@
+/** The script's input for each algorithm, and the decisions from the counter that was stored before. */
+
+import type { Algorithm, Checked, Decision, NamedWindow, Policy, RateAlgorithm, Settlement } from '../algorithm.js'
+import { checkBucket } from '../bucket.js'
+import { decideConcurrencyInOrder } from '../concurrency.js'
+import { checkFixedWindow, settledStartMs } from '../fixed-window.js'
+import { windowStartMs } from '../period.js'
+import { checkSlidingWindow } from '../sliding-window.js'
+import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../windows.js'
+import {
+  type CheckGroup,
+  type Joins,
+  replayChecks,
+  sameLimitAndCost,
+  samePeriod,
+  toAdmission,
+  totalCost,
+} from './groups.js'
+import { readNumbers, splitNumbers } from './listed-counter.js'
+
+/** The script's input for one counter. */
+export interface ScriptCall {
+  readonly key: string
+  /** What the script is to do with it; `redis-lua.ts` has the form. */
+  readonly asks: string
+}
+
+export interface RedisCounter {
+  /** The algorithm's letter in keys and in calls of the script. */
+  readonly letter: string
+  readonly joins: Joins
+  call(key: string, group: CheckGroup, nowMs: number): ScriptCall
+  /** @param stored the script's answer */
+  answer(stored: unknown, group: CheckGroup, nowMs: number): readonly Decision[]
+  settle(key: string, settlement: Settlement): ScriptCall
+}
+
+interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
+  readonly algorithm: RateAlgorithm
+  readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
+  readonly read: (numbers: WindowNumbers) => Counter
+  /** How many numbers a window has. */
+  readonly size: number
+  readonly asked: (group: CheckGroup) => { readonly cost: number; readonly asked: number }
+}
+
+function defineRedisCounter<Counter>({
+  algorithm,
+  letter,
+  joins,
+  check,
+  read,
+  size,
+  asked: askedFor,
+}: RedisDefinition<Counter>): RedisCounter {
+  // Most counters of a batch are asked alike.
+  let [listed, listedMs, list]: [unknown, number, string] = [undefined, 0, '']
+  return {
+    letter,
+    joins,
+    call(key, group, nowMs) {
+      const { periodMs, limit, windows } = group.first.policy
+      const { cost, asked } = askedFor(group)
+      if (windows !== undefined) {
+        if (windows !== listed || nowMs !== listedMs) list = listWindows(windows, nowMs)
+        ;[listed, listedMs] = [windows, nowMs]
+        return { key, asks: `w${letter} ${cost} ${asked} ${list}` }
+      }
+      return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
+    },
+    answer(stored, group, nowMs) {
+      if (group.first.policy.windows !== undefined) {
+        const windows = typeof stored === 'string' ? splitNumbers(readNumbers(stored), size) : []
+        return replayChecks(WINDOW_CHECKS[algorithm], windows, group, nowMs)
+      }
+      const counter = typeof stored === 'string' ? read(readNumbers(stored)) : undefined
+      return replayChecks(check, counter, group, nowMs)
+    },
+    settle(key, settlement) {
+      const { policy, cost, forgottenAtMs = 0 } = settlement
+      const moment = algorithm === 'fixed_window' ? settledStartMs(settlement) : forgottenAtMs
+      return { key, asks: `${letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${moment}` }
+    },
+  }
+}
+
+/** The counter of requests in progress. Calls name the places; the script answers how many were taken before. */
+const CONCURRENCY: RedisCounter = {
+  letter: 'c',
+  joins: sameLimitAndCost,
+  call(key, { first: { policy, cost }, checks }) {
+    // A cost above the limit takes nothing, whatever it is.
+    const places = cost === 0 || cost > policy.limit ? [] : checks.map(({ place = 0 }) => place)
+    return { key, asks: ['c', policy.periodMs, policy.limit, cost, ...places].join(' ') }
+  },
+  answer: (used, { checks }) => decideConcurrencyInOrder(checks, Number(used)),
+  settle: (key, { cost, place = 0 }) => ({ key, asks: `C ${cost} ${place}` }),
+}
+
+function listWindows(windows: readonly NamedWindow[], nowMs: number): string {
+  const texts = windows.map(({ limit, periodMs }) => {
+    return `${periodMs} ${windowStartMs(periodMs, nowMs)} ${limit}`
+  })
+  return texts.join(' ')
+}
+
+function bucketCounter(algorithm: RateAlgorithm, letter: string): RedisCounter {
+  return defineRedisCounter({
+    algorithm,
+    letter,
+    joins: sameLimitAndCost,
+    check: checkBucket,
+    read: readBucket,
+    size: 5,
+    asked: toAdmission,
+  })
+}
+
+export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
+  fixed_window: defineRedisCounter({
+    algorithm: 'fixed_window',
+    letter: 'f',
+    joins: samePeriod,
+    check: checkFixedWindow,
+    read: readFixedWindow,
+    size: 3,
+    // Refused checks count too, so that only the sum of their costs matters.
+    asked: (group) => ({ cost: totalCost(group), asked: 1 }),
+  }),
+  sliding_window: defineRedisCounter({
+    algorithm: 'sliding_window',
+    letter: 's',
+    joins: sameLimitAndCost,
+    check: checkSlidingWindow,
+    read: readSlidingWindow,
+    size: 5,
+    asked: toAdmission,
+  }),
+  token_bucket: bucketCounter('token_bucket', 't'),
+  leaky_bucket: bucketCounter('leaky_bucket', 'l'),
+  concurrency: CONCURRENCY,
+}

@@ -1,0 +1,178 @@
+import { createHash } from 'node:crypto'
+import { Writable } from 'node:stream'
+import { keyNodesOf, nodeForTag, RedisConnection } from '../../database/redis.js'
+import type { RedisClient } from '../../database/redis-client.js'
+import { counterKey, validateNamespace } from '../../ground/storable.js'
+import { type Check, canBeSettled, type Decision, type Settlement } from '../algorithm.js'
+import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
+import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
+import { SCRIPT } from './redis-lua.js'
+import type { Store } from './store.js'
+
+export interface RedisStoreOptions {
+  /**
+   * `redis://…` or `rediss://…`; for a cluster several of them separated by commas, or one with `?cluster=true`. Or an
+   * ioredis client or cluster, which stays open when the store is closed.
+   */
+  readonly redis: string | RedisClient
+  /** Separates the counters of apps that share a Redis: 1 to 50 letters, digits, `_`, `.` or `-`. */
+  readonly namespace?: string | undefined
+}
+
+/**
+ * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
+ *
+ * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`; a check's key that is too long or not
+ * well-formed ends with its hash. `fsr:<namespace>:resets` counts resets. In a cluster every run of the script names
+ * one key, and the batches of its nodes are separate. Every counter expires.
+ */
+export class RedisStore implements Store {
+  /**
+   * Enough that a check seldom waits for batches on their way to a remote Redis; more would only make the batches
+   * smaller. On one machine 1 to 8 make no difference.
+   */
+  readonly concurrency = 2
+  readonly #connection: RedisConnection
+  readonly #prefix: string
+  readonly #resetsKey: string
+
+  constructor({ redis, namespace }: RedisStoreOptions) {
+    validateNamespace(namespace)
+    this.#connection = new RedisConnection(redis)
+    this.#prefix = `fsr:${namespace ?? ''}:`
+    this.#resetsKey = `${this.#prefix}resets`
+  }
+
+  async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
+    const client = await this.#connection.client()
+    const decisions: Decision[] = []
+    const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
+    for (let places = [...checks.keys()]; places.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(checks, places, grouping)
+      const asked: [RedisCounter, string, CheckGroup][] = []
+      for (const [algorithm, groups] of byAlgorithm) {
+        for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
+      }
+      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
+      const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
+      for (const [index, [counter, , group]] of asked.entries()) {
+        placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
+      }
+      places = left
+    }
+    return decisions
+  }
+
+  async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const client = await this.#connection.client()
+    const settled = settlements.filter(({ policy }) => canBeSettled(policy.algorithm))
+    const calls = settled.map((settlement) => {
+      const counter = REDIS_COUNTERS[settlement.policy.algorithm]
+      return counter.settle(this.#keyFor(counter, counterKey(settlement.key)), settlement)
+    })
+    if (calls.length > 0) await this.#connection.explained(() => runScript(client, calls, nowMs))
+  }
+
+  async reset(keys: readonly string[]): Promise<void> {
+    const client = await this.#connection.client()
+    const stored = keys.flatMap((key) =>
+      Object.values(REDIS_COUNTERS).map((counter) => this.#keyFor(counter, counterKey(key))),
+    )
+    await this.#connection.explained(() => Promise.all(stored.map((key) => client.del(key))))
+    await this.#connection.explained(() => client.incr(this.#resetsKey))
+  }
+
+  async resets(): Promise<number> {
+    const client = await this.#connection.client()
+    return Number(await this.#connection.explained(() => client.get(this.#resetsKey)))
+  }
+
+  /** Returns the node of a cluster that has the counter's slot; one server has no parts. */
+  partOf(key: string): string {
+    const client = this.#connection.opened
+    return client?.isCluster ? nodeForTag(client, counterKey(key)) : ''
+  }
+
+  /** @throws InvalidSettingError when the package ioredis is needed and not installed */
+  load(): Promise<unknown> {
+    return this.#connection.load()
+  }
+
+  /** Resolves when Redis can be reached, or the store is closed. */
+  ready(): Promise<void> {
+    return this.#connection.ready()
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close()
+  }
+
+  #keyFor({ letter }: RedisCounter, storedKey: string): string {
+    return `${this.#prefix}${letter}:{${storedKey}}`
+  }
+}
+
+const SHA = createHash('sha1').update(SCRIPT).digest('hex')
+
+/**
+ * Advances the counters, and returns what was stored for each before.
+ *
+ * One run takes all counters, except in a cluster, where each counter has a run of its own, which reaches its node even
+ * while slots are moving.
+ *
+ * @throws the error of any run; other counters may have been advanced even so
+ */
+async function runScript(
+  client: RedisClient,
+  calls: readonly ScriptCall[],
+  nowMs: number,
+): Promise<readonly unknown[]> {
+  if (client.isCluster && calls.length > 1) return runOneByOne(client, calls, nowMs)
+  try {
+    return await evaluateScript(client, calls, nowMs)
+  } catch (error) {
+    if (!isAcrossSlots(error)) throw error
+    return runOneByOne(client, calls, nowMs)
+  }
+}
+
+async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
+  const answers = sendTogether(client, () => calls.map((call) => evaluateScript(client, [call], nowMs)))
+  return (await Promise.all(answers)).flat()
+}
+
+/** Sends what goes to one node in one system call, which otherwise each command would be. */
+function sendTogether<Answer>(client: RedisClient, send: () => Answer): Answer {
+  // A node has no connection before it is first asked.
+  const streams = keyNodesOf(client).map((node): unknown => Reflect.get(node, 'stream'))
+  const sockets = streams.filter((stream) => stream instanceof Writable)
+  try {
+    for (const socket of sockets) socket.cork()
+    return send()
+  } finally {
+    for (const socket of sockets) socket.uncork()
+  }
+}
+
+async function evaluateScript(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
+  const given = [...calls.map(({ key }) => key), nowMs, ...calls.map(({ asks }) => asks)]
+  let answers: unknown
+  try {
+    answers = await client.evalsha(SHA, calls.length, ...given)
+  } catch (error) {
+    if (!isUnknownScript(error)) throw error
+    answers = await client.eval(SCRIPT, calls.length, ...given)
+  }
+  if (!Array.isArray(answers) || answers.length !== calls.length) throw new Error('Redis did not answer for every key')
+  return answers
+}
+
+/** Returns whether the server does not know the script: it was restarted, or its scripts were flushed. */
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}
+
+/** Returns whether the server is a proxy before a cluster. */
+function isAcrossSlots(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('CROSSSLOT')
+}

@@ -1,0 +1,57 @@
+import type { Check, Decision, Settlement } from '../algorithm.js'
+
+/**
+ * A store of counters.
+ *
+ * *Atomicity*: one check reads and advances its counter in one step, whatever other processes do: of the checks on
+ * one key exactly `limit` are allowed per period. Checks on one key inside one batch are decided in their order.
+ * *Windows*: a check whose policy lists `windows` is allowed when every window allows it. A fixed window counts it in any
+ * case; with the other algorithms a check that one window refuses costs nothing in any. The decision has all `windows`. A
+ * window keeps its state while its period is among those of each check, whatever other periods come and go.
+ * *Requests in progress*: a check of `concurrency` takes `cost` places, by the identity `place`, until these are given
+ * back by `settle`, or one period has passed. `settle` frees no places but those with that identity.
+ * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
+ * never goes back. But what begins more than an hour and more than one period ahead was written by a wrong clock: it is
+ * taken as none, and overwritten.
+ * *Failure*: a promise has to settle eventually; the limiter does not wait for it longer than its time-out. A rejected
+ * promise means that no check of the batch was decided. The limiter then decides without the store; the store neither
+ * retries nor logs.
+ *
+ * `fastify-smart-ratelimit/testing` has a conformance suite for stores.
+ */
+export interface Store {
+  /**
+   * How many batches may be under way at once. Checks that arrive meanwhile are gathered into the next batch.
+   * `Infinity` is for a store that answers at once, in process memory: its checks are not gathered, and have no
+   * time-out.
+   */
+  readonly concurrency: number
+
+  /** Advances the counters. Returns one decision per check, in the order of `checks`. */
+  check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
+
+  /**
+   * Gives back what checks used, without deciding; `middleware.lease` and the algorithm `concurrency` need it. Each
+   * settlement changes its counter in one step, of several windows the one with its policy's period. Where the counter
+   * has forgotten the use or is a bucket, or the key is unknown, nothing changes.
+   */
+  settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
+
+  /** Forgets counters. An unknown key is no error. */
+  reset(keys: readonly string[]): void | Promise<void>
+
+  /**
+   * Returns a number that changes with every `reset` by any process, so that other processes forget remembered refusals
+   * within two seconds. Without it they forget a refusal when the client's wait is over.
+   */
+  resets?(): Promise<number>
+
+  /**
+   * Returns the name of the part that has a counter now, where parts fail alone, such as the nodes of a cluster. Each part
+   * gets batches of its own, and while it fails `onStoreError` decides for its counters only.
+   */
+  partOf?(key: string): string
+
+  /** Releases the resources that the store opened itself. */
+  close(): void | Promise<void>
+}

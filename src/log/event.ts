@@ -1,0 +1,200 @@
+import type { Database } from '../database/database.js'
+import type { Dialect } from '../database/dialect.js'
+import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
+import { type Clock, DAY_MS, LAST_MOMENT_MS } from '../ground/time/clock.js'
+
+/** One row of the event log, before it is written. */
+export interface RateLimitEvent {
+  readonly timestampMs: number
+  readonly key: string
+  /** Empty when no rule matched. */
+  readonly ruleName: string
+  /** As received, without the query. */
+  readonly path: string
+  readonly method: string
+  readonly allowed: boolean
+  readonly count: number
+  readonly limit: number
+  /** The socket's peer; null when it is not an IP address. */
+  readonly ipAddress: string | null
+  readonly userId: number | null
+  /** The address that the limit was counted by; null when it was not counted by address. */
+  readonly clientIp: string | null
+  /** The counted client, whatever the rule, as `ClientKey.client` spells it: `ip:203.0.113.7`, `user:7|route:/a`. */
+  readonly client: string
+  /** The policy that decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
+  readonly policy: string
+  readonly outcome: EventOutcome
+}
+
+/**
+ * The outcomes of requests: `over_limit` was refused, or with `allowed` true would have been; `denied` was refused by
+ * the deny list or an override; `unavailable` was refused because no store answered.
+ */
+export const EVENT_OUTCOMES = ['allowed', 'over_limit', 'denied', 'unavailable'] as const
+
+export type EventOutcome = (typeof EVENT_OUTCOMES)[number]
+
+/** The lengths of the other columns, in characters. A longer text is cut, and is no error. */
+export const MAX_RULE_NAME_LENGTH = 100
+export const MAX_METHOD_LENGTH = 10
+const MAX_POLICY_LENGTH = 255
+
+const COLUMNS = [
+  ['"timestamp"', 'bigint'],
+  ['key', 'text'],
+  ['rule_name', 'text'],
+  ['path', 'text'],
+  ['method', 'text'],
+  ['allowed', 'boolean'],
+  ['count', 'bigint'],
+  ['"limit"', 'bigint'],
+  ['ip_address', 'text'],
+  ['user_id', 'bigint'],
+  ['client_ip', 'text'],
+  ['client', 'text'],
+  ['policy', 'text'],
+  ['outcome', 'text'],
+] as const
+
+const MAX_LIMIT = 2_147_483_647
+
+/** Returns a number that fits a column of whole numbers: a host's own store or clock may return any number. */
+function storableNumber(value: number, max: number): number {
+  // NaN fails this test too.
+  return value > 0 ? Math.min(Math.floor(value), max) : 0
+}
+
+/** Returns the values of one row, in the order of the columns. No table refuses one, which would lose its batch. */
+export function eventValues(event: RateLimitEvent): (string | number | boolean | null)[] {
+  return [
+    storableNumber(event.timestampMs, LAST_MOMENT_MS),
+    storable(event.key, MAX_KEY_LENGTH),
+    storable(event.ruleName, MAX_RULE_NAME_LENGTH),
+    storable(event.path, MAX_PATH_LENGTH),
+    storable(event.method, MAX_METHOD_LENGTH),
+    event.allowed,
+    storableNumber(event.count, Number.MAX_SAFE_INTEGER),
+    storableNumber(event.limit, MAX_LIMIT),
+    event.ipAddress,
+    event.userId,
+    event.clientIp,
+    storable(event.client, MAX_KEY_LENGTH),
+    storable(event.policy, MAX_POLICY_LENGTH),
+    event.outcome,
+  ]
+}
+
+const NULLABLE: ReadonlySet<string> = new Set(['ip_address', 'user_id', 'client_ip'])
+
+/** Returns whether a value is the `eventValues` of an event. A table may refuse another one, or never take its batch. */
+export function isEventRow(values: unknown): boolean {
+  if (!Array.isArray(values) || values.length !== COLUMNS.length) return false
+  return COLUMNS.every(([name, type], index) => {
+    const value: unknown = values[index]
+    if (value === null) return NULLABLE.has(name)
+    if (type === 'boolean') return typeof value === 'boolean'
+    if (type === 'bigint') return Number.isSafeInteger(value)
+    return typeof value === 'string' && storable(value, MAX_PATH_LENGTH) === value
+  })
+}
+
+/** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */
+export function insertEventsSql(dialect: Dialect): string {
+  const names = COLUMNS.map(([name]) => name).join(', ')
+  const values = COLUMNS.map(([name, type], place) => {
+    const field = dialect.jsonField(place, type)
+    return name === '"timestamp"' ? dialect.fromMs(field) : field
+  }).join(', ')
+  return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})
+    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
+}
+
+/** Rows of the event log. Each writer numbers its events from 1, without gaps, and writes them in that order. */
+export interface EventRows {
+  /** A random id: of a process, or rather of one event log in it. */
+  readonly writer: string
+  /** The number of the first row. */
+  readonly first: number
+  /** Each row as the JSON of its `eventValues`. */
+  readonly rows: readonly string[]
+}
+
+/** The table of events, to which a batch can be written again when it is unknown whether it was written. */
+export interface EventTable {
+  /**
+   * Writes all rows, or none.
+   *
+   * @returns whether the rows were written; false where the table has the first one already
+   */
+  write(batch: EventRows): Promise<boolean>
+  /** Returns the number of the writer's last event that is in the table; 0 where none is. */
+  lastWritten(writer: string): Promise<number>
+  /** Returns whether an error of `write` is the database's answer that it never takes these rows. */
+  refusesRows(error: unknown): boolean
+}
+
+/** Writers that wrote nothing for so long are forgotten, by the next one that begins. */
+const FORGOTTEN_AFTER_MS = 30 * DAY_MS
+
+/**
+ * Creates the table. The position of a writer is kept in the same transaction as the rows, so that both are there or
+ * none. SQLite, whose answers no network loses, needs positions only where a spool outlives the process.
+ */
+export function createEventTable(database: Database, clock: Clock, hasSpool: boolean): EventTable {
+  const { dialect } = database
+  const positions = dialect.table('rate_limit_event_batch')
+  const insert = insertEventsSql(dialect)
+  // A row of another transaction under way is waited for.
+  const claim = (parameters: readonly [writer: string, first: string, last: string, nowMs: string]) => {
+    const [writer, first, last, nowMs] = parameters
+    return `INSERT INTO ${positions} AS known (writer, last_event, written_at)
+      VALUES (${writer}, ${dialect.whole(last)}, ${dialect.fromMs(nowMs)})
+      ON CONFLICT (writer) DO UPDATE SET last_event = excluded.last_event, written_at = excluded.written_at
+      WHERE known.last_event < ${dialect.whole(first)}`
+  }
+  const claimRows = claim(['$1', '$2', '$3', '$4'])
+  const writeAtOnce = `WITH claimed AS (${claim(['$2', '$3', '$4', '$5'])} RETURNING 1)
+    ${insert} AND EXISTS (SELECT FROM claimed)`
+  const keepsPositions = hasSpool || dialect.provider === 'postgresql'
+  let hasForgotten = !keepsPositions
+
+  /** SQLite has no statement that writes to two tables, PostgreSQL a round trip for each statement. */
+  async function writeRows({ writer, first, rows }: EventRows): Promise<boolean> {
+    const rowsJson = `[${rows.join(',')}]`
+    if (!keepsPositions) {
+      await database.execute(insert, [rowsJson])
+      return true
+    }
+    const position = [writer, first, first + rows.length - 1, clock.now()]
+    if (dialect.provider === 'postgresql') return (await database.execute(writeAtOnce, [rowsJson, ...position])) > 0
+    const changed = await database.transaction([
+      { sql: claimRows, parameters: position, mustChange: true },
+      { sql: insert, parameters: [rowsJson] },
+    ])
+    return changed !== null
+  }
+
+  return {
+    async write(batch) {
+      const isWritten = await writeRows(batch)
+      if (!hasForgotten) {
+        hasForgotten = true
+        const isOld = `written_at < ${dialect.fromMs('$1')}`
+        // Left to the next writer where it fails.
+        database
+          .execute(`DELETE FROM ${positions} WHERE ${isOld}`, [clock.now() - FORGOTTEN_AFTER_MS])
+          .catch(() => undefined)
+      }
+      return isWritten
+    },
+
+    async lastWritten(writer) {
+      const sql = `SELECT last_event AS last FROM ${positions} WHERE writer = $1`
+      const [known] = await database.query<{ last: number }>(sql, [writer])
+      return known?.last ?? 0
+    },
+
+    refusesRows: (error) => dialect.refusesRows(error),
+  }
+}

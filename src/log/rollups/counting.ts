@@ -1,0 +1,164 @@
+/** The rule of counting: the same statements count events the first time, count them again, and add hours to days. */
+import type { Dialect, SharedQuery } from '../../database/dialect.js'
+import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../readings.js'
+
+/** The length of a bucket in minutes. */
+export type Span = 1 | 60 | 1440
+export const HOUR_SPAN = 60
+export const DAY_SPAN = 1440
+/** How long buckets of one minute are kept, in minutes: a window of an hour, and the one before it. */
+export const KEPT_MINUTES = 120
+
+/** A table of counts per bucket. */
+export interface Rollup {
+  readonly table: string
+  /** The columns that identify a row within its bucket; `counts` are the ones that are summed. */
+  readonly keys: readonly string[]
+  readonly counts: readonly string[]
+  /** The key by whose ranges a day is counted from its hours; undefined where the rows depend on each other. */
+  readonly sliced?: string
+  /** The buckets into which events are folded. Days that are not among them are counted when their hours are over. */
+  readonly spans: readonly Span[]
+}
+
+const TRAFFIC: Rollup = {
+  table: 'rate_limit_traffic_rollup',
+  keys: ['path', 'rule_name', 'method'],
+  counts: ['total', 'blocked', 'would_block', 'denied'],
+  spans: [1, HOUR_SPAN, DAY_SPAN],
+}
+/** The requests of each client, of which `busiest.ts` keeps those of the busiest. */
+export const REQUESTS: Rollup & { readonly sliced: string } = {
+  table: 'rate_limit_request_rollup',
+  keys: ['client', 'policy'],
+  counts: ['requests'],
+  sliced: 'client',
+  spans: [1, HOUR_SPAN],
+}
+/** The clients that were not plainly allowed. */
+export const CLIENTS: Rollup = {
+  table: 'rate_limit_client_rollup',
+  keys: ['client', 'policy'],
+  counts: ['over_limit', 'would_block', 'denied', 'unavailable'],
+  sliced: 'client',
+  spans: [1, HOUR_SPAN, DAY_SPAN],
+}
+export const ROLLUPS: readonly Rollup[] = [
+  TRAFFIC,
+  {
+    table: 'rate_limit_blocked_rollup',
+    keys: ['key'],
+    counts: ['blocked'],
+    sliced: 'key',
+    spans: [1, HOUR_SPAN, DAY_SPAN],
+  },
+  CLIENTS,
+  REQUESTS,
+]
+
+/** The most combinations of path, rule and method that have rows of their own in a bucket. */
+const MAX_COMBINATIONS = 256
+
+const EVENT_KEYS = ['minute', 'path', 'rule_name', 'method', 'key', 'client', 'policy', 'is_marked']
+const EVENT_COUNTS = ['requests', ...TRAFFIC.counts, 'over_limit', 'unavailable']
+
+/**
+ * Returns the query of events as rows to count. Most events of a minute are alike: these are one row. `is_marked` is 1
+ * for events that are left to the recount of their hour.
+ */
+export function eventSums(dialect: Dialect, condition: string): SharedQuery {
+  const minute = dialect.toMinute('"timestamp"')
+  const sums = EVENT_COUNTS.map((count) => `SUM(${count}) AS ${count}`).join(', ')
+  return {
+    name: 'rate_limit_event_sums',
+    columns: [...EVENT_KEYS, ...EVENT_COUNTS],
+    sql: `SELECT ${EVENT_KEYS.join(', ')}, ${sums} FROM (
+        SELECT ${minute} AS minute, path, rule_name, method, key, ${CLIENT} AS client, ${POLICY} AS policy,
+          CASE WHEN "timestamp" >= ${dialect.fromMs('since')} THEN 1 ELSE 0 END AS is_marked, 1 AS requests, ${eventCounts()},
+          CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
+          CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
+        FROM ${dialect.table('rate_limit_event')} LEFT JOIN (
+          SELECT hour, MIN(since) AS since FROM ${dialect.table('rate_limit_rollup_mark')} GROUP BY hour
+        ) AS marked ON hour = ${minute} / ${HOUR_SPAN}
+        WHERE ${condition}
+      ) AS events GROUP BY ${EVENT_KEYS.join(', ')}`,
+  }
+}
+
+/** Returns a SELECT of the rows of hours, to be counted into days. */
+export function hourSource(dialect: Dialect, { table, keys, counts }: Rollup, condition: string): string {
+  return `SELECT bucket * ${HOUR_SPAN} AS minute, ${[...keys, ...counts].join(', ')}
+    FROM ${dialect.table(table)} WHERE span = ${HOUR_SPAN} AND ${condition}`
+}
+
+/**
+ * Returns the statement that adds the rows of a source to a rollup.
+ *
+ * @param firstMinute the placeholder of the first minute that gets a bucket of its own
+ */
+export function countSql(
+  dialect: Dialect,
+  rollup: Rollup,
+  source: string,
+  spans: readonly Span[],
+  firstMinute: string,
+): string {
+  const { keys, counts } = rollup
+  const table = dialect.table(rollup.table)
+  const names = ['span', 'bucket', ...keys].join(', ')
+  const sums = counts.map((count) => `SUM(${count}) AS ${count}`).join(', ')
+  // Added up once for all spans.
+  const minutes = `SELECT minute, ${keys.join(', ')}, ${sums} FROM (${source}) AS events
+    WHERE minute >= 0 AND ${counts.join(' + ')} > 0 GROUP BY minute, ${keys.join(', ')}`
+  const allSpans = `(${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans`
+  const hasBucket = `(span > 1 OR minute >= ${firstMinute})`
+  const counted =
+    rollup === TRAFFIC
+      ? withRoom(table, minutes, allSpans, hasBucket, sums)
+      : `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
+         FROM (${minutes}) AS minutes CROSS JOIN ${allSpans} WHERE ${hasBucket}
+         GROUP BY span, minute / span, ${keys.join(', ')}`
+  return `INSERT INTO ${table} AS rollup (${names}, ${counts.join(', ')})
+    ${counted}
+    ON CONFLICT (${names}) DO UPDATE SET ${counts.map((count) => `${count} = rollup.${count} + excluded.${count}`).join(', ')}`
+}
+
+/**
+ * Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. Most
+ * buckets of a host with many paths are full: their new combinations are added up before any are ranked. What is known
+ * is looked up one by one: PostgreSQL would compare each combination with each of the bucket, and for EXISTS it may read
+ * the whole table.
+ */
+function withRoom(table: string, minutes: string, spans: string, hasBucket: string, sums: string): string {
+  const inBucket = (row: string) =>
+    `FROM ${table} AS known WHERE known.span = ${row}.span AND known.bucket = ${row}.bucket`
+  return `WITH minutes AS MATERIALIZED (${minutes}), buckets AS (
+      SELECT minute, span, minute / span AS bucket
+      FROM (SELECT DISTINCT minute FROM minutes) AS times CROSS JOIN ${spans} WHERE ${hasBucket}
+    ), rooms AS MATERIALIZED (
+      SELECT buckets.*, ${MAX_COMBINATIONS} - (SELECT COUNT(*) ${inBucket('buckets')} AND path <> '') AS room FROM buckets
+    ), marked AS (
+      SELECT span, bucket, room, minutes.*, (SELECT 1 ${inBucket('rooms')} AND known.path = minutes.path
+        AND known.rule_name = minutes.rule_name AND known.method = minutes.method LIMIT 1) IS NOT NULL AS is_known
+      FROM rooms JOIN minutes USING (minute)
+    ), counted AS (
+      SELECT span, bucket, room, rule_name, method, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
+        CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_place, ${sums}
+      FROM marked GROUP BY span, bucket, room, rule_name, method, known_path, has_place
+    ), placed AS (
+      SELECT counted.*, ROW_NUMBER() OVER (
+        PARTITION BY span, bucket, has_place ORDER BY total DESC, known_path, rule_name, method
+      ) AS place FROM counted
+    )
+    SELECT span, bucket, CASE WHEN has_place = 1 OR place <= room THEN known_path ELSE '' END AS kept_path, rule_name, method, ${sums}
+    FROM placed WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
+}
+
+/** Returns the statement that adds events to the trend, which keeps the sums of each hour after events are deleted. */
+export function trendSql(dialect: Dialect, source: string): string {
+  const { counts } = TRAFFIC
+  return `INSERT INTO ${dialect.table('rate_limit_trend')} AS trend (hour, ${counts.join(', ')})
+    SELECT minute / ${HOUR_SPAN}, ${counts.map((count) => `SUM(${count})`).join(', ')}
+    FROM (${source}) AS events WHERE minute >= 0 GROUP BY minute / ${HOUR_SPAN}
+    ON CONFLICT (hour) DO UPDATE SET ${counts.map((count) => `${count} = trend.${count} + excluded.${count}`).join(', ')}`
+}

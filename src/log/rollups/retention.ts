@@ -1,0 +1,69 @@
+import { deleteInBatches, MAX_BATCH_SIZE } from '../../database/batches.js'
+import type { Database } from '../../database/database.js'
+import { InvalidSettingError } from '../../ground/errors.js'
+import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../../ground/time/clock.js'
+import { foldForReport } from './catch-up.js'
+import { markedHours, recountHour, watermarkSql } from './fold.js'
+
+export interface RetentionOptions {
+  /** Deletes events older than this many days: a number >= 0, 30 unless given. */
+  readonly olderThanDays?: number
+  /** The number of rows that one statement deletes: an integer, 1 to 100000, 1000 unless given. */
+  readonly batchSize?: number
+  /** Deletes nothing, and returns the number of rows to delete. */
+  readonly dryRun?: boolean
+  /** Receives the number of rows deleted so far, after every batch. */
+  readonly onProgress?: (deleted: number) => void
+  /** Stops it after the current batch. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down; then the sums of
+ * their hours. An interruption keeps finished batches.
+ *
+ * @returns the number of deleted rows
+ * @throws InvalidSettingError for a negative age or a batch size out of its range
+ */
+export async function cleanupOldEvents(
+  database: Database,
+  clock: Clock,
+  { olderThanDays = 30, batchSize = 1000, dryRun = false, onProgress, signal }: RetentionOptions = {},
+): Promise<number> {
+  if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
+    throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
+  }
+  if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
+    throw new InvalidSettingError(`batchSize is ${batchSize}: give a whole number of rows, 1 to ${MAX_BATCH_SIZE}`)
+  }
+  const { dialect } = database
+  const table = dialect.table('rate_limit_event')
+  const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
+  // What a wrong clock has dated far ahead is as old as what was logged next.
+  const isMisdated = `"timestamp" > ${dialect.fromMs('$2')} AND id < (SELECT id FROM ${table}
+    WHERE "timestamp" >= ${dialect.fromMs('$1')} AND "timestamp" <= ${dialect.fromMs('$2')} ORDER BY "timestamp", id LIMIT 1)`
+  const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
+  const latestMs = latestStartMs(clock.now())
+  if (dryRun) {
+    const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld} OR ${isMisdated}`
+    // As a report, which may take long, as this does for a long log.
+    const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs, latestMs]))
+    return counted?.found ?? 0
+  }
+  // Only folded events: the trend, which outlives them, would lack the others for ever.
+  const deletionOf = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
+    SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
+  await foldForReport(database, clock.now(), 1)
+  const deleteOld = () => database.execute(deletionOf(isOld, '$2'), [cutoffMs, batchSize])
+  const deleteMisdated = () => database.execute(deletionOf(isMisdated, '$3'), [cutoffMs, latestMs, batchSize])
+  let deleted = await deleteInBatches(batchSize, deleteOld, { onProgress, signal })
+  const before = deleted
+  if (!signal?.aborted) {
+    const progress = (misdated: number) => onProgress?.(before + misdated)
+    deleted += await deleteInBatches(batchSize, deleteMisdated, { onProgress: progress, signal })
+  }
+  for (const hour of await markedHours(database)) {
+    if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())
+  }
+  return deleted
+}

@@ -1,0 +1,73 @@
+/** Connects to the mail server. Only this module loads nodemailer, and only when a mail server is needed. */
+import { errorLine } from '../../ground/errors.js'
+import { visible } from '../../ground/visible.js'
+
+const MAX_ERROR_LENGTH = 300
+
+/** The methods that a mail transport needs; those of nodemailer have them all. */
+export interface Mailer {
+  sendMail(message: MailMessage): Promise<unknown>
+  verify?(): Promise<unknown>
+  close?(): void
+}
+
+export interface MailMessage {
+  from: string
+  to: string
+  envelope: { from: string; to: string[] }
+  subject: string
+  text: string
+  html: string
+  /** The headers that keep auto-responders from answering. */
+  headers: Record<string, string>
+  /** Keeps nodemailer from reading files and URLs that a template names. */
+  disableFileAccess: true
+  disableUrlAccess: true
+}
+
+/** Runs `work` with the given transport, or with a new one that is closed afterwards. */
+export async function withMailer<T>(
+  { mailer, smtpUrl = '' }: { readonly mailer: Mailer | undefined; readonly smtpUrl: string | undefined },
+  timeoutMs: number,
+  work: (mailer: Mailer) => Promise<T>,
+): Promise<T> {
+  if (mailer !== undefined) return work(mailer)
+  const opened = await openMailer(smtpUrl, timeoutMs)
+  try {
+    return await work(opened)
+  } finally {
+    opened.close?.()
+  }
+}
+
+async function openMailer(smtpUrl: string, timeoutMs: number): Promise<Mailer> {
+  const { createTransport } = await import('nodemailer')
+  const transport = createTransport({
+    url: smtpUrl,
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    dnsTimeout: timeoutMs,
+  })
+  return {
+    sendMail: (message) => transport.sendMail(message),
+    verify: () => transport.verify(),
+    close: () => transport.close(),
+  }
+}
+
+/** Returns why a mail was not sent, in one line: servers may answer with several. */
+export function mailErrorLine(error: unknown): string {
+  return visible(errorLine(error)).slice(0, MAX_ERROR_LENGTH)
+}
+
+/** Matches one address and nothing else: no second one after a comma, no header after a line break. */
+export const MAIL_ADDRESS = /^[^\s@,;:<>()[\]"\\\p{Cc}]{1,64}@[^\s@,;:<>()[\]"\\\p{Cc}]{1,255}$/u
+
+/** Matches an address, or one with a name: `Rate limits <alerts@example.com>`. */
+const SENDER = /^(?:[^<>\p{Cc}]{1,100}<(?<named>[^<>]+)>|(?<bare>[^<>]+))$/u
+
+export function isSender(text: string): boolean {
+  const { named, bare } = SENDER.exec(text.trim())?.groups ?? {}
+  return MAIL_ADDRESS.test(named ?? bare ?? '')
+}

@@ -1,0 +1,161 @@
+import { once } from 'node:events'
+import type { AddressPrivacy } from '../../clients/address-privacy.js'
+import { type ClientKind, parseClientKind } from '../../clients/client-kind.js'
+import type { Database } from '../../database/database.js'
+import type { RedisClient } from '../../database/redis-client.js'
+import { errorMessage } from '../../ground/errors.js'
+import type { Clock } from '../../ground/time/clock.js'
+import { createEventTable } from '../../log/event.js'
+import { EventLog } from '../../log/event-log.js'
+import { findSpooled, openSpools, type SpooledTraces } from '../../log/spool.js'
+import type { Batches } from './batches.js'
+import { countShared, eraseEvents, eraseSums } from './erase-events.js'
+import { ERASED, type ErasableDatabase, eraseOverrides } from './erase-overrides.js'
+import { eraseAlerts, eraseCounters, eraseRedisCounters } from './erase-state.js'
+import { ErasedClient } from './erased-client.js'
+
+export interface EraseDependencies {
+  readonly opened: ErasableDatabase
+  readonly clock: Clock
+  readonly ipv6Subnet: number
+  readonly privacy: AddressPrivacy | undefined
+  readonly redis: string | RedisClient | undefined
+  /** The namespace of the counters in Redis; those of the database are erased in all namespaces. */
+  readonly namespace: string | undefined
+  readonly eventSpool: string | undefined
+}
+
+/** What was deleted of a client; with `dryRun`, what would be. */
+export interface ErasedTraces {
+  /** The spellings that were looked for. */
+  readonly clients: readonly string[]
+  readonly events: number
+  /** Events of others that named the client as the user or the peer, without that now. */
+  readonly emptied_events: number
+  /** Hours whose sums were counted again. */
+  readonly recounted_hours: number
+  readonly counters: number
+  readonly redis_counters: number
+  readonly alerts: number
+  readonly overrides: number
+  /** Changes in the history whose client was replaced. */
+  readonly changes: number
+  /** What was kept, and why, in sentences. */
+  readonly kept: readonly string[]
+  /** What could not be reached, and may have more of the client. */
+  readonly failures: readonly string[]
+}
+
+/**
+ * Deletes what is stored of one client: its events and their sums, counters, alerts, overrides and bans, and its name in
+ * their history. It works in batches beside running servers, can be interrupted at any time, and run again.
+ *
+ * @param client `ip:203.0.113.7`, `user:7`, or another client as the reports spell it; the pseudonym of an address is
+ * derived
+ * @throws InvalidSettingError for what is no single client
+ */
+export async function eraseClient(
+  dependencies: EraseDependencies,
+  client: string,
+  batches: Batches,
+): Promise<ErasedTraces> {
+  const { opened, clock, ipv6Subnet, privacy, redis, namespace } = dependencies
+  const { database } = opened
+  const kinds = new Map<string, ClientKind>()
+  const erased = new ErasedClient(client, ipv6Subnet, privacy, kinds)
+  await database.ready()
+  for (const [name, kind] of await readKinds(database)) kinds.set(name, kind)
+  if (database.dialect.provider === 'sqlite' && !batches.dryRun) {
+    // SQLite overwrites what these connections delete.
+    await database.query('PRAGMA secure_delete = ON')
+    await opened.client.$queryRawUnsafe('PRAGMA secure_delete = ON')
+  }
+  const spool = await writeSpool(dependencies, erased, batches)
+  // Bans first: a client that is refused meanwhile may be banned again, and is then found by the next run.
+  const { overrides, changes, networks } = await eraseOverrides(opened, erased, batches)
+  const events = await eraseEvents(database, erased, () => clock.now(), batches)
+  const recounted_hours = batches.signal?.aborted ? 0 : await eraseSums(database, erased, clock.now(), batches)
+  const counters = await eraseCounters(database, erased, batches)
+  const failures: string[] = []
+  const redis_counters =
+    redis === undefined
+      ? 0
+      : await eraseRedisCounters(redis, namespace, erased, batches).catch((error: unknown) => {
+          failures.push(`${errorMessage(error)}: run it again, or let its counters expire`)
+          return 0
+        })
+  const alerts = await eraseAlerts(database, erased, batches)
+  const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
+  const kept = [
+    changes > 0 &&
+      `${changes} change(s) of its overrides stay in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
+    networks > 0 && `${networks} override(s) of networks that contain it: they are for others, too.`,
+    shared > 0 && `${shared} event(s) of ${erased.shared}: they do not tell which address of that network they are of.`,
+    events.left > 0 && `${events.left} event(s) that were written meanwhile: run it again.`,
+    spool.events > 0 &&
+      `${spool.events} event(s) in the spool of a running server: run it again when they are in the database.`,
+    spool.unreadable > 0 &&
+      `${spool.unreadable} file(s) of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
+    'The totals of each hour, which have no clients.',
+  ]
+  return {
+    clients: erased.names,
+    events: events.deleted,
+    emptied_events: events.emptied,
+    recounted_hours,
+    counters,
+    redis_counters,
+    alerts,
+    overrides,
+    changes,
+    kept: kept.filter((sentence) => typeof sentence === 'string'),
+    failures,
+  }
+}
+
+/** Returns by what the rules count; a rule that raw SQL broke is left out. */
+async function readKinds(database: Database): Promise<(readonly [string, ClientKind])[]> {
+  const rules = await database.query<{ name: string; kind: string }>(
+    `SELECT name, key AS kind FROM ${database.dialect.table('rate_limit_rule')}`,
+  )
+  return rules.flatMap(({ name, kind }) => {
+    try {
+      return [[name, parseClientKind(kind)] as const]
+    } catch {
+      return []
+    }
+  })
+}
+
+/**
+ * Writes what servers that are gone left in the spool to the table, where it is found.
+ *
+ * @returns what stays: the events of the client in the spools of servers that run, and the files that cannot be read
+ */
+async function writeSpool(
+  { opened: { database }, clock, eventSpool }: EraseDependencies,
+  erased: ErasedClient,
+  { dryRun, signal }: Batches,
+): Promise<SpooledTraces> {
+  if (eventSpool === undefined) return { events: 0, unreadable: 0 }
+  if (!dryRun) {
+    const spools = openSpools(eventSpool)
+    const log = new EventLog({
+      table: createEventTable(database, clock, true),
+      writer: spools.own.writer,
+      spools,
+      batchSize: database.dialect.rowsPerInsert,
+      bufferSize: 1,
+      now: () => clock.now(),
+      log: { error: () => undefined },
+    })
+    const aborted = signal === undefined ? [] : [once(signal, 'abort').catch(() => undefined)]
+    if (!signal?.aborted) await Promise.race([log.replayed(), ...aborted])
+    await log.close()
+  }
+  return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)))
+}
+
+function isName(value: unknown, erased: ErasedClient): boolean {
+  return typeof value === 'string' && (erased.has(value, true) || erased.hasAddress(value))
+}

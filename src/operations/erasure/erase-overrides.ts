@@ -1,0 +1,127 @@
+/** Deletes the overrides and bans of one client, and its name in the history. */
+import { restAfter } from '../../database/batches.js'
+import type { Database } from '../../database/database.js'
+import type { Batches } from './batches.js'
+import type { ErasedClient } from './erased-client.js'
+
+/** Stands in the history for a client that was erased. */
+export const ERASED = 'erased'
+
+export interface ErasedOverrides {
+  readonly overrides: number
+  /** The changes of the history that named the client. */
+  readonly changes: number
+  /** The overrides of networks that contain it. */
+  readonly networks: number
+}
+
+interface ChangeRow {
+  readonly id: number
+  readonly name: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+/** The database to erase in, and the client of it through which overrides are written. */
+export interface ErasableDatabase {
+  readonly database: Database
+  readonly client: {
+    readonly rateLimitOverride: {
+      deleteMany(options: { where: { id: { in: number[] } } }): PromiseLike<unknown>
+    }
+    $queryRawUnsafe(sql: string): PromiseLike<unknown>
+  }
+}
+
+export async function eraseOverrides(
+  { database, client }: ErasableDatabase,
+  erased: ErasedClient,
+  batches: Batches,
+): Promise<ErasedOverrides> {
+  const found: number[] = []
+  let networks = 0
+  for await (const rows of pages<{ id: number; client: string }>(
+    database,
+    'rate_limit_override',
+    'client',
+    '',
+    batches,
+  )) {
+    for (const row of rows) {
+      if (erased.hasOverride(row.client)) found.push(row.id)
+      else if (erased.isAmong(row.client)) networks++
+    }
+  }
+  // Through the client, so that servers notice and the history tells who did it.
+  if (!batches.dryRun && found.length > 0) await client.rateLimitOverride.deleteMany({ where: { id: { in: found } } })
+  const changes = await eraseNames(database, erased, batches)
+  // Their deletion is a change of each.
+  return { overrides: found.length, changes: changes + (batches.dryRun ? found.length : 0), networks }
+}
+
+/** Replaces the client in the history: that something changed, when and by whom stays. */
+async function eraseNames(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
+  const { dialect } = database
+  const columns = 'name, before, after'
+  const table = dialect.table('rate_limit_change')
+  const [id, before, after] = [
+    dialect.jsonField(0, 'bigint'),
+    dialect.jsonField(1, 'text'),
+    dialect.jsonField(2, 'text'),
+  ]
+  let changed = 0
+  for await (const rows of pages<ChangeRow>(
+    database,
+    'rate_limit_change',
+    columns,
+    "AND entity = 'override'",
+    batches,
+  )) {
+    const theirs = rows.filter(
+      (row) => erased.hasOverride(row.name) || [row.before, row.after].some((fields) => names(fields, erased)),
+    )
+    changed += theirs.length
+    if (theirs.length === 0 || batches.dryRun) continue
+    const values = theirs.map((row) => [Number(row.id), withoutClient(row.before), withoutClient(row.after)])
+    await database.execute(
+      `UPDATE ${table} AS recorded SET name = '${ERASED}', before = erased.before, after = erased.after
+       FROM (SELECT ${id} AS id, ${before} AS before, ${after} AS after FROM ${dialect.jsonRows()}) AS erased
+       WHERE recorded.id = erased.id`,
+      [JSON.stringify(values)],
+    )
+  }
+  return changed
+}
+
+function names(fields: string | null, erased: ErasedClient): boolean {
+  const client: unknown = fields === null ? undefined : JSON.parse(fields).client
+  return typeof client === 'string' && erased.hasOverride(client)
+}
+
+/** A note may say who the client is. */
+function withoutClient(fields: string | null): string | null {
+  return fields === null ? null : JSON.stringify({ ...JSON.parse(fields), client: ERASED, note: '' })
+}
+
+/** Yields the rows of a table in the order of their ids. */
+async function* pages<Row extends { readonly id: number }>(
+  { dialect, query }: Database,
+  name: string,
+  columns: string,
+  condition: string,
+  { batchSize, signal }: Batches,
+): AsyncGenerator<readonly Row[]> {
+  let after = Number.MIN_SAFE_INTEGER
+  while (!signal?.aborted) {
+    const startedMs = performance.now()
+    const rows = await query<Row>(
+      `SELECT id, ${columns} FROM ${dialect.table(name)} WHERE id > $1 ${condition} ORDER BY id LIMIT ${batchSize}`,
+      [after],
+    )
+    yield rows
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < batchSize) return
+    after = Number(last.id)
+    await restAfter(startedMs)
+  }
+}

@@ -1,0 +1,124 @@
+/** Deletes the counters and the alerts of one client. */
+
+import { restAfter } from '../../database/batches.js'
+import type { Database } from '../../database/database.js'
+import { keyNodesOf, RedisConnection } from '../../database/redis.js'
+import type { RedisClient } from '../../database/redis-client.js'
+import { bumpRevision } from '../../database/revision.js'
+import { STATE_TABLE_NAMES } from '../../limiter/stores/state-cleanup.js'
+import { ALERT_TABLE } from '../alerts/alert-memory.js'
+import { type Batches, containsToken, tokenPatterns } from './batches.js'
+import type { ErasedClient } from './erased-client.js'
+
+/** How many keys Redis looks through in one step. */
+const SCAN_COUNT = 1_000
+/** The key of a counter in Redis behind the namespace, with the key of the check. */
+const REDIS_KEY = /^[^:]+:\{(.*)\}$/s
+
+export async function eraseCounters(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
+  let deleted = 0
+  for (const table of STATE_TABLE_NAMES) {
+    deleted += await eraseKeys(database, table, erased, (key) => erased.hasCounter(key), batches)
+  }
+  // Servers forget what they remember of refused clients.
+  if (deleted > 0 && !batches.dryRun) await bumpRevision(database, 'resets')
+  return deleted
+}
+
+export function eraseAlerts(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
+  return eraseKeys(database, ALERT_TABLE, erased, (key) => erased.hasKey(key), batches)
+}
+
+/** Deletes the rows whose key is the client's, in the order of their keys. */
+async function eraseKeys(
+  database: Database,
+  name: string,
+  erased: ErasedClient,
+  isTheirs: (key: string) => boolean,
+  { dryRun, batchSize, onProgress, signal }: Batches,
+): Promise<number> {
+  const { dialect } = database
+  const table = dialect.table(name)
+  const patterns = tokenPatterns(erased)
+  let after = ''
+  let deleted = 0
+  while (!signal?.aborted) {
+    const startedMs = performance.now()
+    const rows = await database.query<{ key: string }>(
+      `SELECT DISTINCT key FROM ${table} WHERE key > $1 AND ${containsToken('key', patterns, 2)}
+       ORDER BY key LIMIT ${batchSize}`,
+      [after, ...patterns],
+    )
+    const theirs = rows.flatMap(({ key }) => (isTheirs(key) ? [[key]] : []))
+    if (dryRun) deleted += theirs.length
+    else if (theirs.length > 0) {
+      const keys = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
+      deleted += await database.execute(`DELETE FROM ${table} WHERE ${keys}`, [JSON.stringify(theirs)])
+      onProgress?.(deleted)
+    }
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < batchSize) break
+    after = last.key
+    await restAfter(startedMs)
+  }
+  return deleted
+}
+
+/** A client of Redis that can list keys, as those of ioredis can. */
+interface ScanningRedis {
+  scan(cursor: string, ...options: (string | number)[]): Promise<[next: string, keys: string[]]>
+}
+
+/** Deletes the counters in Redis of one namespace. */
+export async function eraseRedisCounters(
+  redis: string | RedisClient,
+  namespace: string | undefined,
+  erased: ErasedClient,
+  { dryRun, onProgress, signal }: Batches,
+): Promise<number> {
+  const connection = new RedisConnection(redis)
+  try {
+    const client = await connection.client()
+    const prefix = `fsr:${namespace ?? ''}:`
+    const keyPrefix = keyPrefixOf(client)
+    // A scan may find a key again.
+    const found = new Set<string>()
+    for (const node of keyNodesOf(client).filter(canScan)) {
+      for (const token of erased.tokens) {
+        const match = `${escapePattern(keyPrefix)}${prefix}*${escapePattern(token)}*`
+        for (let cursor = '0', isFirst = true; (isFirst || cursor !== '0') && !signal?.aborted; isFirst = false) {
+          const [next, keys] = await connection.explained(() => node.scan(cursor, 'MATCH', match, 'COUNT', SCAN_COUNT))
+          cursor = next
+          const theirs = keys.flatMap((stored) => {
+            const key = stored.slice(keyPrefix.length)
+            const [, name] = REDIS_KEY.exec(key.slice(prefix.length)) ?? []
+            return name !== undefined && erased.hasCounter(name) ? [key] : []
+          })
+          // One by one, since the keys of a cluster are on different servers; together, since each waits for its answer.
+          if (!dryRun) await connection.explained(() => Promise.all(theirs.map((key) => client.del(key))))
+          for (const key of theirs) found.add(key)
+          onProgress?.(found.size)
+        }
+      }
+    }
+    if (!dryRun && found.size > 0) await connection.explained(() => client.incr(`${prefix}resets`))
+    return found.size
+  } finally {
+    await connection.close()
+  }
+}
+
+/** Returns what a client puts before each key by itself, except in patterns and in what a scan finds. */
+function keyPrefixOf(client: RedisClient): string {
+  const options: unknown = Reflect.get(client, 'options')
+  const keyPrefix: unknown = Object(options).keyPrefix
+  return typeof keyPrefix === 'string' ? keyPrefix : ''
+}
+
+function escapePattern(text: string): string {
+  return text.replace(/[\\*?[\]]/g, '\\$&')
+}
+
+function canScan(client: object): client is ScanningRedis {
+  return typeof Reflect.get(client, 'scan') === 'function'
+}

@@ -1,0 +1,135 @@
+/** The probes of all parts, for servers and commands. */
+
+import type { Database } from '../../database/database.js'
+import { redactUrl } from '../../database/database-url.js'
+import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import type { Store } from '../../limiter/stores/store.js'
+import type { EventLog } from '../../log/event-log.js'
+import { loadActiveRules } from '../../rules/rule-repository.js'
+import type { AlertSettings } from '../alerts/alert-settings.js'
+import { findEmailProblem } from '../alerts/email.js'
+import { mailErrorLine, withMailer } from '../alerts/mailer.js'
+import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
+import type { Probe } from './health.js'
+
+/** Shorter than the time limit of a probe, so that the error names the mail server's failure. */
+const MAIL_TIMEOUT_MS = 2_500
+/** The longest wait of an event in a log that keeps up: a batch takes milliseconds. */
+const MAX_LAG_MS = 10 * SECOND_MS
+
+/** The number of keys that almost certainly reaches every server of a cluster. */
+const REDIS_PROBES = 16
+/** An older failure of a job does not count in a report on all apps: perhaps no app has that job any more. */
+const OLD_FAILURE_MS = 2 * DAY_MS
+
+/**
+ * Creates a probe that the database answers, and has all tables.
+ *
+ * @param store a store to count in, where counting is to be probed too
+ */
+export function databaseProbe(database: Database, clock: Clock, store?: Store): Probe {
+  return async () => {
+    await database.requireMigrations()
+    if (store !== undefined) await count(store, clock, ['health'])
+    return `${redactUrl(database.url)} answers, and is migrated`
+  }
+}
+
+/** Creates a probe that Redis counts: without its replicas, or a part of its cluster, Redis still answers. */
+export function redisProbe(store: Store, clock: Clock): Probe {
+  const keys = Array.from({ length: REDIS_PROBES }, (_, place) => `health:${place}`)
+  return async () => {
+    await count(store, clock, keys)
+    return 'answers'
+  }
+}
+
+/** Counts as for a request, in keys that belong to no client. */
+async function count(store: Store, clock: Clock, keys: readonly string[]): Promise<void> {
+  const policy = { algorithm: 'fixed_window', limit: 2_147_483_647, periodMs: MINUTE_MS } as const
+  await store.check(
+    keys.map((key) => ({ key, policy, cost: 1 })),
+    clock.now(),
+  )
+}
+
+/** Creates a probe that the rule table can be read; it names invalid rules, which servers leave out. */
+export function ruleTableProbe(database: Database): Probe {
+  return async () => {
+    const { rules, rejected } = await loadActiveRules(database)
+    const names = rejected.map(({ name }) => JSON.stringify(name)).join(', ')
+    return `${rules.length} active rule(s)${rejected.length === 0 ? '' : `; left out, being wrong: ${names}`}`
+  }
+}
+
+/** Creates a probe of this process's log: whether it can be written, keeps up, and loses no events. */
+export function eventLogProbe(events: EventLog): Probe {
+  return () => {
+    const lagMs = events.lagMs()
+    const { buffered, spooled, dropped, lastError } = events.stats()
+    const waiting = spooled === 0 ? `${buffered} waiting` : `${buffered} waiting, ${spooled} more in the spool`
+    const state = `${lagMs / SECOND_MS} s behind, ${waiting}, ${dropped} lost since the start`
+    if (lagMs > MAX_LAG_MS || events.isFailing)
+      throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
+    return state
+  }
+}
+
+/** Creates a probe of the age of the last event, of any process. */
+export function lastEventProbe(database: Database, clock: Clock): Probe {
+  return async () => {
+    const { dialect, query } = database
+    const [last] = await query<{ timestamp: number }>(
+      `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" <= ${dialect.fromMs('$1')}
+       ORDER BY "timestamp" DESC LIMIT 1`,
+      [latestStartMs(clock.now())],
+    )
+    if (last === undefined) return 'there is none yet'
+    return `the last one is ${Math.max(0, Math.round((clock.now() - last.timestamp) / SECOND_MS))} s old`
+  }
+}
+
+/** Creates a probe that alerts could be sent by email: the server accepts a connection, the name and the password. */
+export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Probe {
+  return async () => {
+    const problem = findEmailProblem({ to: emails, from, smtpUrl, mailer })
+    if (problem !== undefined) throw new Error(problem)
+    try {
+      await withMailer({ mailer, smtpUrl }, MAIL_TIMEOUT_MS, async (opened) => opened.verify?.())
+    } catch (error) {
+      throw new Error(mailErrorLine(error))
+    }
+    return 'the mail server takes a sign-in'
+  }
+}
+
+/**
+ * Creates a probe of the last run of each job.
+ *
+ * @param names the jobs to probe; all that any app has, or had, unless given
+ */
+export function scheduleProbe(leases: JobLeases, clock: Clock, names?: readonly string[]): Probe {
+  return async () => {
+    const nowMs = clock.now()
+    const records = (await leases.records()).filter(({ name }) => names?.includes(name) ?? true)
+    const isOld = ({ startedMs }: JobRecord) => names === undefined && nowMs - startedMs > OLD_FAILURE_MS
+    const failed = records.flatMap((record) => (isOld(record) ? [] : (failureFor(record, nowMs) ?? [])))
+    if (failed.length > 0) throw new Error(failed.join('; '))
+    return records.map((record) => stateFor(record, nowMs)).join('; ') || 'nothing was due yet'
+  }
+}
+
+function failureFor({ name, finishedMs, leaseUntilMs, error }: JobRecord, nowMs: number): string | undefined {
+  if (error !== null) return `${name} failed: ${error}`
+  return finishedMs === null && leaseUntilMs < nowMs ? `${name} did not end: the process that ran it died` : undefined
+}
+
+function stateFor(record: JobRecord, nowMs: number): string {
+  const { name, startedMs, finishedMs } = record
+  const seconds = (ms: number) => Math.max(0, Math.round((nowMs - ms) / SECOND_MS))
+  const failure = failureFor(record, nowMs)
+  if (failure !== undefined) return `${failure} (${seconds(startedMs)} s ago, and did not run since)`
+  return finishedMs === null
+    ? `${name} began ${seconds(startedMs)} s ago`
+    : `${name} ended ${seconds(finishedMs)} s ago`
+}

@@ -1,0 +1,50 @@
+import type { AlertLog } from '../operations/alerts/notify.js'
+import type { AlertOptions, AlertResult } from '../operations/alerts/send-alerts.js'
+import type { ClientDetail, ClientDetailOptions } from '../reports/client-detail.js'
+import type { OffenderDetail, OffenderDetailOptions } from '../reports/offender-detail.js'
+import type { AlertableOffendersOptions, Offender } from '../reports/ranking.js'
+import type { SuggestedRates, SuggestRatesOptions } from '../reports/suggested-rates.js'
+import type { TopClient, TopClientsOptions } from '../reports/top-clients.js'
+import type { RuleHitCount, TrafficSummary } from '../reports/traffic.js'
+import type { RankingOptions, WindowOptions } from '../reports/window.js'
+
+/**
+ * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.
+ * An invalid option rejects with `InvalidSettingError`.
+ */
+export interface Analytics {
+  /** Returns the numbers of requests and refusals; `days` is 1 unless given. */
+  getTrafficSummary(options?: WindowOptions): Promise<TrafficSummary>
+  /** Returns the keys with the most refused requests; `days` is 7 and `limit` 100 unless given. */
+  getTopOffenders(options?: RankingOptions): Promise<readonly Offender[]>
+  /** Returns how often each rule decided; `days` is 7 and `limit` 50 unless given. */
+  getRuleHitCounts(options?: RankingOptions): Promise<readonly RuleHitCount[]>
+  /** Returns the top offenders as CSV with a header line; `days` is 7 and `limit` 1000 unless given. */
+  offendersCsv(options?: RankingOptions): Promise<string>
+  /** Returns the totals, paths and latest events of one key; `days` is 7 and `recent` 50 unless given. */
+  getOffenderDetail(options: OffenderDetailOptions): Promise<OffenderDetail>
+  /**
+   * Returns the clients that were refused or denied the most, or that asked the most, over all rules; `days` is 7,
+   * `limit` 100 and `by` `refused` unless given.
+   */
+  getTopClients(options?: TopClientsOptions): Promise<readonly TopClient[]>
+  /**
+   * Returns the totals of one client, its policies, paths, timeline and latest events, and its overrides with their
+   * history; `days` is 7 and `recent` 50 unless given.
+   */
+  getClient(options: ClientDetailOptions): Promise<ClientDetail>
+  /**
+   * Suggests rates for a path, method or rule, from what clients sent in their busiest minute and hour; `days` is 7
+   * unless given. Of a window with more than a million events it reads whole hours at equal distances.
+   */
+  suggestRates(options?: SuggestRatesOptions): Promise<SuggestedRates>
+  /** Returns the keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
+  findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
+  /**
+   * Runs the alerts once: reports the offenders to the channels that are given or set. Does nothing when no threshold
+   * is given or set. A channel that fails is reported in the result.
+   */
+  sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
+}
+
+export const SILENT: AlertLog = { error: () => undefined }

@@ -1,0 +1,52 @@
+import type { GeneratedClient } from '../../database/generated-client.js'
+import { OVERRIDES } from '../../rules/overrides/override.js'
+import { RULES } from '../../rules/rule.js'
+import { checkedWrites, type WriteOptions } from '../../rules/writes/checked-writes.js'
+
+export interface ClientWriteOptions extends WriteOptions {
+  /** Runs a query when the tables can be used. */
+  readonly whenReady: <T>(query: () => Promise<T>) => Promise<T>
+}
+
+/** Newest first. */
+const EVENT_ORDER = [{ timestamp: 'desc' as const }, { id: 'desc' as const }]
+/** As they are matched. */
+const RULE_ORDER = [{ priority: 'desc' as const }, { name: 'asc' as const }]
+
+/** Returns the arguments of a list, which has an order of its own where none is given. */
+function inOrder<Args extends { orderBy?: unknown }>(args: Args, orderBy: Args['orderBy']): Args {
+  return args.orderBy === undefined ? { ...args, orderBy } : args
+}
+
+/** Extends a client to validate every write to rules and overrides, and to list events and rules in their order. Queries wait until the tables are ready. */
+export function withCheckedWrites(client: GeneratedClient, { whenReady, ...options }: ClientWriteOptions) {
+  const rules = { description: RULES, rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule }
+  const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
+  return client
+    .$extends({
+      name: 'ready',
+      query: { $allOperations: ({ args, query }) => whenReady(() => query(args)) },
+    })
+    .$extends({
+      name: 'listed-order',
+      query: {
+        rateLimitEvent: {
+          findMany: ({ args, query }) => query(inOrder(args, EVENT_ORDER)),
+          findFirst: ({ args, query }) => query(inOrder(args, EVENT_ORDER)),
+          findFirstOrThrow: ({ args, query }) => query(inOrder(args, EVENT_ORDER)),
+        },
+        rateLimitRule: {
+          findMany: ({ args, query }) => query(inOrder(args, RULE_ORDER)),
+          findFirst: ({ args, query }) => query(inOrder(args, RULE_ORDER)),
+          findFirstOrThrow: ({ args, query }) => query(inOrder(args, RULE_ORDER)),
+        },
+      },
+    })
+    .$extends({
+      name: 'checked-writes',
+      query: {
+        rateLimitRule: checkedWrites(rules, client, options),
+        rateLimitOverride: checkedWrites(overrides, client, options),
+      },
+    })
+}

@@ -1,0 +1,103 @@
+import { dirname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Database, isFault } from '../database/database.js'
+import { sqlitePath } from '../database/sqlite.js'
+import { exposedFiles, isOpenToAll } from '../database/sqlite-file.js'
+import { errorCode, errorMessage, InvalidSettingError } from '../ground/errors.js'
+import type { OutageLog } from '../ground/outage-log.js'
+import type { Component } from './components.js'
+import type { Settings } from './settings/resolve.js'
+
+/** The longest wait for a database server at start, in milliseconds. */
+const START_TIMEOUT_MS = 3_000
+
+/** Returns whether the app stores anything in the database. */
+export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
+  return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
+}
+
+/**
+ * Prepares the database when a server starts. The embedded database must open: a wrong path is an error at start. An
+ * unreachable PostgreSQL server is logged; one that can never be used is an error at start too, or is logged when it is
+ * first reached.
+ */
+export function createDatabaseStart(database: Database, log: OutageLog): Component {
+  if (database.dialect.provider === 'sqlite') {
+    const reportReplaced = () => {
+      log.warn({}, `Rate limit database: ${database.url} was replaced: the new file is used from now on`)
+      warnOfExposure(sqlitePath(database.url), log)
+    }
+    return {
+      prepare: async () => {
+        await prepareFile(database, log)
+        database.replacedListeners.add(reportReplaced)
+      },
+      close: () => {
+        database.replacedListeners.delete(reportReplaced)
+      },
+    }
+  }
+  const report = createFaultReport(log)
+  return {
+    prepare: async () => {
+      if (!(await isSettled(database, report, log))) database.faultListeners.add(report)
+    },
+    close: () => {
+      database.faultListeners.delete(report)
+    },
+  }
+}
+
+/** @throws InvalidSettingError naming the remedy */
+async function prepareFile(database: Database, log: OutageLog): Promise<void> {
+  await database.ready()
+  warnOfExposure(sqlitePath(database.url), log)
+  // Opens the database, on a thread too where one is configured, before the first request would have to wait for it.
+  await database.query('SELECT 1')
+  await database.short.query('SELECT 1')
+}
+
+/** Creates a function that logs each kind of fault once, since every query may meet it. */
+function createFaultReport(log: OutageLog): (fault: Error) => void {
+  const reported = new Set<string | undefined>()
+  return function reportFault(fault) {
+    if (reported.has(errorCode(fault))) return
+    reported.add(errorCode(fault))
+    log.error({ err: fault }, `Rate limit database: ${errorMessage(fault)}`)
+  }
+}
+
+/** Returns whether a database server answers in time: that it is usable, or a fault that an operator has to fix. */
+async function isSettled(database: Database, report: (fault: Error) => void, log: OutageLog): Promise<boolean> {
+  let isStarting = true
+  const answered = database.requireMigrations().then(
+    () => true,
+    (error: unknown) => {
+      if (isStarting && error instanceof InvalidSettingError) throw error
+      if (isFault(error)) {
+        report(error)
+        return true
+      }
+      const complaint = `Rate limit database: ${errorMessage(error)}: onStoreError decides until it can be reached`
+      log.error({ err: error }, complaint)
+      return false
+    },
+  )
+  const inTime = await Promise.race([answered, delay(START_TIMEOUT_MS, false, { ref: false })])
+  isStarting = false
+  return inTime
+}
+
+/** Warns when other users can access the file, which holds addresses, ids and sessions. Its mode is left unchanged. */
+function warnOfExposure(path: string, log: OutageLog): void {
+  const folder = dirname(path)
+  if (isOpenToAll(folder)) {
+    const what = `all users of this machine may put another file in the place of ${path}, which is then used`
+    log.warn({}, `Rate limit database: ${what}: run chmod o-w '${folder}'`)
+  }
+  const exposed = exposedFiles(path)
+  if (exposed.length === 0) return
+  const files = exposed.map((file) => `${file.path} (mode ${file.mode})`).join(', ')
+  const paths = exposed.map((file) => `'${file.path}'`).join(' ')
+  log.warn({}, `Rate limit database: other users of this machine may read or change ${files}: run chmod 600 ${paths}`)
+}

@@ -1,0 +1,153 @@
+/** The app's decoration `smartRateLimit`, and what the staff pages need of the plugin. */
+
+import { clientAddress, storedSpellings } from '../clients/client-networks.js'
+import { clientText } from '../clients/override-client.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import type { OutageLog } from '../ground/outage-log.js'
+import { createdByFirstCall } from '../ground/remember.js'
+import type { RequestAddresses } from '../http/client-address.js'
+import { type CounterScopes, countersForOverrides, countersForRules } from '../http/counter-scopes.js'
+import { keptDecision } from '../http/on-request.js'
+import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
+import type { Limiter } from '../limiter/limiter.js'
+import { toRateText } from '../limiter/rate.js'
+import type { Store } from '../limiter/stores/store.js'
+import type { EventLog } from '../log/event-log.js'
+import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
+import type { Analytics } from './analytics-reports.js'
+import type { OpenDatabase } from './client/client.js'
+import type { Components } from './components.js'
+import type { Hook } from './hook.js'
+import type { InForce, Internals, NamedLimit } from './internals.js'
+import type { Settings } from './settings/resolve.js'
+import type { SmartRateLimit } from './smart-rate-limit.js'
+import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
+
+export interface Decorated {
+  readonly settings: Settings
+  readonly opened: OpenDatabase
+  readonly router: RouterOptions
+  readonly addresses: RequestAddresses
+  readonly store: Store
+  readonly limiter: Limiter
+  readonly current: CurrentSnapshot
+  readonly events: EventLog
+  readonly reports: Analytics
+  readonly scopes: CounterScopes
+  readonly hook: Hook
+}
+
+export function createDecoration(decorated: Decorated): SmartRateLimit {
+  const { settings, opened, store, limiter, current, events, reports, scopes, hook } = decorated
+  const { privacy } = settings
+  return {
+    client: opened.client,
+    store,
+    analytics: reports,
+    health: createdByFirstCall(async () => (await import('./health.js')).createHealth(settings, decorated)),
+    events: { flush: () => events.flush(), stats: () => events.stats() },
+    rules: createRules(decorated),
+    limit: hook.routeLimit,
+    decisionOf: keptDecision,
+    ...hook.ask,
+    explain: hook.explain,
+    async reset(given) {
+      const key = privacy === undefined ? given : privacy.toCounted(given)
+      if (privacy?.isShortened(key)) {
+        throw new InvalidSettingError(
+          `The key ${JSON.stringify(given)} is of a network, whose clients have counters of their own: give the key of one address`,
+        )
+      }
+      const { rules, overrides } = current.lastGood()
+      await limiter.reset([
+        given,
+        ...scopes.countersFor(key),
+        ...countersForRules(rules.rules, key),
+        ...countersForOverrides(overrides, key),
+      ])
+    },
+  }
+}
+
+/** Creates the operations on rules. Few servers use them; the first use of each loads what it needs. */
+function createRules({ settings, opened, router, current, events, hook }: Decorated): SmartRateLimit['rules'] {
+  const { database } = opened
+  const { clock, privacy } = settings
+  return {
+    invalidateCache: () => current.invalidate(),
+    reload: async () => {
+      await current.reload()
+      return current.lastGood().rules.rules.length
+    },
+    active: async () => {
+      const nowMs = clock.now()
+      return (await current.at(nowMs)).rules.inForce(nowMs)
+    },
+    export: async () => (await import('../rules/exchange/exchange.js')).exportRules(database, clock),
+    import: async (document, options) =>
+      (await import('../rules/exchange/exchange.js')).importRules(database, clock, document, options),
+    history: async (name, options) => {
+      const { listChanges } = await import('../rules/history/history.js')
+      return listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options)
+    },
+    revert: async (changeId) => (await import('../rules/history/history.js')).revertChange(opened, changeId),
+    preview: createRulePreview(settings, opened, router, {
+      gaps: () => findLogGaps(settings, events),
+      notes: () => previewNotesFor(settings, hook.routeSettings),
+    }),
+  }
+}
+
+export function createInternals(
+  { settings, opened, router, addresses, current, events, hook }: Decorated,
+  staffLimiter: Limiter,
+  log: OutageLog,
+  components: Components,
+): Internals {
+  return {
+    closeWithPlugin: (name, close) => {
+      components.open(name, { close })
+    },
+    database: opened.database,
+    staffLimiter,
+    log,
+    clock: settings.clock,
+    switches: settings,
+    privacy: settings.privacy,
+    places: { dashboards: [], panels: [] },
+    eventStats: () => events.stats(),
+    countsByUser: (ruleName) => {
+      const { key } = settings.middleware
+      if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
+      return current.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
+    },
+    limitNamed: (policy) => findLimit(settings, current, policy),
+    overrideFor: (client) => findOverride(current, client, settings.clock.now()),
+    codeLimits: hook.codeLimits,
+    routedPath: createRoutedPath(router),
+    clientAddress: (request) => addresses.client(request).key,
+  }
+}
+
+function findOverride(current: CurrentSnapshot, client: string, nowMs: number): InForce | undefined {
+  const { overrides } = current.lastGood()
+  const network = clientAddress(client)
+  const user = client.startsWith('user:') ? client.slice('user:'.length) : null
+  if (network === undefined && user === null) return undefined
+  const found = overrides.find(network?.address ?? null, user, '/', nowMs)
+  if (found === undefined || found === null) return undefined
+  const { effect, expiresAtMs } = found
+  return {
+    client: clientText(found.client),
+    effect: typeof effect === 'string' ? effect : toRateText(effect),
+    expiresAtMs,
+  }
+}
+
+function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
+  const rule = current.lastGood().rules.rules.find(({ name }) => name === policy)
+  if (rule !== undefined) return { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }
+  const { algorithm, defaultRate, rateLimits } = middleware
+  const rate = policy === 'default' ? defaultRate : Object.hasOwn(rateLimits, policy) ? rateLimits[policy] : undefined
+  return typeof rate === 'string' ? { rate, algorithm } : undefined
+}

@@ -1,0 +1,72 @@
+/** The probes of an app's health: only for the parts that it uses. */
+
+import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
+import { RedisStore } from '../limiter/stores/redis-store.js'
+import type { Store } from '../limiter/stores/store.js'
+import type { EventLog } from '../log/event-log.js'
+import { type Health, type Probe, probeHealth } from '../operations/health/health.js'
+import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../operations/health/probes.js'
+import { JobLeases } from '../operations/schedule/job-leases.js'
+import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
+import type { OpenDatabase } from './client/client.js'
+import { needsDatabase } from './database-start.js'
+import { jobNames } from './schedule.js'
+import type { Settings } from './settings/resolve.js'
+
+/** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
+const MAIL_INTERVAL_MS = MINUTE_MS
+
+interface HealthComponents {
+  readonly opened: OpenDatabase
+  readonly store: Store
+  readonly current: CurrentSnapshot
+  readonly events: EventLog
+}
+
+/** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
+export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
+  const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
+  const { opened, store, events } = components
+  const counting = settings.middleware.backend === 'database' ? store : undefined
+  const probes = !settings.enabled
+    ? {}
+    : {
+        ...(needsDatabase(settings) ? { database: databaseProbe(opened.database, clock, counting) } : {}),
+        ...(store instanceof RedisStore ? { redis: redisProbe(store, clock) } : {}),
+        ...(useDynamicRules ? { rules: cachedRulesProbe(components, clock) } : {}),
+        ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
+        ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
+        ...(schedule === undefined
+          ? {}
+          : { schedule: scheduleProbe(new JobLeases(opened.database), clock, jobNames(settings)) }),
+      }
+  let underWay: Promise<Health> | undefined
+  return () => {
+    underWay ??= probeHealth(probes).finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+}
+
+/** Probes the rules in force, which it reads no more often than requests do. */
+function cachedRulesProbe({ current }: HealthComponents, clock: Clock): Probe {
+  return async () => {
+    const { rules } = (await current.at(clock.now())).rules
+    const count = `${rules.length} active rule(s)`
+    if (current.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
+    return count
+  }
+}
+
+/** Repeats a probe's last answer, unless that is older than `MAIL_INTERVAL_MS`. */
+function seldom(probe: Probe, clock: Clock): Probe {
+  let answered: { readonly atMs: number; readonly answer: Promise<string> } | undefined
+  return () => {
+    const nowMs = clock.now()
+    if (answered === undefined || Math.abs(nowMs - answered.atMs) >= MAIL_INTERVAL_MS) {
+      answered = { atMs: nowMs, answer: (async () => probe())() }
+    }
+    return answered.answer
+  }
+}

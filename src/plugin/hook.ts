@@ -1,0 +1,294 @@
+import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import { createHeaderHash } from '../clients/client-key.js'
+import { type ClientKind, countsBy } from '../clients/client-kind.js'
+import { clientText } from '../clients/override-client.js'
+import { createdByFirstCall, memoize } from '../ground/remember.js'
+import { systemClock } from '../ground/time/clock.js'
+import { createAsk } from '../http/ask.js'
+import { type Ceiling, createCeiling } from '../http/ceiling.js'
+import { type CheckedRequest, type DeriveClientKey, NOTHING_IN_FORCE } from '../http/checked-request.js'
+import { listCodeLimits } from '../http/code-limits.js'
+import { createRuleChooser } from '../http/conditions.js'
+import { createHeaders } from '../http/headers.js'
+import { createFunctionKey, createKindKey, type KeyFunction, type KeyOptions } from '../http/kind-key.js'
+import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
+import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
+import { createPreflights } from '../http/preflight.js'
+import { noteErrorHandler } from '../http/refusal.js'
+import { createRequestPath, hasPath, PathPrefixes } from '../http/request-path.js'
+import { REPLY, type RequestWithReply } from '../http/request-reply.js'
+import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
+import { createConfigLimits, createRouteCost, isConfigLimit } from '../http/route-config.js'
+import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'
+import { createTrialRequests } from '../http/trial-requests.js'
+import { type Check, isRate, type Policy } from '../limiter/algorithm.js'
+import { timedCheck } from '../operations/metrics/timed-check.js'
+import type { ActiveOverride } from '../rules/overrides/override-set.js'
+import type { Rule } from '../rules/rule.js'
+import type { HookComponents } from './hook-components.js'
+import { createKeyWarnings, type KeyWarnings } from './key-warnings.js'
+import { createRecords } from './record.js'
+import { canSettle, requireSettle } from './settings/middleware.js'
+import type { Settings } from './settings/resolve.js'
+import { resolveRouteLimit } from './settings/route-limit.js'
+
+export type Hook = ReturnType<typeof createHook>
+
+/** Creates the functions of the hot path, so that it reads no option. */
+export function createHook(components: HookComponents) {
+  const { app, settings, router, scopes, responses, places, current } = components
+  const { log } = app
+  const { skipPaths } = settings.middleware
+  const skipped = new PathPrefixes(
+    skipPaths.map((prefix) => [prefix, true] as const),
+    router,
+  )
+  const hadRoutes = hasRoutes(app)
+  const routeSettings = { costs: 0, haveLimits: false }
+  const routeCost = createRouteCost(log, createRateForRoutes(components))
+  const configLimits = createConfigLimits(
+    settings.hook,
+    // A limit without a name is that of its route.
+    (options) => createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
+    (request) => records.postponed?.settle(request),
+    log,
+  )
+  const records = createRecords(components, hadRoutes)
+  const warnings = createKeyWarnings(app, settings)
+  const keys = keyOptions(components)
+  const isSkipped = (checked: CheckedRequest): boolean =>
+    !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
+  // A flag, since Fastify creates the options of a route anew each time they are read.
+  let routesDiffer = hadRoutes
+  const costFor = (checked: CheckedRequest) => {
+    if (isSkipped(checked)) return 0
+    return routesDiffer ? routeCost.costFor(checked.request) : 1
+  }
+  const { check, checkLeased } = createChecks(components)
+  const common = {
+    // Whole milliseconds, whatever the host's clock returns.
+    now: settings.clock === systemClock ? systemClock.now : () => Math.floor(settings.clock.now()),
+    address: components.addresses.client,
+    check,
+    checkLeased,
+    underWay: (counter: string) => places.underWay.get(counter) ?? responses.underWay.get(counter),
+    checkAhead: (asked: Check, nowMs: number, waitedMs: number) => responses.checkAhead(asked, nowMs, waitedMs, check),
+    storeTimeoutMs: settings.storeTimeoutMs,
+    takePlaces: (checked: CheckedRequest) => places.take(checked, check),
+    awaitResponse: (checked: CheckedRequest, reply: FastifyReply) => responses.await(checked, reply),
+    noteRefusal: createRefusalNotice(settings.onRefused, log),
+    failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
+  }
+  const requestUser = createRequestUser(settings.user, log)
+  const costUnlessLate = (checked: CheckedRequest) => {
+    return routesDiffer && preflights.isLate(checked.request) ? 0 : costFor(checked)
+  }
+  const dependencies: HookDependencies & { cost: HookDependencies['cost'] } = {
+    ...common,
+    decide: createDecide(settings.skip, log),
+    path: needsPath(settings) ? createRequestPath(router) : () => '/',
+    cost: hadRoutes || !skipped.isEmpty ? costUnlessLate : undefined,
+    needsUser: needsUser(settings),
+    user(checked) {
+      const late = requestUser(checked)
+      if (!checked.inForce.overrides.hasUsers) return late
+      warnings.warnOfUsers()
+      return late === undefined ? keys.users.noteNeed(checked) : late.then(() => keys.users.noteNeed(checked))
+    },
+    inForce: settings.useDynamicRules ? current.at.bind(current) : () => NOTHING_IN_FORCE,
+    overrideLimit: createOverrideLimit(components, keys),
+    chooseRule: createRuleChooser(components.conditions, (checked) => {
+      warnings.warnOfConditions()
+      keys.users.noteNeed(checked)
+    }),
+    ruleLimit: createRuleLimit(components, keys, warnings),
+    staticLimit: createStaticLimit(components, keys, warnings),
+    ceiling: createAppCeiling(components),
+    headers: createHeaders(settings.headers),
+    record: records.record,
+    proceed: hadRoutes ? configLimits.limitLate : undefined,
+  }
+  const preflights = createPreflights(
+    createOnRequest({
+      ...dependencies,
+      cost: (checked) => (preflights.isLate(checked.request) ? costFor(checked) : 0),
+    }),
+  )
+
+  const trials = createTrialRequests(router)
+
+  function createLimitHook(options: RouteLimitOptions, setting: string, isShared: boolean): RouteLimitHook {
+    const { key, ...resolved } = resolveRouteLimit(options, setting)
+    if (resolved.algorithm === 'concurrency') {
+      requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
+    }
+    const isByUser = typeof key === 'object' && countsBy(key, 'user')
+    if (typeof key === 'object') {
+      scopes.addKind(key)
+      warnings.noteKind(key)
+    }
+    const limit = createRouteLimit(
+      { ...resolved, setting, isShared },
+      {
+        ...common,
+        enabled: settings.enabled,
+        note: trials.noteLimit,
+        needsUser: isByUser,
+        user: requestUser,
+        variant: settings.headers,
+        deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
+        scopes,
+        router,
+        log,
+        record: records.recordRoute,
+      },
+    )
+    records.limitedRoutes?.noteLimit(limit)
+    routeSettings.haveLimits = true
+    return limit
+  }
+
+  /** Validates a route's config when it is declared, and registers the route. */
+  function noteRoute(this: FastifyInstance, route: RouteOptions): void {
+    const { url, config } = route
+    configLimits.noteRoute(route)
+    records.limitedRoutes?.noteRoute(this, route)
+    const isLate = settings.hook === 'onRequest' && preflights.noteRoute(this, route)
+    noteErrorHandler(route)
+    const own = config?.smartRateLimit
+    routeCost.validateConfig(own, url)
+    // A limit of the route's own leaves the cost of the plugin's check as it is.
+    const isCost = own !== undefined && !isConfigLimit(own)
+    if (isCost && own !== false) routeSettings.costs++
+    if (isCost || isLate) {
+      routesDiffer = true
+      dependencies.cost = costUnlessLate
+    }
+    scopes.addRoute(route)
+    trials.noteRoute(route)
+  }
+
+  return {
+    onRequest: createOnRequest(dependencies),
+    /** A hook for requests that code may check before the plugin does. */
+    keepReply(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+      request[REPLY] = reply
+      done()
+    },
+    ask: createAsk(dependencies, isSkipped, () => 1),
+    explain: createdByFirstCall(async () => {
+      const { createAppExplain } = await import('./explain.js')
+      return createAppExplain(components, dependencies, trials, isSkipped)
+    }),
+    codeLimits: () => listCodeLimits(settings.middleware, trials.listLimits()),
+    routeLimit: (options: RouteLimitOptions) => createLimitHook(options, 'limit', false),
+    noteRoute,
+    postponed: records.postponed,
+    /** What routes have of their own, so far. */
+    routeSettings,
+  }
+}
+
+/** Creates the function that returns the rate of a route, where neither rules nor settings leave another one. */
+function createRateForRoutes({ settings, router }: HookComponents): ReturnType<typeof createRouteRate> {
+  const { enabled, useDynamicRules, middleware } = settings
+  return enabled && !useDynamicRules ? createRouteRate(middleware, router) : () => undefined
+}
+
+function hasRoutes(app: FastifyInstance): boolean {
+  return !app.printRoutes().startsWith('(empty tree)')
+}
+
+/** Returns whether a request needs its user whatever rules and overrides are in force. */
+function needsUser({ logEvents, middleware: { key } }: Settings): boolean {
+  return logEvents !== false || (typeof key === 'object' && countsBy(key, 'user'))
+}
+
+function needsPath({ useDynamicRules, middleware: { skipPaths, rateLimits } }: Settings): boolean {
+  return useDynamicRules || skipPaths.length > 0 || Object.keys(rateLimits).length > 0
+}
+
+function keyOptions({ app: { log }, settings: { hashSecret, privacy, user } }: HookComponents): KeyOptions {
+  return {
+    log,
+    hashHeader: hashSecret === undefined ? undefined : createHeaderHash(hashSecret),
+    privacy,
+    users: createLateUserWarning(user, log),
+  }
+}
+
+function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): DeriveClientKey {
+  return typeof key === 'function' ? createFunctionKey(key, setting, options) : createKindKey(key, options)
+}
+
+/** Creates the function that returns the limit of a request for which there is no rule. */
+function createStaticLimit(
+  { app, settings, router, scopes }: HookComponents,
+  options: KeyOptions,
+  warnings: KeyWarnings,
+): HookDependencies['staticLimit'] {
+  const { key, ...middleware } = settings.middleware
+  if (typeof key === 'object') {
+    scopes.addKind(key)
+    if (settings.enabled) app.addHook('onReady', async () => warnings.noteKind(key))
+  }
+
+  return createStaticLimits({
+    ...middleware,
+    setting: 'middleware.defaultRate',
+    policyName: 'default',
+    deriveClientKey: createKeyFunction(key, 'middleware.key', options),
+    scopes,
+    router,
+    log: app.log,
+  })
+}
+
+/** Creates the function that returns the limit of a rule. */
+function createRuleLimit(
+  components: HookComponents,
+  options: KeyOptions,
+  warnings: KeyWarnings,
+): HookDependencies['ruleLimit'] {
+  return memoize((rule: Rule) => {
+    warnings.noteKind(rule.client)
+    return canCount(components, rule.policy, `rule ${rule.name}`)
+      ? limitForRule(rule, options, components.bans.forRule(rule, denialForRule(rule, options)))
+      : null
+  })
+}
+
+/** Creates the limit of what an address may request in all, where the settings have one. */
+function createAppCeiling({ settings, scopes, limiter }: HookComponents): Ceiling | undefined {
+  const { ceiling } = settings.middleware
+  if (ceiling === undefined) return undefined
+  return createCeiling(ceiling, scopes.addCeiling(), {
+    check: (asked, nowMs, waitedMs) => limiter.check(asked, nowMs, waitedMs, true),
+    known: limiter.known,
+  })
+}
+
+/** Creates the function that returns the limit of an override. */
+function createOverrideLimit(components: HookComponents, options: KeyOptions): HookDependencies['overrideLimit'] {
+  return memoize((override: ActiveOverride) => {
+    const { effect, client } = override
+    const isCounted = typeof effect === 'string' || canCount(components, effect, `override for ${clientText(client)}`)
+    return isCounted ? limitForOverride(override, options) : null
+  })
+}
+
+/** Returns whether the store can count by a policy; logs where it cannot, when the policy is first met. */
+function canCount({ app, settings }: HookComponents, policy: Policy, what: string): boolean {
+  if (isRate(policy) || canSettle(settings.middleware.backend)) return true
+  app.log.error(
+    `Rate limit ${what} has the algorithm concurrency, but the Store given as backend has no method settle: add it. Requests go on as if there were no such ${what.split(' ', 1)}`,
+  )
+  return false
+}
+
+/** Returns the functions that ask the limiter; with metrics they also measure the duration. */
+function createChecks({ limiter, metrics }: HookComponents): Pick<HookDependencies, 'check' | 'checkLeased'> {
+  const { check, checkLeased } = limiter
+  if (metrics === undefined) return { check, checkLeased }
+  return { check: timedCheck(check, metrics.observe), checkLeased: timedCheck(checkLeased, metrics.observe) }
+}

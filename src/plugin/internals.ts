@@ -1,0 +1,101 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AddressPrivacy } from '../clients/address-privacy.js'
+import type { Database } from '../database/database.js'
+import type { OutageLog } from '../ground/outage-log.js'
+import type { Clock } from '../ground/time/clock.js'
+import type { CodeLimit } from '../http/code-limits.js'
+import type { Algorithm } from '../limiter/algorithm.js'
+import type { Limiter } from '../limiter/limiter.js'
+import type { EventLogStats } from '../log/event-log.js'
+
+/** The features that are on in this process, so that the pages can name those that are off. */
+export interface Switches {
+  readonly enabled: boolean
+  readonly logEvents: boolean | 'blocked'
+  readonly useDynamicRules: boolean
+}
+
+/** The paths of the staff routes, as browsers request them: each links to the other. */
+export interface Places {
+  /** Each ends with a slash. */
+  readonly dashboards: string[]
+  /** The root paths of admin panels. */
+  readonly panels: string[]
+}
+
+/** Returns the mount that shares the most leading segments with another one. */
+export function nearestMount(mounts: readonly string[], own: string): string | undefined {
+  const segments = own.split('/')
+  const shared = (mount: string) => {
+    const theirs = mount.split('/')
+    const apart = segments.findIndex((segment, place) => segment !== theirs[place])
+    return apart === -1 ? segments.length : apart
+  }
+  return mounts.toSorted((one, other) => shared(other) - shared(one))[0]
+}
+
+/** A limit of the hook. */
+export interface NamedLimit {
+  /** Such as `100/m`. */
+  readonly rate: string
+  readonly algorithm: Algorithm
+}
+
+/** An override that is in force. */
+export interface InForce {
+  /** The client of the override: the one that was asked for, or a network that contains it. */
+  readonly client: string
+  /** `deny`, `allow`, or a rate. */
+  readonly effect: string
+  /** Milliseconds since the epoch; null for none. */
+  readonly expiresAtMs: number | null
+}
+
+/** The parts of the plugin that the staff routes need. */
+export interface Internals {
+  readonly database: Database
+  /** Counts requests without sign-in on the staff pages: in the store, and in memory while that fails. */
+  readonly staffLimiter: Limiter
+  readonly log: OutageLog
+  readonly clock: Clock
+  readonly switches: Switches
+  /** How addresses are stored; undefined where they are stored in full. */
+  readonly privacy: AddressPrivacy | undefined
+  readonly places: Places
+  /** Closes something when the app closes, within the time that all of the plugin has. */
+  closeWithPlugin(name: string, close: () => Promise<void>): void
+  /** Returns the state of this process's event log. */
+  eventStats(): EventLogStats
+  /** Returns whether a rule, or the limit without a rule, counts by user; false for a rule that is not in force. */
+  countsByUser(ruleName: string | undefined): boolean
+  /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */
+  limitNamed(policy: string): NamedLimit | undefined
+  /** Returns the override that decides about a client's requests, as this process knows it; undefined where none does. */
+  overrideFor(client: string): InForce | undefined
+  /** Returns the limits that the app's code sets. */
+  codeLimits(): readonly CodeLimit[]
+  /** Returns the path that rules see for a received one. */
+  routedPath(received: string): string
+  /** Returns the client's address as limits count it: IPv6 by its network. */
+  clientAddress(request: FastifyRequest): string
+}
+
+const internals = new WeakMap<object, Internals>()
+
+/** @param decoration the app's decoration `smartRateLimit` */
+export function attachInternals(decoration: object, its: Internals): void {
+  internals.set(decoration, its)
+}
+
+/** An app of any server, with the decoration of `rateLimitPlugin`. */
+export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'>
+
+/**
+ * @param plugin the plugin that asks
+ * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
+ */
+export function internalsFor(app: LimitedApp, plugin = 'dashboardPlugin'): Internals {
+  const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
+  if (its === undefined) throw new Error(`Register rateLimitPlugin before ${plugin}, on the same app`)
+  return its
+}

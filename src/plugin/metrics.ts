@@ -1,0 +1,54 @@
+/** The readings of an app for its metrics. */
+
+import { SECOND_MS } from '../ground/time/clock.js'
+import type { ConditionReports } from '../http/conditions.js'
+import type { Limiter } from '../limiter/limiter.js'
+import type { EventLog } from '../log/event-log.js'
+import type { Metrics } from '../operations/metrics/figures.js'
+import type { AppReadings } from '../operations/metrics/shared-readings.js'
+import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
+import type { Component } from './components.js'
+import type { Settings } from './settings/resolve.js'
+
+interface ReadComponents {
+  readonly limiter: Limiter
+  readonly events: EventLog
+  readonly current: CurrentSnapshot
+  readonly conditions: ConditionReports
+}
+
+/** Adds the readings of an app to its metrics until the app closes. */
+export function openReadings(metrics: Metrics, settings: Settings, read: ReadComponents): Component {
+  return { close: metrics.join(createReadings(settings, read)) }
+}
+
+/** Creates the readings; those of events and of rules only where the app uses them. */
+function createReadings(settings: Settings, { limiter, events, current, conditions }: ReadComponents): AppReadings {
+  return {
+    storeErrors: () => limiter.storeErrors,
+    fallbackActive: () => Number(limiter.storeIsDown),
+    ...(settings.logEvents === false ? {} : createEventReadings(events)),
+    ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),
+  }
+}
+
+function createEventReadings(events: EventLog): AppReadings {
+  return {
+    eventsWritten: () => events.stats().written,
+    eventsDropped: () => events.stats().dropped,
+    eventsBuffered: () => events.stats().buffered,
+    eventsSpooled: () => events.stats().spooled,
+  }
+}
+
+function createRuleReadings({ clock }: Settings, current: CurrentSnapshot, conditions: ConditionReports): AppReadings {
+  return {
+    conditionFailures: () => conditions.failures,
+    rulesActive: () => current.lastGood().rules.inForce(clock.now()).length,
+    rulesAgeSeconds: () => {
+      const { seenAtMs } = current
+      return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS
+    },
+    overridesActive: () => current.lastGood().overrides.size,
+  }
+}

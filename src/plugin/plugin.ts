@@ -1,0 +1,154 @@
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+import { warnAboutNode20 } from '../database/sqlite-driver.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import { createOutageLog } from '../ground/outage-log.js'
+import { createRequestAddresses, readPeers } from '../http/client-address.js'
+import { ConditionReports } from '../http/conditions.js'
+import { CounterScopes } from '../http/counter-scopes.js'
+import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
+import { DECIDED_BY, DECISION, WAITED } from '../http/on-request.js'
+import { readRouterOptions } from '../http/request-path.js'
+import { REPLY } from '../http/request-reply.js'
+import type { RouteConfig } from '../http/route-config.js'
+import { BanWriter } from '../rules/bans/ban-writer.js'
+import { openDatabase } from './client/client.js'
+import { Components } from './components.js'
+import { createDatabaseStart, needsDatabase } from './database-start.js'
+import { createDecoration, createInternals } from './decoration.js'
+import { createHook } from './hook.js'
+import { attachInternals } from './internals.js'
+import { openReadings } from './metrics.js'
+import type { RateLimitOptions } from './settings/options.js'
+import { resolveSettings, type Settings } from './settings/resolve.js'
+import type { SmartRateLimit } from './smart-rate-limit.js'
+import {
+  createCountedResponses,
+  createCurrentSnapshot,
+  createEventLog,
+  createFlush,
+  createHeldPlaces,
+  createRefusalBans,
+  createReports,
+  createRollupKeeper,
+  createStaffLimiter,
+  createStateSweep,
+  createStore,
+  createStoreComponent,
+  createStoreLimiter,
+} from './wiring.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    smartRateLimit: SmartRateLimit
+  }
+  interface FastifyContextConfig {
+    /**
+     * `false` exempts the route from the limit, the event log and the headers; `{ cost: 5 }` makes requests cost 5;
+     * `{ rate: '5/m' }` is a limit of its own, as `limit()` makes it.
+     */
+    smartRateLimit?: RouteConfig
+  }
+}
+
+/** Limits requests, logs the decisions, and decorates the app with `smartRateLimit`. */
+export const rateLimitPlugin: FastifyPluginAsync<RateLimitOptions> = fp(registerRateLimit, {
+  fastify: '5.x',
+  name: 'fastify-smart-ratelimit',
+})
+
+async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions): Promise<void> {
+  if (app.hasDecorator('smartRateLimit')) {
+    throw new InvalidSettingError(
+      'rateLimitPlugin is registered already, on this app or on one around it: remove one of the two registrations',
+    )
+  }
+  warnAboutNode20()
+  await registerWithSettings(app, resolveSettings(options, process.env))
+}
+
+/** Does what the plugin does, with settings that are resolved already. */
+export async function registerWithSettings(app: FastifyInstance, settings: Settings): Promise<void> {
+  const { enabled, database, schema, clock } = settings
+  const log = createOutageLog(app.log, clock)
+  // Another server has outages of its own.
+  const storeLog = settings.middleware.backend === 'database' ? log : createOutageLog(app.log, clock)
+  const isLogging = enabled && settings.logEvents !== false
+  const components = new Components(app)
+
+  // What few servers use is loaded by those that do.
+  const metrics =
+    enabled && settings.metrics
+      ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)
+      : undefined
+  const opened = components.connect('database', openDatabase(database, schema, clock))
+  const store = createStore(settings, opened)
+  components.connect('store', createStoreComponent(settings, store, storeLog))
+  const limiter = components.open('limiter', createStoreLimiter(settings, store, storeLog))
+  const responses = components.open('counted responses', createCountedResponses(settings, limiter, storeLog))
+  const places = components.open('requests in progress', createHeldPlaces(settings, limiter, storeLog))
+  const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))
+  const router = readRouterOptions(app)
+  const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
+  const events = createEventLog(settings, opened, log)
+  const conditions = new ConditionReports(app.log)
+  const scopes = new CounterScopes()
+  const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
+  const bans = components.open(
+    'refusals',
+    createRefusalBans(settings, { store, limiter, current, scopes, writer, log }),
+  )
+  // Opened before what writes the last events, so that these are counted.
+  if (metrics) components.open('metrics', openReadings(metrics, settings, { limiter, events, current, conditions }))
+  components.open('events', createFlush(opened, events))
+  const reports = createReports(settings, opened, log)
+  if (enabled) {
+    if (needsDatabase(settings)) components.open('database at start', createDatabaseStart(opened.database, log))
+    if (settings.schedule) {
+      const { createScheduler } = await import('./schedule.js')
+      components.open('schedule', createScheduler(settings.schedule, settings, opened, reports, log))
+    }
+    if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, log))
+    components.open('expired counters', createStateSweep(settings, opened, log))
+    opened.database.useThreads({ logsEvents: isLogging })
+  }
+
+  const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log, settings.privacy)
+  const hook = createHook({
+    app,
+    settings,
+    router,
+    addresses,
+    limiter,
+    responses,
+    places,
+    current,
+    events,
+    scopes,
+    metrics,
+    conditions,
+    bans,
+  })
+  // Opened after the event log, so that it is closed before.
+  if (hook.postponed) components.open('last decisions', hook.postponed)
+  app.addHook('onRoute', hook.noteRoute)
+  scopes.addNotFound(app)
+  app.addHook('onRegister', (scope) => scopes.addNotFound(scope))
+  app.decorateRequest(DECISION, null)
+  app.decorateRequest(DECIDED_BY, null)
+  app.decorateRequest(WAITED, 0)
+  app.decorateRequest(REPLY, null)
+  if (enabled) {
+    validateRouter()
+    warnOfTrustedHops(app)
+    await components.prepare()
+    readPeers(app.server)
+    if (settings.hook !== 'onRequest') app.addHook('onRequest', hook.keepReply)
+    app.addHook(settings.hook, hook.onRequest)
+    app.addHook('onReady', async () => warnOfScope(app))
+  }
+  const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, scopes, hook }
+  const decoration = createDecoration(decorated)
+  app.decorate('smartRateLimit', decoration)
+  attachInternals(decoration, createInternals(decorated, staffLimiter, log, components))
+}

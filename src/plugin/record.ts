@@ -1,0 +1,95 @@
+/** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
+
+import type { CheckedRequest } from '../http/checked-request.js'
+import type { HookDependencies } from '../http/on-request.js'
+import {
+  createLimitedRoutes,
+  type LimitedRoutes,
+  PostponedRecords,
+  type RecordDecision,
+} from '../http/postponed-records.js'
+import { createReceivedPath } from '../http/request-path.js'
+import { integerUserId } from '../http/request-user.js'
+import type { EventOutcome } from '../log/event.js'
+import type { HookComponents } from './hook-components.js'
+
+type RecordStep = HookDependencies['record']
+
+/** The record steps of the plugin's own check, and of limits for single routes. */
+interface Records {
+  /** Undefined where nothing is recorded. */
+  readonly record: RecordStep
+  readonly recordRoute: RecordStep
+  /** The events that wait until their requests have passed their hooks, and the routes of such requests. */
+  readonly postponed?: PostponedRecords
+  readonly limitedRoutes?: LimitedRoutes
+}
+
+/**
+ * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded after
+ * its hooks, tells of their refusal.
+ *
+ * @param hadRoutes whether the app already has routes
+ */
+export function createRecords(components: HookComponents, hadRoutes: boolean): Records {
+  const count = createCount(components)
+  const recordEvent = createEventRecord(components)
+  if (recordEvent === undefined) return { record: count, recordRoute: count }
+  const postponed = new PostponedRecords(recordEvent)
+  const limitedRoutes = createLimitedRoutes(components.app, hadRoutes, (request) => postponed.settle(request))
+  return {
+    postponed,
+    limitedRoutes,
+    record(checked, reply) {
+      count?.(checked)
+      if (!checked.isRefused && limitedRoutes.has(checked.request)) postponed.add(checked, reply)
+      else recordEvent(checked)
+    },
+    recordRoute(checked) {
+      count?.(checked)
+      if (checked.isRefused) postponed.takeOver(checked)
+    },
+  }
+}
+
+function createCount({ metrics }: HookComponents): ((checked: CheckedRequest) => void) | undefined {
+  return metrics && (({ limit, decision }) => metrics.count(limit, decision.allowed))
+}
+
+function createEventRecord({
+  settings: { enabled, logEvents },
+  router,
+  addresses,
+  events,
+}: HookComponents): RecordDecision | undefined {
+  if (!enabled || logEvents === false) return undefined
+  const blockedOnly = logEvents === 'blocked'
+  const receivedPath = createReceivedPath(router)
+  return function recordEvent(checked, decided = checked) {
+    const { request } = checked
+    const { address, limit, client, decision } = decided
+    if (blockedOnly && decision.allowed) return
+    events.record({
+      timestampMs: checked.nowMs,
+      key: client.name,
+      ruleName: limit.ruleName,
+      path: receivedPath(request.originalUrl),
+      method: request.method,
+      allowed: !decided.isRefused,
+      count: decision.count,
+      limit: decision.limit,
+      ipAddress: addresses.peer(request),
+      userId: integerUserId(checked.user),
+      clientIp: client.byAddress && address.plain !== null ? address.logged : null,
+      client: client.client,
+      policy: limit.policyName,
+      outcome: outcomeFor(decided),
+    })
+  }
+}
+
+function outcomeFor({ limit, isRefused, decision }: CheckedRequest): EventOutcome {
+  if (limit.isDenial) return 'denied'
+  if (decision.unavailable) return isRefused ? 'unavailable' : 'allowed'
+  return decision.allowed ? 'allowed' : 'over_limit'
+}

@@ -1,0 +1,52 @@
+import type { AddressPrivacy } from '../clients/address-privacy.js'
+import type { Database } from '../database/database.js'
+import type { Clock } from '../ground/time/clock.js'
+import { type AlertSettings, resolveAlertSettings } from '../operations/alerts/alert-settings.js'
+import type { AlertTimes } from '../operations/alerts/channel.js'
+import type { AlertLog } from '../operations/alerts/notify.js'
+import { sendOffenderAlerts } from '../operations/alerts/send-alerts.js'
+import { clientDetail } from '../reports/client-detail.js'
+import { CSV_LIMIT, offendersCsvRows } from '../reports/csv.js'
+import { offenderDetail } from '../reports/offender-detail.js'
+import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
+import { suggestedRates } from '../reports/suggested-rates.js'
+import { topClients } from '../reports/top-clients.js'
+import { ruleHitCounts, trafficSummary } from '../reports/traffic.js'
+import { createReportRunner } from '../reports/window.js'
+import { type Analytics, SILENT } from './analytics-reports.js'
+
+/** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
+interface AnalyticsAlerts {
+  readonly settings: AlertSettings
+  readonly log: AlertLog
+  readonly times?: AlertTimes
+}
+
+/** Does what `analyticsFor` does, with all that reports need. */
+export function openReports(
+  database: Database,
+  clock: Clock,
+  alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
+  onlyBlocked = false,
+  privacy?: AddressPrivacy,
+): Analytics {
+  const read = createReportRunner(database, clock, onlyBlocked, privacy)
+  // Async, so that an invalid option rejects instead of throwing.
+  const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
+  return {
+    getTrafficSummary: async (options) => read(trafficSummary(options)),
+    getTopOffenders: async (options) => read(topOffenders(options)),
+    getRuleHitCounts: async (options) => read(ruleHitCounts(options)),
+    offendersCsv: async ({ days, limit = CSV_LIMIT } = {}) => {
+      const offenders = await read(topOffenders({ days, limit }))
+      return [...offendersCsvRows(offenders)].join('')
+    },
+    getOffenderDetail: async (options) => read(offenderDetail(options)),
+    getTopClients: async (options) => read(topClients(options)),
+    getClient: async (options) => read(clientDetail(options)),
+    suggestRates: async (options) => read(suggestedRates(options)),
+    findAlertableOffenders,
+    sendOffenderAlerts: async (options = {}) =>
+      sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),
+  }
+}

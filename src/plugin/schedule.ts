@@ -1,0 +1,57 @@
+/** The jobs of the scheduler: the same functions that the commands call. */
+
+import type { OutageLog } from '../ground/outage-log.js'
+import { cleanupState } from '../limiter/stores/state-cleanup.js'
+import { cleanupOldEvents } from '../log/rollups/retention.js'
+import type { AlertResult } from '../operations/alerts/send-alerts.js'
+import { JobLeases } from '../operations/schedule/job-leases.js'
+import type { JobName } from '../operations/schedule/schedule-options.js'
+import { type Job, Scheduler } from '../operations/schedule/scheduler.js'
+import type { Analytics } from './analytics-reports.js'
+import type { OpenDatabase } from './client/client.js'
+import type { Settings } from './settings/resolve.js'
+
+export function createScheduler(
+  schedule: NonNullable<Settings['schedule']>,
+  settings: Settings,
+  { database }: OpenDatabase,
+  analytics: Pick<Analytics, 'sendOffenderAlerts'>,
+  log: Pick<OutageLog, 'error'>,
+): Scheduler {
+  const { clock } = settings
+  const { olderThanDays } = schedule
+  const work: Record<JobName, Job['run']> = {
+    alerts: async () => failuresFor(await analytics.sendOffenderAlerts()),
+    cleanup: async (signal) => {
+      await cleanupState(database, clock, { signal })
+      return null
+    },
+    pruneEvents: async (signal) => {
+      await cleanupOldEvents(database, clock, { olderThanDays, signal })
+      return null
+    },
+  }
+  const jobs = schedule.jobs.map(({ name, nextRun }) => ({
+    name: sharedName(name, settings),
+    nextRun,
+    run: work[name],
+  }))
+  return new Scheduler({ jobs, leases: new JobLeases(database), clock, log })
+}
+
+/** Returns the names of this app's jobs in the database. */
+export function jobNames(settings: Settings): string[] {
+  return (settings.schedule?.jobs ?? []).map(({ name }) => sharedName(name, settings))
+}
+
+/** Adds the namespace: apps that only share the database each run their own jobs. */
+function sharedName(name: JobName, { namespace }: Settings): string {
+  return namespace === undefined ? name : `${name}@${namespace}`
+}
+
+function failuresFor({ channels }: AlertResult): string | null {
+  const failures = Object.entries(channels).flatMap(([name, { error }]) =>
+    error === undefined ? [] : `${name} failed (${error})`,
+  )
+  return failures.length === 0 ? null : failures.join(', ')
+}

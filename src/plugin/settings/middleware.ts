@@ -1,0 +1,225 @@
+/** The settings of the limit of requests that no rule matches. */
+
+import { type ClientKind, parseClientKind } from '../../clients/client-kind.js'
+import { parseNetwork } from '../../clients/network.js'
+import { VALIDATORS } from '../../generated/validators.js'
+import { InvalidSettingError } from '../../ground/errors.js'
+import {
+  explain,
+  FLAG,
+  parseSettings,
+  type SettingTable,
+  shown,
+  validatedBy,
+  validateSettings,
+  withoutUndefined,
+} from '../../ground/setting.js'
+import { SECOND_MS } from '../../ground/time/clock.js'
+import { parseAddressList } from '../../http/client-address.js'
+import type { KeyFunction } from '../../http/kind-key.js'
+import { DEFAULT_RATE, type RateFunction } from '../../http/limits.js'
+import { ALGORITHMS, type Algorithm } from '../../limiter/algorithm.js'
+import { parseRate, toPolicy } from '../../limiter/rate.js'
+import type { Store } from '../../limiter/stores/store.js'
+import { findCountsProblem } from '../../rules/contradictions.js'
+import { COUNTS, type CountedStatuses } from '../../rules/counts.js'
+import { validateAlgorithm } from '../../rules/field-values.js'
+import type { MiddlewareOptions } from './options.js'
+
+const MIN_LEASE_MS = 100
+/** The time in which a reset reaches all processes. */
+const MAX_LEASE_MS = 2_000
+
+const ADDRESSES = {
+  ...VALIDATORS.texts,
+  allowed: 'a list of addresses and networks',
+  default: [],
+  parse: (addresses: string[], called: string) => parseAddressList(called, addresses),
+}
+
+export const MIDDLEWARE = {
+  backend: {
+    ...VALIDATORS.textOrReference,
+    allowed: 'database, memory, redis, or a Store',
+    default: 'database',
+    parse: validateBackend,
+  },
+  defaultRate: {
+    ...VALIDATORS.textOrCallback,
+    allowed: 'a rate such as 100/m, or a function of the request',
+    default: DEFAULT_RATE,
+    parse: validateRate,
+  },
+  rateLimits: {
+    ...VALIDATORS.textsByName,
+    allowed: 'an object of rates by path prefix',
+    default: {},
+    parse: validatedBy(validateRates),
+  },
+  algorithm: {
+    ...VALIDATORS.text,
+    allowed: ALGORITHMS.join(', '),
+    default: 'fixed_window',
+    parse: (algorithm, called) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
+  },
+  key: {
+    ...VALIDATORS.textOrCallback,
+    allowed:
+      'ip, user, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
+    default: 'ip',
+    parse: parseKey,
+  },
+  counts: {
+    ...VALIDATORS.text,
+    allowed: 'requests, or statuses such as 401,403 or 4xx,5xx',
+    default: COUNTS.default,
+    parse: (counts, called) => explain(called, counts, () => COUNTS.parse(counts)),
+  },
+  block: { ...FLAG, default: true },
+  ceiling: {
+    ...VALIDATORS.text,
+    allowed: 'a rate such as 600/m',
+    parse: (rate, called) => explain(called, rate, () => parseRate(rate)),
+  },
+  lease: { ...VALIDATORS.text, allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
+  skipPaths: {
+    ...VALIDATORS.texts,
+    allowed: 'a list of path prefixes',
+    default: [],
+    parse: validatedBy(validatePrefixes),
+  },
+  allowList: ADDRESSES,
+  denyList: ADDRESSES,
+} as const satisfies SettingTable<MiddlewareOptions>
+
+/** The options by their keys in `RATELIMIT_MIDDLEWARE`. */
+const KEYS: ReadonlyMap<string, string> = new Map(
+  Object.keys(MIDDLEWARE).map((name) => [name.replace(/[A-Z]/g, '_$&').toUpperCase(), name]),
+)
+
+export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
+  const own = withoutUndefined(options)
+  const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...own }
+  const called = (name: string) => (name in own ? `middleware.${name}` : middlewareVariableFor(name))
+  validateSettings(MIDDLEWARE, given, called)
+  const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, given, called)
+  const { backend, algorithm, defaultRate, rateLimits } = middleware
+  validateWindows(called('defaultRate'), defaultRate, algorithm)
+  for (const [prefix, rate] of Object.entries(rateLimits)) {
+    validateWindows(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, algorithm)
+  }
+  validateCounts(called('counts'), given.counts, algorithm, middleware.counts)
+  if (leaseMs !== undefined) requireSettle(backend, called('lease'), given.lease, 'leave lease out')
+  if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
+  const lists = { allow: allowList, deny: denyList }
+  return { ...middleware, leaseMs, lists, allowedNetworks: (given.allowList ?? []).map(parseNetwork) }
+}
+
+/** Returns whether a store can give back what checks used. The stores of this package can. */
+export function canSettle(backend: string | Store): boolean {
+  return typeof backend === 'string' || backend.settle !== undefined
+}
+
+/** @throws InvalidSettingError for a setting that needs a store that can give back */
+export function requireSettle(
+  backend: string | Store,
+  called: string,
+  value: unknown,
+  remedy = 'give another algorithm',
+): void {
+  if (canSettle(backend)) return
+  throw new InvalidSettingError(
+    `Setting "${called}" is ${shown(value)}, but the Store given as backend has no method settle: add it, or ${remedy}`,
+  )
+}
+
+/** @throws InvalidSettingError for a limit that cannot count responses */
+export function validateCounts(
+  called: string,
+  given: unknown,
+  algorithm: Algorithm,
+  counts: CountedStatuses | null,
+): void {
+  const problem = findCountsProblem(algorithm, counts)
+  if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(given)}: ${problem}`)
+}
+
+function middlewareVariableFor(option: string): string {
+  const key = [...KEYS].find(([, name]) => name === option)?.[0]
+  return key === undefined ? `middleware.${option}` : `RATELIMIT_MIDDLEWARE.${key}`
+}
+
+/** Parses `RATELIMIT_MIDDLEWARE`. */
+export function readMiddleware(json: string): unknown {
+  let given: unknown
+  try {
+    given = JSON.parse(json)
+  } catch {
+    given = undefined
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new InvalidSettingError(
+      `Setting "RATELIMIT_MIDDLEWARE" is ${json.slice(0, 80)}: give a JSON object such as {"DEFAULT_RATE":"100/m"}`,
+    )
+  }
+  return Object.fromEntries(
+    Object.entries(given).map(([key, value]) => {
+      const option = KEYS.get(key)
+      if (option === undefined) {
+        throw new InvalidSettingError(
+          `Setting "RATELIMIT_MIDDLEWARE" has the key ${JSON.stringify(key)}: known are ${[...KEYS.keys()].join(', ')}`,
+        )
+      }
+      return [option, value]
+    }),
+  )
+}
+
+export function validateRate(rate: string | RateFunction, called: string): string | RateFunction {
+  if (typeof rate === 'string') explain(called, rate, () => parseRate(rate))
+  return rate
+}
+
+/** @throws InvalidSettingError for a rate with a window that the algorithm cannot count */
+export function validateWindows(called: string, rate: string | RateFunction, algorithm: Algorithm): void {
+  if (typeof rate === 'string') explain(called, rate, () => toPolicy(algorithm, parseRate(rate)))
+}
+
+function validateRates(rates: Record<string, string>, called: string): void {
+  for (const [prefix, rate] of Object.entries(rates)) {
+    validatePrefix(called, prefix)
+    validateRate(rate, `${called}[${JSON.stringify(prefix)}]`)
+  }
+}
+
+/** @returns milliseconds */
+function parseLease(lease: string, called: string): number {
+  const [, digits, unit] = /^(\d{1,4})(ms|s)$/.exec(lease) ?? []
+  const leaseMs = Number(digits) * (unit === 's' ? SECOND_MS : 1)
+  if (leaseMs >= MIN_LEASE_MS && leaseMs <= MAX_LEASE_MS) return leaseMs
+  throw new InvalidSettingError(`Setting "${called}" is ${shown(lease)}: give a time such as 1s, 100ms to 2s`)
+}
+
+function parseKey(key: string | KeyFunction, called: string): ClientKind | KeyFunction {
+  return typeof key === 'string' ? explain(called, key, () => parseClientKind(key)) : key
+}
+
+function validateBackend(backend: string | Store, called: string): 'database' | 'memory' | 'redis' | Store {
+  if (typeof backend === 'object') {
+    if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
+  } else if (backend === 'database' || backend === 'memory' || backend === 'redis') {
+    return backend
+  }
+  throw new InvalidSettingError(
+    `Setting "${called}" is ${shown(backend)}, which is no backend: give database, memory, redis, or a Store`,
+  )
+}
+
+function validatePrefixes(prefixes: string[], called: string): void {
+  for (const prefix of prefixes) validatePrefix(called, prefix)
+}
+
+function validatePrefix(called: string, prefix: string): void {
+  if (prefix.startsWith('/')) return
+  throw new InvalidSettingError(`Setting "${called}" has the path ${shown(prefix)}: begin it with "/"`)
+}

@@ -1,0 +1,121 @@
+import type { PrivacySettingOptions } from '../../clients/privacy-settings.js'
+import type { RedisClient } from '../../database/redis-client.js'
+import type { Clock } from '../../ground/time/clock.js'
+import type { HeaderVariant } from '../../http/headers.js'
+import type { KeyFunction } from '../../http/kind-key.js'
+import type { RateFunction } from '../../http/limits.js'
+import type { RefusalFunction, SkipFunction } from '../../http/on-request.js'
+import type { UserFunction } from '../../http/request-user.js'
+import type { Algorithm } from '../../limiter/algorithm.js'
+import type { StoreErrorAction } from '../../limiter/fallback.js'
+import type { Store } from '../../limiter/stores/store.js'
+import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
+import type { MetricsOptions } from '../../operations/metrics/targets.js'
+import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
+import type { RateLimitClient } from '../client/client.js'
+
+/** The limit of requests that no rule matches. */
+export interface MiddlewareOptions {
+  /** The store of the counters; `database` by default. */
+  backend?: 'database' | 'memory' | 'redis' | Store | undefined
+  /** A rate string, or a function that returns one for a request (empty: the default); `100/m` by default. */
+  defaultRate?: string | RateFunction | undefined
+  /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
+  rateLimits?: Record<string, string> | undefined
+  /** How requests are counted; `fixed_window` by default. */
+  algorithm?: Algorithm | undefined
+  /**
+   * What clients are counted by: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up to three of
+   * them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
+   */
+  key?: string | KeyFunction | undefined
+  /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
+  counts?: string | undefined
+  /** `false` counts without refusing; `true` by default. */
+  block?: boolean | undefined
+  /**
+   * A rate such as `600/m`, off by default: what an address may request in all, whatever else its requests are counted
+   * by. It refuses also where `block` is `false`.
+   */
+  ceiling?: string | undefined
+  /**
+   * `100ms` to `2s`: how long a process may use a share of a busy client's limit, in all its windows, without asking the
+   * store; off by default. Token and leaky buckets have none.
+   */
+  lease?: string | undefined
+  /** Path prefixes that are not limited, as in `rateLimits`. */
+  skipPaths?: string[] | undefined
+  /** Addresses and CIDR networks that are not limited. */
+  allowList?: string[] | undefined
+  /** Addresses and CIDR networks that are always refused, even where the allow list has them. */
+  denyList?: string[] | undefined
+}
+
+/** The options of `rateLimitPlugin`. An absent option is read from its environment variable. */
+export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOptions {
+  /** `false` turns the plugin off: nothing is checked, counted or logged. */
+  enabled?: boolean | undefined
+  /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. */
+  logEvents?: boolean | 'blocked' | undefined
+  /** Whether the rules and overrides of the database apply; without it their tables are never read. */
+  useDynamicRules?: boolean | undefined
+  /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */
+  ruleCacheTimeout?: number | undefined
+  /** The limit of requests that no rule matches. */
+  middleware?: MiddlewareOptions | undefined
+  /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
+  onStoreError?: StoreErrorAction | undefined
+  /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
+  database?: string | RateLimitClient | undefined
+  /**
+   * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
+   * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
+   */
+  redis?: string | RedisClient | undefined
+  /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` by default. */
+  schema?: string | undefined
+  /** Separates the counters of apps that share a database or a Redis. */
+  namespace?: string | undefined
+  /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
+  hashHeaderKeys?: boolean | undefined
+  /** Returns the user of a request, an object with `id`, or the id alone; `request.user` by default. */
+  user?: UserFunction | undefined
+  /**
+   * Returns true for requests that the plugin leaves alone, as on skipped paths; may be async. A failure is logged once,
+   * and the request is counted. Limits of single routes hold in any case.
+   */
+  skip?: SkipFunction | undefined
+  /**
+   * Receives every refused request, those of limits of single routes included, with its decision, before the answer is
+   * sent. It is not waited for; a failure is logged once.
+   */
+  onRefused?: RefusalFunction | undefined
+  /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
+  hook?: 'onRequest' | 'preHandler' | undefined
+  /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
+  headers?: HeaderVariant | undefined
+  /** How long a request waits for the store, in milliseconds; 500 by default. */
+  storeTimeoutMs?: number | undefined
+  /**
+   * The most events buffered while the database is busy or away; further ones go to the spool, or are dropped and
+   * counted; 20000 by default.
+   */
+  eventBuffer?: number | undefined
+  /**
+   * A local folder, such as `../../settings/ratelimit-events`, for the events that the database does not take: at most 256 MiB per
+   * process, which it takes when it is back, or when the next process starts. Processes can share it. Off by default.
+   */
+  eventSpool?: string | undefined
+  /**
+   * Counts decisions, measures how long they take, and reports on the store, the events and the rules:
+   * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off by default.
+   */
+  metrics?: MetricsOptions | undefined
+  /**
+   * The jobs that this process runs, and when: `{ alerts: '0,30 * * * *', pruneEvents: '17 3 * * *' }`. One of several
+   * processes with the same schedule runs a job.
+   */
+  schedule?: ScheduleOptions | undefined
+  /** The source of time, in milliseconds since the epoch, for tests. */
+  clock?: Clock | undefined
+}

@@ -1,0 +1,151 @@
+import { PRIVACY_SETTINGS, privacyFrom } from '../../clients/privacy-settings.js'
+import { DEFAULT_SCHEMA, validateDatabaseUrl } from '../../database/database-url.js'
+import { type RedisClient, validateRedis } from '../../database/redis-client.js'
+import { VALIDATORS } from '../../generated/validators.js'
+import { InvalidSettingError } from '../../ground/errors.js'
+import {
+  type AnySetting,
+  ensure,
+  explain,
+  FLAG,
+  parseSettings,
+  readFlag,
+  readNumber,
+  type SettingTable,
+  shown,
+  validatedBy,
+  validateSettings,
+  withoutUndefined,
+} from '../../ground/setting.js'
+import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
+import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
+import { findVariable, variableFor } from './environment.js'
+import { resolveMetrics } from './metrics.js'
+import { readMiddleware, resolveMiddleware } from './middleware.js'
+import type { RateLimitOptions } from './options.js'
+import { resolveSchedule } from './schedule.js'
+
+/** All settings, validated and with their defaults. */
+export type Settings = ReturnType<typeof resolveSettings>
+
+/**
+ * Resolves the settings: the option, else the environment variable, else the default.
+ *
+ * @throws InvalidSettingError for the first invalid or unknown setting; it names the setting, its value and the allowed
+ * values
+ */
+export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
+  validateSettings(SETTINGS, options, (name) => name)
+  const fromEnvironment = optionsFromEnvironment(environment)
+  validateSettings(SETTINGS, fromEnvironment, variableFor)
+  const own = withoutUndefined(options)
+  const given: RateLimitOptions = { ...fromEnvironment, ...own }
+  const called = (name: string) => (name in own ? name : variableFor(name))
+  const { ruleCacheTimeout, ...settings } = parseSettings(OWN_SETTINGS, given, called)
+  if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
+    throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
+  }
+  const privacy = privacyFrom(settings, called)
+  if (settings.eventSpool !== undefined && settings.logEvents === false) {
+    throw new InvalidSettingError(
+      `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or leave out eventSpool`,
+    )
+  }
+  const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
+  if (middleware.backend === 'redis' && settings.redis === undefined) {
+    throw new InvalidSettingError(
+      'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
+    )
+  }
+  const alerts = alertSettingsFrom(parseSettings(ALERT_SETTINGS, given, called), called)
+  return {
+    ...settings,
+    ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,
+    middleware,
+    alerts,
+    schedule: resolveSchedule(settings.schedule, alerts),
+    privacy,
+    /** The secret of header values; undefined where they are logged and counted as they are. */
+    hashSecret: settings.hashHeaderKeys ? settings.hashSecret : undefined,
+  }
+}
+
+/** The settings without those of alerts. */
+export const OWN_SETTINGS = {
+  ...PRIVACY_SETTINGS,
+  enabled: { ...FLAG, default: true },
+  logEvents: {
+    ...VALIDATORS.loggedEvents,
+    default: false,
+    read: readFlag,
+  },
+  useDynamicRules: { ...FLAG, default: false },
+  ruleCacheTimeout: { ...VALIDATORS.cacheTimeout, default: 60, read: readNumber },
+  middleware: { ...VALIDATORS.reference, read: readMiddleware },
+  onStoreError: { ...VALIDATORS.storeErrorAction, default: 'local' },
+  database: {
+    ...VALIDATORS.textOrReference,
+    allowed: 'a URL or a client made by createRateLimitClient',
+    isSecret: true,
+    parse: validatedBy((database: string | object, called) => {
+      if (typeof database === 'string') validateDatabaseUrl(database, called)
+    }),
+  },
+  redis: {
+    ...VALIDATORS.textOrReference,
+    allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
+    isSecret: true,
+    parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
+  },
+  schema: {
+    ...VALIDATORS.schemaName,
+    default: DEFAULT_SCHEMA,
+  },
+  namespace: VALIDATORS.namespace,
+  hashHeaderKeys: { ...FLAG, default: false },
+  user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
+  skip: { ...VALIDATORS.callback, allowed: 'a function of the request that answers true or false' },
+  onRefused: { ...VALIDATORS.callback, allowed: 'a function of a request and its decision' },
+  hook: { ...VALIDATORS.hook, default: 'onRequest' },
+  headers: { ...VALIDATORS.headerVariant, default: 'legacy' },
+  // 500 ms: longer than a busy database takes, shorter than a client waits.
+  storeTimeoutMs: { ...VALIDATORS.storeTimeout, default: 500 },
+  // Some seconds of heavy traffic; a few megabytes, at most 20.
+  eventBuffer: { ...VALIDATORS.bufferLength, default: 20_000 },
+  eventSpool: {
+    ...VALIDATORS.filledText,
+    allowed: 'a folder, such as ./ratelimit-events',
+    parse: ensure(
+      (folder: string) => !folder.startsWith('file:'),
+      'is a URL: give a folder, such as ./ratelimit-events',
+    ),
+  },
+  metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
+  schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
+  clock: { ...VALIDATORS.reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
+} as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
+
+export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
+
+/** Reads options from environment variables. An empty variable counts as absent. */
+function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
+  return Object.fromEntries(
+    Object.entries<AnySetting>(SETTINGS).flatMap(([option, { read }]) => {
+      const variable = findVariable(option)
+      const text = variable === undefined ? undefined : environment[variable]?.trim()
+      return text ? [[option, read === undefined ? text : read(text)]] : []
+    }),
+  )
+}
+
+/** Validates one reading of the clock: a wrong time fits no window and no row. */
+function validateClock(clock: Clock): Clock {
+  if (typeof clock.now !== 'function') {
+    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
+  }
+  const nowMs: unknown = explain('clock', clock, () => clock.now())
+  if (typeof nowMs === 'number' && nowMs >= 0 && nowMs <= LAST_MOMENT_MS) return clock
+  throw new InvalidSettingError(
+    `Setting "clock" answers ${shown(nowMs)}: give an object whose "now" answers milliseconds since the epoch, as Date.now does`,
+  )
+}

@@ -1,0 +1,321 @@
+/** Creates the parts of the plugin from its settings. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { networksMeet } from '../clients/network.js'
+import { errorMessage } from '../ground/errors.js'
+import type { OutageLog } from '../ground/outage-log.js'
+import { createdByFirstCall } from '../ground/remember.js'
+import { Poll } from '../ground/time/poll.js'
+import type { CounterScopes } from '../http/counter-scopes.js'
+import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
+import { CountedResponses, HeldPlaces } from '../http/request-end.js'
+import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
+import { createLimiter, type LimiterOptions } from '../limiter/create-limiter.js'
+import { fallbackFor } from '../limiter/fallback.js'
+import type { Limiter } from '../limiter/limiter.js'
+import { DatabaseStore } from '../limiter/stores/database-store.js'
+import { newEntry } from '../limiter/stores/memory-entry.js'
+import { MemoryStore } from '../limiter/stores/memory-store.js'
+import { RedisStore } from '../limiter/stores/redis-store.js'
+import { type DeleteExpired, StateSweep, stateDeletions } from '../limiter/stores/state-cleanup.js'
+import type { Store } from '../limiter/stores/store.js'
+import { validatedStore } from '../limiter/validated-store.js'
+import { createEventTable } from '../log/event.js'
+import { EventLog } from '../log/event-log.js'
+import { RollupKeeper } from '../log/rollups/keeper.js'
+import { openSpools } from '../log/spool.js'
+import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
+import { deleteExpiredBans } from '../rules/bans/ban-table.js'
+import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
+import { analyticsFor } from './analytics.js'
+import type { Analytics } from './analytics-reports.js'
+import type { OpenDatabase } from './client/client.js'
+import type { Component } from './components.js'
+import { canSettle } from './settings/middleware.js'
+import type { Settings } from './settings/resolve.js'
+
+/**
+ * The longest time for which events gather, in milliseconds: more rows share the cost of a statement, and the pages that
+ * SQLite copies for each transaction. A process that is killed loses what has gathered.
+ */
+const MAX_GATHER_MS = 500
+/** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
+const FLUSH_TIMEOUT_MS = 2_000
+
+export function createStore(
+  { middleware: { backend }, namespace, redis, storeTimeoutMs }: Settings,
+  { client }: OpenDatabase,
+): Store {
+  if (typeof backend === 'object') return backend
+  if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
+  if (backend === 'memory') return new MemoryStore()
+  return new DatabaseStore({ database: client, namespace }, Math.ceil(storeTimeoutMs / 2))
+}
+
+/** Prepares Redis, and closes the store unless it is the host's own. */
+export function createStoreComponent(
+  { middleware: { backend } }: Settings,
+  store: Store,
+  log: Pick<OutageLog, 'error'>,
+): Component {
+  return {
+    prepare: async () => {
+      if (!(store instanceof RedisStore) || store === backend) return
+      await store.load()
+      store.ready().catch((error: unknown) => {
+        const message = `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`
+        log.error({ err: error }, message)
+      })
+    },
+    close: () => (store === backend ? undefined : store.close()),
+  }
+}
+
+export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+  if (store instanceof MemoryStore) return createMemoryLimiter(store)
+  const { leaseMs } = settings.middleware
+  const now = () => Math.floor(settings.clock.now())
+  const memory = new MemoryStore()
+  const fallback = fallbackFor(settings.onStoreError, {
+    decide: (check, nowMs) => memory.checkOne(check, nowMs),
+    settle: (settlements) => memory.settle(settlements),
+    reset: (keys) => memory.reset(keys),
+  })
+  const limiter: Limiter = createLimiter({
+    store: store === settings.middleware.backend ? validatedStore(store) : store,
+    fallback,
+    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
+    lease: leaseMs === undefined ? undefined : { leaseMs, now },
+    now,
+    timeoutMs: settings.storeTimeoutMs,
+    log,
+  })
+  return limiter
+}
+
+export function createCountedResponses(
+  { clock }: Settings,
+  limiter: Limiter,
+  log: Pick<OutageLog, 'error'>,
+): CountedResponses {
+  return new CountedResponses(
+    limiter,
+    () => Math.floor(clock.now()),
+    (error) => log.error({ err: error }, 'Rate limit failed to count a response'),
+  )
+}
+
+export function createHeldPlaces({ clock }: Settings, limiter: Limiter, log: Pick<OutageLog, 'error'>): HeldPlaces {
+  return new HeldPlaces(
+    limiter,
+    () => Math.floor(clock.now()),
+    (error) => log.error({ err: error }, 'Rate limit failed to give back the place of a request: its period frees it'),
+  )
+}
+
+/** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
+function createMemoryLimiter(store: MemoryStore): Limiter {
+  const check: Limiter['check'] = store.checkOne.bind(store)
+  return {
+    check,
+    known: (asked, nowMs) => store.checkKnown(asked, nowMs),
+    settle: (settlement) => store.settle([settlement]),
+    checkLeased: check,
+    reset: async (keys) => store.reset(keys),
+    forgetAll: () => undefined,
+    close: () => undefined,
+    storeIsDown: false,
+    storeErrors: 0,
+  }
+}
+
+/** Creates the poll by which a process notices that another one reset a counter. */
+function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
+  const { resets } = store
+  if (resets === undefined) return undefined
+  let known: number | undefined
+  async function look(): Promise<void> {
+    const counted = await resets?.call(store)
+    if (counted !== known) changed()
+    known = counted
+  }
+  return new Poll({ look, now: () => clock.now(), timeoutMs: storeTimeoutMs })
+}
+
+/**
+ * Creates the limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` is:
+ * password guesses stay limited, and staff are never locked out. The other limiter logs the failure. A memory store is
+ * a separate one, since clients that invent keys could evict the counters of the staff pages.
+ */
+export function createStaffLimiter(settings: Settings, store: Store): Limiter {
+  const silent = { error: () => undefined, info: () => undefined }
+  const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
+  const middleware = { ...settings.middleware, leaseMs: undefined }
+  return createStoreLimiter({ ...settings, middleware, onStoreError: 'local' }, ownStore, silent)
+}
+
+export function createCurrentSnapshot(
+  { clock, enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs, privacy }: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  log: OutageLog,
+): CurrentSnapshot {
+  return new CurrentSnapshot({
+    database,
+    router,
+    isInUse: enabled && useDynamicRules,
+    ttlMs: ruleCacheTimeoutMs,
+    timeoutMs: storeTimeoutMs,
+    now: () => clock.now(),
+    log,
+    toLogged: privacy?.toCounted,
+  })
+}
+
+export function createEventLog(settings: Settings, { database }: OpenDatabase, log: OutageLog): EventLog {
+  const { clock, enabled, logEvents, eventSpool } = settings
+  const isLogging = enabled && logEvents !== false
+  const spools = isLogging && eventSpool !== undefined ? openSpools(eventSpool) : undefined
+  return new EventLog({
+    table: createEventTable(database, clock, spools !== undefined),
+    writer: spools?.own.writer ?? randomUUID(),
+    spools,
+    batchSize: database.dialect.rowsPerInsert,
+    maxGatherMs: MAX_GATHER_MS,
+    bufferSize: settings.eventBuffer,
+    now: () => clock.now(),
+    log,
+  })
+}
+
+/** Writes buffered events before every report and when the app closes. */
+export function createFlush({ database: { beforeReport } }: OpenDatabase, events: EventLog): Component {
+  // A long spool takes minutes to be written, for which no report waits.
+  const flush = () => Promise.race([events.flush(), delay(FLUSH_TIMEOUT_MS, undefined, { ref: false })])
+  beforeReport.add(flush)
+  return {
+    close: () => {
+      beforeReport.delete(flush)
+      return events.close()
+    },
+  }
+}
+
+export function createReports(
+  { clock, alerts, logEvents, privacy }: Settings,
+  { database }: OpenDatabase,
+  log: Pick<OutageLog, 'error'>,
+): Analytics {
+  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked', privacy)
+}
+
+/** Creates the sweep of what expires in the tables that this server uses. */
+export function createStateSweep(
+  { clock, middleware: { backend }, useDynamicRules }: Settings,
+  { database }: OpenDatabase,
+  log: OutageLog,
+): StateSweep {
+  const counters = backend === 'database' ? stateDeletions(database) : []
+  const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
+  return new StateSweep({ deletions: useDynamicRules ? [...counters, bans] : counters, clock, log })
+}
+
+interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
+  readonly store: Store
+  readonly limiter: Limiter
+  readonly current: CurrentSnapshot
+  readonly scopes: CounterScopes
+}
+
+/** Creates the counting of refusals, for rules that ban clients. */
+export function createRefusalBans(
+  { middleware: { allowedNetworks } }: Settings,
+  { store, limiter, current, scopes, writer, log }: BanDependencies,
+): RefusalBans {
+  return new RefusalBans({
+    limiter,
+    writer,
+    log,
+    scope: scopes.addRefusals(),
+    isAllowed: (client, nowMs) =>
+      (client.kind === 'ip' && allowedNetworks.some((network) => networksMeet(network, client))) ||
+      current.lastGood().overrides.allows(client, nowMs),
+    clear: (settlement, nowMs) =>
+      // A reset would make all processes forget what they remember.
+      canSettle(store) ? limiter.settle(settlement, nowMs) : limiter.reset([settlement.key]).catch(() => undefined),
+  })
+}
+
+export function createRollupKeeper({ clock }: Settings, { database }: OpenDatabase, log: OutageLog): RollupKeeper {
+  const prepare = async () => {
+    const { prepareRankings } = await import('../reports/prepare-rankings.js')
+    return prepareRankings(database, clock)
+  }
+  return new RollupKeeper({ database, clock, prepare, log })
+}
+
+/** @param known the gaps and notes that this process knows */
+export function createRulePreview(
+  { clock, privacy }: Settings,
+  { database }: OpenDatabase,
+  router: RouterOptions,
+  known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
+): Preview {
+  return createdByFirstCall(async () => {
+    const { createPreview } = await import('../reports/preview/preview.js')
+    return createPreview({
+      database,
+      clock,
+      router,
+      privacy,
+      requestPath: createRoutedPath(router),
+      newCounter: (policy) => newEntry(policy),
+      ...known,
+    })
+  })
+}
+
+/** Returns why the log may lack requests. Losses of other processes, and of this one before it started, are unknown. */
+export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[] {
+  const gaps: string[] = []
+  if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
+  if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
+  const { dropped = 0 } = events?.stats() ?? {}
+  if (dropped > 0) gaps.push(`This process lost ${dropped} event(s) since it started.`)
+  return gaps
+}
+
+/** What routes have of their own, which the log does not show. */
+export interface RouteSettings {
+  /** The number of routes that have a cost. */
+  readonly costs: number
+  /** Whether there are limits for single routes. */
+  readonly haveLimits: boolean
+}
+
+export function previewNotesFor(
+  { useDynamicRules, privacy, middleware: { ceiling } }: Settings,
+  { costs, haveLimits }: RouteSettings,
+): string[] {
+  const notes: string[] = []
+  if (!useDynamicRules) notes.push('useDynamicRules is false: this app applies no rules.')
+  if (ceiling !== undefined) {
+    notes.push('middleware.ceiling refuses requests whatever the rule says: the preview does not take it into account.')
+  }
+  if (privacy?.addresses === 'truncated') {
+    notes.push(
+      "privacy.addresses is 'truncated': the log has networks, whose clients the preview counts together. It refuses more than the rule would.",
+    )
+  }
+  if (haveLimits) {
+    notes.push(
+      'Limits of single routes refuse requests whatever the rule says: the preview does not take them into account.',
+    )
+  }
+  if (costs > 0) {
+    notes.push(
+      `${costs} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,
+    )
+  }
+  return notes
+}

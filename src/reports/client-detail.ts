@@ -1,0 +1,226 @@
+import { InvalidSettingError } from '../ground/errors.js'
+import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
+import { MINUTE_MS } from '../ground/time/clock.js'
+import { CLIENT, OUTCOME, POLICY } from '../log/readings.js'
+import { compareBytes } from './breakdown.js'
+import {
+  CLIENT_SUMS,
+  type ClientCounts,
+  clientEventCounts,
+  NO_REQUESTS,
+  type PolicyCounts,
+  sumRequests,
+} from './client-counts.js'
+import { type ClientOverrides, readClientOverrides } from './client-overrides.js'
+import { Parameters } from './filter.js'
+import { type ClientCondition, clientCondition } from './find-clients.js'
+import type { RecentEvent } from './offender-detail.js'
+import { barsFor, CHART_BARS } from './over-time.js'
+import {
+  type Coverage,
+  clampedIsoTime,
+  type LogSnapshot,
+  type Report,
+  toCoverage,
+  toLogged,
+  validateAtLeastOne,
+  validateDays,
+} from './window.js'
+
+export interface ClientDetailOptions {
+  /** The client as `getTopClients` spells it, `ip:203.0.113.7`, `user:7`, or a network: `ip:203.0.113.0/24`. */
+  readonly client: string
+  /** The length of the window: a number of days above 0; 7 unless given. */
+  readonly days?: number | undefined
+  /** The most events to list: a whole number, 1 or more; 50 unless given. */
+  readonly recent?: number | undefined
+}
+
+/** One client, whatever limits it met, or the 250 busiest clients of a network together. The totals are exact. */
+export interface ClientDetail extends ClientCounts, ClientOverrides, Coverage {
+  readonly client: string
+  readonly days: number
+  /** ISO 8601, UTC; null when the client has no event in the window. */
+  readonly first_seen: string | null
+  readonly last_seen: string | null
+  /** The policies that decided about it: the most requests first, then by name. */
+  readonly by_policy: readonly ClientPolicy[]
+  /** The paths that it requested, the most often first; 20 at most. */
+  readonly by_path: readonly ClientPath[]
+  readonly timeline: ClientTimeline
+  /** The latest events, newest first. */
+  readonly recent_events: readonly ClientEvent[]
+}
+
+/** The requests that one policy decided, and where the client stood at the last of them. */
+export interface ClientPolicy extends PolicyCounts {
+  /** ISO 8601, UTC. */
+  readonly last_seen: string
+  /** The count and the limit of the last request. */
+  readonly count: number
+  readonly limit: number
+}
+
+export interface ClientPath extends ClientCounts {
+  readonly path: string
+}
+
+/** The requests bar by bar, without gaps, oldest first: the first bar begins at or before the window. */
+export interface ClientTimeline {
+  /** The length of a bar, in milliseconds: 1 minute, 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
+  readonly bar_ms: number
+  readonly bars: readonly ClientBar[]
+}
+
+export interface ClientBar extends ClientCounts {
+  /** Milliseconds since the epoch. */
+  readonly start_ms: number
+}
+
+export interface ClientEvent extends RecentEvent {
+  readonly id: number
+  /** Of a network, the one that sent the request. */
+  readonly client: string
+  readonly key: string
+  readonly policy: string
+  /** `allowed`, `over_limit` (refused, or with `allowed` true: would have been), `denied` or `unavailable`. */
+  readonly outcome: string
+}
+
+const MAX_PATHS = 20
+
+/** Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists. */
+export function clientDetail({ client, days = 7, recent = 50 }: ClientDetailOptions): Report<ClientDetail> {
+  if (typeof client !== 'string') {
+    throw new InvalidSettingError(`Option "client" is ${String(client)}: give a client such as ip:203.0.113.7`)
+  }
+  validateDays(days)
+  validateAtLeastOne('recent', recent)
+  const spelled = storable(client, MAX_KEY_LENGTH)
+  return async (snapshot) => {
+    const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
+    // The empty client stands for all those that the log does not know.
+    const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, days)
+    const [bars, by_path, recent_events, overrides] = await Promise.all([
+      readBars(snapshot, isTheirs, days),
+      readPaths(snapshot, isTheirs),
+      readEvents(snapshot, isTheirs, recent),
+      readClientOverrides(snapshot, [stored, spelled]),
+    ])
+    const seen = (of: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
+      bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[of])))
+    return {
+      client: stored,
+      days,
+      ...sumRequests(bars),
+      first_seen: seen('first_ms', Math.min),
+      last_seen: seen('last_ms', Math.max),
+      by_policy: await readPolicies(snapshot, isTheirs, bars),
+      by_path,
+      timeline: toTimeline(snapshot, days, bars),
+      recent_events,
+      ...overrides,
+      ...toCoverage(snapshot),
+    }
+  }
+}
+
+/** What one policy decided in one bar. */
+interface PolicyBar extends PolicyCounts {
+  /** The number of bars since the epoch. */
+  readonly bar: number
+  readonly first_ms: number
+  readonly last_ms: number
+}
+
+async function readBars(
+  { query, dialect, nowMs }: LogSnapshot,
+  isTheirs: ClientCondition,
+  days: number,
+): Promise<PolicyBar[]> {
+  const { barMs } = barsFor(CHART_BARS, days, nowMs)
+  const parameters = new Parameters()
+  const counted = `SELECT ${POLICY} AS policy, ${dialect.toMinute('"timestamp"')} / ${barMs / MINUTE_MS} AS bar,
+      ${dialect.toMs('"timestamp"')} AS at_ms, ${clientEventCounts()}
+    FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}`
+  return query<PolicyBar>(
+    `SELECT policy, bar, MIN(at_ms) AS first_ms, MAX(at_ms) AS last_ms, ${CLIENT_SUMS}
+     FROM (${counted}) AS counted GROUP BY policy, bar`,
+    parameters.values,
+  )
+}
+
+function toTimeline({ nowMs }: LogSnapshot, days: number, counted: readonly PolicyBar[]): ClientTimeline {
+  const { barMs, starts } = barsFor(CHART_BARS, days, nowMs)
+  const bars = new Map<number, ClientCounts>()
+  for (const { bar, ...counts } of counted) {
+    bars.set(bar * barMs, sumRequests([counts, bars.get(bar * barMs) ?? NO_REQUESTS]))
+  }
+  return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...(bars.get(start_ms) ?? NO_REQUESTS) })) }
+}
+
+async function readPolicies(
+  snapshot: LogSnapshot,
+  isTheirs: ClientCondition,
+  bars: readonly PolicyBar[],
+): Promise<ClientPolicy[]> {
+  const policies = [...new Set(bars.map(({ policy }) => policy))].map((policy) => {
+    const its = bars.filter((bar) => bar.policy === policy)
+    return { policy, ...sumRequests(its), last_ms: Math.max(...its.map(({ last_ms }) => last_ms)) }
+  })
+  policies.sort((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
+  return Promise.all(
+    policies.map(async ({ last_ms, ...counts }) => ({
+      ...counts,
+      last_seen: clampedIsoTime(last_ms),
+      ...(await readStanding(snapshot, isTheirs, counts.policy, last_ms)),
+    })),
+  )
+}
+
+async function readStanding(
+  { query, dialect }: LogSnapshot,
+  isTheirs: ClientCondition,
+  policy: string,
+  lastMs: number,
+): Promise<{ readonly count: number; readonly limit: number }> {
+  const parameters = new Parameters()
+  const [last] = await query<{ count: number; limit: number }>(
+    `SELECT count, "limit" FROM ${dialect.table('rate_limit_event')}
+     WHERE ${isTheirs(parameters)} AND "timestamp" >= ${dialect.fromMs(parameters.add(lastMs))}
+       AND (${POLICY}) = ${parameters.add(policy)}
+     ORDER BY "timestamp" DESC, id DESC LIMIT 1`,
+    parameters.values,
+  )
+  return last ?? { count: 0, limit: 0 }
+}
+
+function readPaths({ query, dialect }: LogSnapshot, isTheirs: ClientCondition): Promise<ClientPath[]> {
+  const parameters = new Parameters()
+  return query<ClientPath>(
+    `SELECT path, ${CLIENT_SUMS} FROM (
+       SELECT path, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}
+     ) AS counted GROUP BY path ORDER BY SUM(requests) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
+    parameters.values,
+  )
+}
+
+interface EventRow extends Omit<ClientEvent, 'timestamp' | 'allowed'> {
+  readonly timestamp: number
+  readonly allowed: boolean | number
+}
+
+async function readEvents(
+  { query, dialect }: LogSnapshot,
+  isTheirs: ClientCondition,
+  recent: number,
+): Promise<ClientEvent[]> {
+  const parameters = new Parameters()
+  const rows = await query<EventRow>(
+    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
+     FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}
+     ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
+    parameters.values,
+  )
+  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
+}

@@ -1,0 +1,80 @@
+import { overrideClientsFor } from '../clients/client-networks.js'
+import { lastsSql } from '../rules/ban.js'
+import { type Change, readChangesOf } from '../rules/history/history.js'
+import type { LogSnapshot } from './window.js'
+import { clampedIsoTime } from './window.js'
+
+/** An override or a ban that is in force for a client. */
+export interface ClientOverride {
+  readonly id: number
+  /** The client of the override: this one, or a network that contains it. */
+  readonly client: string
+  /** `deny`, `allow`, or a rate. */
+  readonly effect: string
+  /** Of a rate. */
+  readonly algorithm: string
+  /** Empty: every path. */
+  readonly path_pattern: string
+  /** ISO 8601, UTC; null without an end. */
+  readonly expires_at: string | null
+  readonly note: string
+  readonly created_at: string
+  readonly updated_at: string
+  /** Who changed it last, by the history: `rule:<name>` for a ban; empty where that is not known. */
+  readonly actor: string
+}
+
+export interface ClientOverrides {
+  /** In force now, the newest first. */
+  readonly overrides: readonly ClientOverride[]
+  /** The changes of these overrides, and of those that are over: the newest first; 100 at most. */
+  readonly history: readonly Change[]
+}
+
+interface OverrideRow extends Omit<ClientOverride, 'expires_at' | 'created_at' | 'updated_at' | 'actor'> {
+  readonly expires_at: number | null
+  readonly created_at: number
+  readonly updated_at: number
+}
+
+const MAX_CHANGES = 100
+
+/**
+ * Reads the overrides for a client, and for the networks that contain it.
+ *
+ * @param spellings of the client: as the log has it, and as an operator spells it
+ */
+export async function readClientOverrides(
+  { query, dialect, nowMs, privacy }: LogSnapshot,
+  spellings: readonly string[],
+): Promise<ClientOverrides> {
+  const all = [...spellings, ...(privacy === undefined ? [] : spellings.map(privacy.toCounted))]
+  const clients = [...new Set(all.flatMap(overrideClientsFor))]
+  if (clients.length === 0) return { overrides: [], history: [] }
+  const spelled = JSON.stringify(clients)
+  const [rows, history] = await Promise.all([
+    query<OverrideRow>(
+      `SELECT id, client, effect, algorithm, path_pattern, expires_at, note, created_at, updated_at
+       FROM ${dialect.table('rate_limit_override')} AS entry
+       WHERE ${dialect.isOneOf('client', '$1', 'text')} AND (expires_at IS NULL OR ${lastsSql(dialect, 'entry', '$2')})
+       ORDER BY id DESC`,
+      [spelled, Math.floor(nowMs)],
+    ),
+    readChangesOf(query, dialect, 'override', clients, MAX_CHANGES),
+  ])
+  const overrides = rows.map(
+    (row): ClientOverride => ({
+      ...row,
+      expires_at: row.expires_at === null ? null : clampedIsoTime(row.expires_at),
+      created_at: clampedIsoTime(row.created_at),
+      updated_at: clampedIsoTime(row.updated_at),
+      actor: history.find(({ after }) => isOf(row, after))?.actor ?? '',
+    }),
+  )
+  return { overrides, history }
+}
+
+/** Returns whether a change left an override as it is, by what identifies it. */
+function isOf({ client, path_pattern }: OverrideRow, after: Change['after']): boolean {
+  return after !== null && after.client === client && after.pathPattern === path_pattern
+}

@@ -1,0 +1,190 @@
+import { type AddressPrivacy, PSEUDONYM } from '../clients/address-privacy.js'
+import { clientAddress, containsNetwork, isAddress, networkClient, networksAround } from '../clients/client-networks.js'
+import { compositeInAnyKey } from '../clients/composite.js'
+import { bareAddress, type ParsedNetwork } from '../clients/network.js'
+import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
+import { MINUTE_MS } from '../ground/time/clock.js'
+import { Slices } from '../ground/time/slices.js'
+import { DAY_SPAN } from '../log/rollups/counting.js'
+import { type LogSnapshot, windowFor } from './window.js'
+
+/** What a search text may mean. */
+export interface ClientSearch {
+  /** The clients that it spells. */
+  readonly clients: readonly string[]
+  /** The networks that an address may be counted by. */
+  readonly networks: readonly string[]
+  /** A range of spellings, without its end, among which `isMeant` chooses; undefined where there is none. */
+  readonly range: { readonly from: string; readonly to: string } | undefined
+  isMeant(client: string): boolean
+  /** Returns the keys of the log that it may mean. */
+  keysFor(rules: readonly string[]): string[]
+}
+
+const RULE_KEY = /^rule:[^:]+:(.+)$/s
+const KIND = /^(?:ip|user|header|cookie|route|key):./s
+/** The character behind the bar between parts of a client, and the one behind any. */
+const AFTER_BAR = '}'
+const AFTER_ALL = '\u{10FFFF}'
+
+/**
+ * Parses a text that an operator typed; undefined where it is empty, and for a network where the log has pseudonyms.
+ *
+ * @param privacy how addresses are stored; undefined where they are stored in full
+ */
+export function parseClientSearch(text: string, privacy?: AddressPrivacy): ClientSearch | undefined {
+  if (privacy === undefined) return parseLogged(text)
+  if (PSEUDONYM.test(text)) return parseLogged(`ip:${text}`)
+  const network = parseAddress(text)
+  const logged = privacy.toLogged(network === undefined ? text : networkClient(network))
+  const isHidden = privacy.addresses === 'pseudonym' && clientAddress(logged) !== undefined
+  return isHidden ? undefined : parseLogged(logged)
+}
+
+function parseLogged(text: string): ClientSearch | undefined {
+  if (text === '') return undefined
+  const [, shown] = RULE_KEY.exec(text) ?? []
+  const network = parseAddress(shown ?? text)
+  if (network !== undefined) return searchForNetwork(network, text)
+  const named = shown ?? text
+  const clients = named === 'all' || KIND.test(named) ? [named] : [`user:${named}`]
+  return {
+    clients: shown !== undefined && !KIND.test(shown) ? [] : clients,
+    networks: [],
+    // Parts of a client follow one another with a bar between.
+    range: { from: `${clients[0]}|`, to: `${clients[0]}${AFTER_BAR}` },
+    isMeant: () => true,
+    keysFor(rules) {
+      const kinds = ['user', 'header', 'cookie', 'route', 'key'].map((kind) => `${kind}:${named}`)
+      const spelled = [text, named, ...kinds, ...rules.map((rule) => `rule:${rule}:${named}`)]
+      return [...new Set([...spelled, ...clients.flatMap((client) => keysForClient(client, rules))])]
+    },
+  }
+}
+
+/** Returns whether a search finds a client by its name, or by the key of an event. */
+export function isFound(
+  search: ClientSearch,
+  { client, key }: { readonly client: string; readonly key: string },
+): boolean {
+  const { clients, networks, range, isMeant, keysFor } = search
+  if (clients.includes(client) || networks.includes(client) || keysFor([]).includes(key)) return true
+  return range !== undefined && client >= range.from && client < range.to && isMeant(client)
+}
+
+/** Parses an address or a network, with or without `ip:`, brackets and a port. */
+function parseAddress(text: string): ParsedNetwork | undefined {
+  const bare = text.replace(/^ip:/i, '')
+  const [written = '', bits] = bare.split('/')
+  const address = bareAddress(written)
+  if (address === undefined) return undefined
+  const parsed = clientAddress(`ip:${address}${bits === undefined ? '' : `/${bits}`}`)
+  // An address of a network stands for the network.
+  return parsed && networksAround(parsed)[0]
+}
+
+function searchForNetwork(network: ParsedNetwork, text: string): ClientSearch {
+  const client = networkClient(network)
+  const isOne = isAddress(network)
+  return {
+    clients: [client],
+    // IPv6 clients are counted by network.
+    networks: isOne && network.family === 'ipv6' ? networksAround(network).slice(1).map(networkClient) : [],
+    range: isOne ? { from: `${client}|`, to: `${client}${AFTER_BAR}` } : rangeOf(network),
+    isMeant: (found) => {
+      if (isOne) return true
+      const [first = ''] = found.split('|')
+      const its = clientAddress(first)
+      return its !== undefined && containsNetwork(network, its)
+    },
+    keysFor: (rules) => [...new Set([text, ...keysForClient(client, rules)])],
+  }
+}
+
+/** Returns the range of spellings that contains those of a network's addresses, by its whole octets or groups. */
+function rangeOf({ family, address, bits }: ParsedNetwork): { readonly from: string; readonly to: string } {
+  const [separator, size] = family === 'ipv4' ? ['.', 8] : [':', 16]
+  const groups = address.split(separator)
+  let prefix = 'ip:'
+  for (const group of groups.slice(0, Math.floor(bits / size))) {
+    // Zeros may be spelled as "::".
+    if (family === 'ipv6' && (group === '' || group === '0')) break
+    prefix += group + separator
+  }
+  return { from: prefix, to: `${prefix}${AFTER_ALL}` }
+}
+
+/** The kinds of clients whose key shows only their value behind the name of a rule, and how much of the client that is. */
+const VALUES = /^(?:ip:|(header|cookie):[^:]*:|(route):|(key):)(.*)$/s
+
+/**
+ * Returns the keys under which the event log may have a client; see `ClientKey` in `src/clients/client-key.ts`.
+ *
+ * @param rules the names of all rules that may have decided
+ */
+export function keysForClient(client: string, rules: readonly string[]): string[] {
+  const keys = new Set<string>()
+  const add = (name: string, shown: string) => {
+    for (const key of [name, ...rules.map((rule) => `rule:${rule}:${shown}`)]) keys.add(storable(key, MAX_KEY_LENGTH))
+  }
+  const [, valued, , custom, value = ''] = VALUES.exec(client) ?? []
+  if (custom !== undefined) add(value, value)
+  else if (valued !== undefined) add(`${valued}:${value}`, value)
+  else add(client, value === '' ? client : value)
+  if (client.includes('|')) {
+    const shown = compositeInAnyKey(client)
+    add(shown, shown)
+  }
+  return [...keys]
+}
+
+/** How many names of rules are made into keys between two looks at the clock. */
+const RULES_AT_ONCE = 100
+
+/** More keys than these are not looked up: they would take a statement of megabytes, and as many searches of the index. */
+const MAX_KEYS = 50_000
+
+/**
+ * Returns the keys to look up of a search, and of clients; undefined where these are too many, as those of the clients of
+ * a network where there are many rules. Then the events of the whole window are read, as for a path.
+ */
+export async function keysToLookUp(
+  rules: readonly string[],
+  clients: readonly string[],
+  search?: ClientSearch,
+): Promise<string[] | undefined> {
+  return rules.length * clients.length > MAX_KEYS ? undefined : collectKeys(rules, clients, search)
+}
+
+/** Returns the keys of a search, and of clients, in slices: there may be thousands of rules. */
+export async function collectKeys(
+  rules: readonly string[],
+  clients: readonly string[],
+  search?: ClientSearch,
+): Promise<string[]> {
+  const keys = new Set<string>()
+  const slices = new Slices()
+  for (let start = 0; start === 0 || start < rules.length; start += RULES_AT_ONCE) {
+    const some = rules.slice(start, start + RULES_AT_ONCE)
+    for (const key of search?.keysFor(some) ?? []) keys.add(key)
+    for (const client of clients) {
+      for (const key of keysForClient(client, some)) keys.add(key)
+      if (slices.over()) await slices.pause()
+    }
+    if (slices.over()) await slices.pause()
+  }
+  return [...keys]
+}
+
+/** Reads the names of all rules that decided about requests of a window, or may have. */
+export async function readRuleNames({ query, dialect, nowMs, sums }: LogSnapshot, days: number): Promise<string[]> {
+  const firstDay = Math.floor(windowFor(days, nowMs).startMs / (DAY_SPAN * MINUTE_MS))
+  const rows = await query<{ name: string }>(
+    `SELECT DISTINCT rule_name AS name FROM ${dialect.table('rate_limit_traffic_rollup')}
+       WHERE span = ${DAY_SPAN} AND bucket >= $1
+     UNION SELECT rule_name FROM ${dialect.table('rate_limit_event')} WHERE id > $2
+     UNION SELECT name FROM ${dialect.table('rate_limit_rule')}`,
+    [firstDay, sums.watermark],
+  )
+  return rows.flatMap(({ name }) => (name === '' ? [] : [name]))
+}

@@ -1,0 +1,175 @@
+import { isNetwork } from '../clients/client-networks.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
+import { CLIENT } from '../log/readings.js'
+import { compareBytes } from './breakdown.js'
+import {
+  type ClientCounts,
+  clientBuckets,
+  clientEvents,
+  readClientCounts,
+  splitForClients,
+  sumRequests,
+} from './client-counts.js'
+import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
+import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
+import {
+  duringPeriod,
+  type LogSnapshot,
+  type Report,
+  readSplit,
+  toLogged,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
+
+/** A client that a search text may mean. */
+export interface FoundClient extends ClientCounts {
+  /** As `getClient` takes it. */
+  readonly client: string
+  /** Whether the text spells this client: it is listed even where the log has nothing of it. */
+  readonly is_exact: boolean
+}
+
+interface FindClientsOptions {
+  /** An address, a network, a user's id, a client or a key, in any spelling. */
+  readonly text: string
+  /** The length of the window: a number of days above 0; 7 unless given. */
+  readonly days?: number | undefined
+  /** The most clients to return: a whole number, 1 or more; 20 unless given. */
+  readonly limit?: number | undefined
+}
+
+/** How many of the latest events of a key are read, and how many clients of a network are looked at. */
+const LATEST = 20
+const MAX_NEIGHBOURS = 1_000
+
+/**
+ * Finds the clients that a text may mean: `203.0.113.50`, `ip:203.0.113.50`, `user:7`, `7`, `2001:db8::1`,
+ * `203.0.113.0/24`, `rule:login:203.0.113.50`. Those that it spells are first, then those with the most requests.
+ */
+export function findClients({ text, days = 7, limit = 20 }: FindClientsOptions): Report<readonly FoundClient[]> {
+  if (typeof text !== 'string') {
+    throw new InvalidSettingError(`Option "text" is ${String(text)}: give a client such as 203.0.113.7`)
+  }
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return async (snapshot) => {
+    const search = parseClientSearch(storable(text.trim(), MAX_KEY_LENGTH), snapshot.privacy)
+    if (search === undefined) return []
+    const [ofKeys, inRanges] = await Promise.all([
+      clientsOfKeys(snapshot, await collectKeys(await readRuleNames(snapshot, days), [], search), days),
+      clientsInRange(snapshot, search, days),
+    ])
+    const exact = new Set(search.clients)
+    const names = [...new Set([...exact, ...search.networks, ...ofKeys, ...inRanges])].filter((name) => name !== '')
+    const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), names)
+    return names
+      .map((client) => ({ client, is_exact: exact.has(client), ...sumRequests(counts.get(client) ?? []) }))
+      .filter(({ is_exact, requests }) => is_exact || requests > 0)
+      .toSorted(
+        (one, other) =>
+          Number(other.is_exact) - Number(one.is_exact) ||
+          other.requests - one.requests ||
+          compareBytes(one.client, other.client),
+      )
+      .slice(0, limit)
+  }
+}
+
+/** Reads the clients of the latest events that have one of some keys. */
+async function clientsOfKeys(
+  { query, dialect, nowMs }: LogSnapshot,
+  keys: readonly string[],
+  days: number,
+): Promise<string[]> {
+  const { startMs, endMs } = windowFor(days, nowMs)
+  const table = dialect.table('rate_limit_event')
+  const isWithin = `"timestamp" >= ${dialect.fromMs('$2')} AND "timestamp" < ${dialect.fromMs('$3')}`
+  const key = dialect.jsonField(0, 'text')
+  const present = await query<{ key: string }>(
+    `SELECT ${key} AS key FROM ${dialect.jsonRows()}
+     WHERE EXISTS (SELECT 1 FROM ${table} AS event WHERE event.key = ${key} AND ${isWithin})`,
+    [JSON.stringify(keys.map((each) => [each])), startMs, endMs],
+  )
+  const found = await Promise.all(
+    present.map((row) =>
+      query<{ client: string }>(
+        `SELECT ${CLIENT} AS client FROM ${table} WHERE key = $1 AND ${isWithin}
+         ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
+        [row.key, startMs, endMs],
+      ),
+    ),
+  )
+  return found.flat().map(({ client }) => client)
+}
+
+/** Reads the clients whose spelling is in a range of texts: those of a network, and those with further parts. */
+async function clientsInRange(
+  snapshot: LogSnapshot,
+  { range, isMeant }: ClientSearch,
+  days: number,
+): Promise<string[]> {
+  if (range === undefined) return []
+  const { dialect, nowMs } = snapshot
+  const split = splitForClients(snapshot, windowFor(days, nowMs))
+  const isBetween = (client: string, parameters: Parameters) =>
+    `${dialect.bytewise(client)} >= ${parameters.add(range.from)} AND ${dialect.bytewise(client)} < ${parameters.add(range.to)}`
+  const rows = await readSplit<{ client: string; requests: number }>(snapshot, split, {
+    select: (counts) =>
+      `SELECT client, SUM(requests) AS requests FROM (${counts}) AS counts
+       GROUP BY client ORDER BY SUM(requests) DESC, client LIMIT ${MAX_NEIGHBOURS}`,
+    buckets: (ranges, parameters) =>
+      clientBuckets(
+        dialect,
+        ranges,
+        (buckets) => `${inRange('bucket', buckets, parameters)} AND ${isBetween('client', parameters)}`,
+      ),
+    events: (logged, parameters) =>
+      clientEvents(snapshot, logged, parameters, () => isBetween(`(${CLIENT})`, parameters)),
+  })
+  return rows.map(({ client }) => client).filter(isMeant)
+}
+
+/** The most clients of a network that a report includes: the busiest. */
+const MAX_CLIENTS = 250
+/** The key of a rule's counter, which is a spelling of its own. */
+const RULE_KEY = /^rule:[^:]+:./s
+
+/** Finds the clients that a filter means: `203.0.113.50` under all rules, `203.0.113.0/24` with its clients. */
+export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, days: number): Promise<EventFilter> {
+  const { key } = filter
+  if (key !== undefined && RULE_KEY.test(key)) return { ...filter, key: toLogged(snapshot, key) }
+  const search = key === undefined ? undefined : parseClientSearch(key, snapshot.privacy)
+  if (search === undefined) return filter
+  const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])
+  const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
+  const keys = await keysToLookUp(rules, clients, search)
+  return { ...filter, found: { clients: JSON.stringify(clients), keys: keys && JSON.stringify(keys) } }
+}
+
+/** Creates the condition that an event is of a window and of a client. */
+export type ClientCondition = (parameters: Parameters) => string
+
+/**
+ * Finds the events of a client by its keys: the log has no index of clients.
+ *
+ * @param client as the log has it; a network stands for its busiest clients
+ */
+export async function clientCondition(snapshot: LogSnapshot, client: string, days: number): Promise<ClientCondition> {
+  const { dialect, nowMs } = snapshot
+  const window = windowFor(days, nowMs)
+  if (isNetwork(client)) {
+    const filter = await findFiltered(snapshot, { key: client }, days)
+    return (parameters) => `${duringPeriod(dialect, window, parameters)}${filtered(dialect, filter, parameters)}`
+  }
+  // A client that was cut has a key of which more may have been kept.
+  const keys =
+    client.length < MAX_KEY_LENGTH ? await keysToLookUp(await readRuleNames(snapshot, days), [client]) : undefined
+  return (parameters) => {
+    const isOfKeys =
+      keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
+    return `${isOfKeys}${duringPeriod(dialect, window, parameters)} AND (${CLIENT}) = ${parameters.add(client)}`
+  }
+}

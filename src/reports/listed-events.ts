@@ -1,0 +1,202 @@
+/** Lists the events of the log, the newest first, page by page. */
+import type { SqlValue } from '../database/dialect.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import { DAY_MS } from '../ground/time/clock.js'
+import type { EventOutcome } from '../log/event.js'
+import { CLIENT, OUTCOME, POLICY } from '../log/readings.js'
+import { keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
+import { filtered, Parameters } from './filter.js'
+import { type LogSnapshot, type Report, toLogged } from './window.js'
+
+/** The events of a list. An undefined field excludes none. */
+interface ListedFilter {
+  /** As the log has it. */
+  readonly key?: string | undefined
+  /** One client, in any spelling, under all rules. */
+  readonly client?: string | undefined
+  readonly policy?: string | undefined
+  readonly outcome?: EventOutcome | undefined
+  readonly allowed?: boolean | undefined
+  /** The beginning of the path. */
+  readonly path?: string | undefined
+  readonly method?: string | undefined
+  /** From this moment on, in milliseconds. */
+  readonly sinceMs?: number | undefined
+  /** Before this moment, in milliseconds. */
+  readonly untilMs?: number | undefined
+}
+
+/** The place of an event in the list, whatever is inserted before or behind it. */
+interface EventPlace {
+  readonly timestampMs: number
+  readonly id: number
+}
+
+export interface ListedEvent extends EventPlace {
+  readonly allowed: boolean | number
+  readonly method: string
+  readonly path: string
+  readonly client: string
+  readonly policy: string
+  /** As of `ClientEvent`. */
+  readonly outcome: string
+  readonly count: number
+  readonly limit: number
+}
+
+const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
+  count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
+export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
+/** Longer than any log. */
+const ALL_DAYS = 36_500
+
+/**
+ * Lists the events that pass a filter.
+ *
+ * @param before the place of the last event of the page before
+ * @throws InvalidSettingError for a client that the log cannot tell
+ */
+export function listEvents(filter: ListedFilter, before: EventPlace | undefined, limit: number): Report<ListedEvent[]> {
+  return async (snapshot) => {
+    const found = await findClient(snapshot, filter)
+    const lists = listsFor(filter, found)
+    if (lists === undefined) {
+      const parameters = new Parameters()
+      return readEvents(snapshot, conditionsFor(snapshot, filter, found, before, parameters), parameters, limit)
+    }
+    const places = await readPlaces(
+      snapshot,
+      lists,
+      (parameters) => conditionsFor(snapshot, filter, found, before, parameters),
+      limit,
+    )
+    const parameters = new Parameters()
+    const ids = parameters.add(JSON.stringify(places.map(({ id }) => id)))
+    return readEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], parameters, limit)
+  }
+}
+
+/** Finds one event; undefined where the log does not have it, or no longer. */
+export function loggedEvent(id: number): Report<ListedEvent | undefined> {
+  return async (snapshot) => {
+    const parameters = new Parameters()
+    const isIt = `id = ${snapshot.dialect.whole(parameters.add(id))}`
+    const [event] = await readEvents(snapshot, [isIt], parameters, 1)
+    return event
+  }
+}
+
+async function findClient(snapshot: LogSnapshot, { client, sinceMs }: ListedFilter): Promise<FoundClients | undefined> {
+  if (client === undefined) return undefined
+  const search = parseClientSearch(client.trim(), snapshot.privacy)
+  if (search === undefined) {
+    throw new InvalidSettingError(
+      `Option "client" is ${JSON.stringify(client)}, which the log does not tell: give ip:203.0.113.7 or user:7`,
+    )
+  }
+  const days = sinceMs === undefined ? ALL_DAYS : (snapshot.nowMs - sinceMs) / DAY_MS
+  const rules = await readRuleNames(snapshot, days)
+  // An address of IPv6 is counted by its network.
+  const clients = [...search.clients, ...search.networks]
+  return { clients, keys: await keysToLookUp(rules, clients, search) }
+}
+
+/** The clients that a text means. */
+interface FoundClients {
+  readonly clients: readonly string[]
+  /** The keys under which the log may have them; undefined where these are too many to be looked up. */
+  readonly keys: readonly string[] | undefined
+}
+
+/** Values of an indexed column, each with a list of its own: an index has the events of each in order. */
+interface Lists {
+  readonly column: 'key' | 'allowed'
+  readonly type: 'text' | 'boolean'
+  readonly values: readonly (string | boolean)[]
+}
+
+function listsFor({ key, outcome, allowed }: ListedFilter, found: FoundClients | undefined): Lists | undefined {
+  if (key !== undefined) return undefined
+  if (found?.keys !== undefined) return { column: 'key', type: 'text', values: found.keys }
+  // Refusals, and those who were let through: the index of both has the outcome.
+  const isRare = outcome === 'over_limit' && allowed === undefined
+  return isRare ? { column: 'allowed', type: 'boolean', values: [false, true] } : undefined
+}
+
+/** Returns the conditions of an event that passes the filter, and that follows a place. */
+function conditionsFor(
+  snapshot: LogSnapshot,
+  { key, client, policy, outcome, allowed, path, method, sinceMs, untilMs }: ListedFilter,
+  found: FoundClients | undefined,
+  before: EventPlace | undefined,
+  parameters: Parameters,
+): string[] {
+  const { dialect } = snapshot
+  const add = (value: SqlValue) => parameters.add(value)
+  const moment = (ms: number) => dialect.fromMs(add(ms))
+  const conditions = [`true${filtered(dialect, { path, method }, parameters)}`]
+  if (key !== undefined) conditions.push(`key = ${add(toLogged(snapshot, key))}`)
+  if (found !== undefined) {
+    const isClient = dialect.isOneOf(`(${CLIENT})`, add(JSON.stringify(found.clients)), 'text')
+    conditions.push(`(${isClient} OR key = ${add(client ?? '')})`)
+  }
+  if (policy !== undefined) conditions.push(`(${POLICY}) = ${add(policy)}`)
+  if (outcome !== undefined) conditions.push(`(${OUTCOME}) = ${add(outcome)}`)
+  // Nobody is denied, and let through: the condition is there for the index.
+  const isRefused = outcome === 'denied' || outcome === 'unavailable'
+  if (allowed !== undefined || isRefused) conditions.push(`allowed = ${allowed ?? false}`)
+  if (sinceMs !== undefined) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)
+  if (untilMs !== undefined) conditions.push(`"timestamp" < ${moment(untilMs)}`)
+  if (before !== undefined) {
+    conditions.push(followsPlace(moment(before.timestampMs), dialect.whole(add(before.id))))
+  }
+  return conditions
+}
+
+/** Returns the condition of an event that follows a place, the newest first: a range of the index of timestamps. */
+export function followsPlace(timestamp: string, id: string): string {
+  return `"timestamp" <= ${timestamp} AND ("timestamp" < ${timestamp} OR id < ${id})`
+}
+
+function readEvents(
+  { query, dialect }: LogSnapshot,
+  conditions: readonly string[],
+  parameters: Parameters,
+  limit: number,
+): Promise<ListedEvent[]> {
+  return query<ListedEvent>(
+    `SELECT ${COLUMNS} FROM ${dialect.table('rate_limit_event')}
+     WHERE ${conditions.join(' AND ')} ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}`,
+    parameters.values,
+  )
+}
+
+/** Reads the first places of several lists, in one statement that looks each of them up in the index. */
+async function readPlaces(
+  { query, dialect }: LogSnapshot,
+  { column, type, values }: Lists,
+  conditionsWith: (parameters: Parameters) => readonly string[],
+  limit: number,
+): Promise<EventPlace[]> {
+  const parameters = new Parameters()
+  const lists = dialect.jsonRows(parameters.add(JSON.stringify(values.map((value) => [value]))))
+  const conditions = [`${column} = ${dialect.jsonField(0, type)}`, ...conditionsWith(parameters)]
+  const rows = await query<{ places: string | null }>(
+    `SELECT (
+       SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
+         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
+         WHERE ${conditions.join(' AND ')} ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}
+       ) AS latest
+     ) AS places FROM ${lists}`,
+    parameters.values,
+  )
+  return rows
+    .flatMap(({ places }) => toPlaces(places))
+    .toSorted((one, other) => other.timestampMs - one.timestampMs || other.id - one.id)
+    .slice(0, limit)
+}
+
+function toPlaces(text: string | null): EventPlace[] {
+  const pairs: readonly (readonly [timestampMs: number, id: number])[] = text === null ? [] : JSON.parse(text)
+  return pairs.map(([timestampMs, id]) => ({ timestampMs, id }))
+}

@@ -1,0 +1,204 @@
+import { InvalidSettingError } from '../ground/errors.js'
+import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
+import { CLIENT, OUTCOME, POLICY } from '../log/readings.js'
+import { Parameters } from './filter.js'
+import type { Period } from './period.js'
+import { blockRate } from './traffic.js'
+import {
+  type Coverage,
+  clampedIsoTime,
+  duringPeriod,
+  type LogSnapshot,
+  type Report,
+  toCoverage,
+  toLogged,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
+
+export interface OffenderDetail extends Coverage {
+  readonly key: string
+  readonly days: number
+  readonly total: number
+  readonly allowed: number
+  readonly blocked: number
+  /** `blocked / total`, unrounded; 0 without traffic. */
+  readonly block_rate: number
+  /** ISO 8601, UTC; null when the key has no event in the window. */
+  readonly first_seen: string | null
+  readonly last_seen: string | null
+  /** The paths on which the key was refused, the most often first; 20 at most. */
+  readonly by_path: readonly BlockedPath[]
+  /** The latest events, newest first. */
+  readonly recent_events: readonly RecentEvent[]
+}
+
+export interface BlockedPath {
+  readonly path: string
+  readonly blocked_count: number
+}
+
+export interface RecentEvent {
+  /** ISO 8601, UTC. */
+  readonly timestamp: string
+  readonly path: string
+  readonly method: string
+  readonly allowed: boolean
+  readonly count: number
+  readonly limit: number
+  /** Empty when no rule matched. */
+  readonly rule_name: string
+}
+
+/** An event with its id, its client and what decided it, which the seed's report does not have. */
+export interface KeyEvent extends RecentEvent {
+  readonly id: number
+  /** Empty where the log does not tell. */
+  readonly client: string
+  readonly policy: string
+  /** As of `ClientEvent`. */
+  readonly outcome: string
+}
+
+export interface KeyDetail extends OffenderDetail {
+  readonly recent_events: readonly KeyEvent[]
+}
+
+export interface OffenderDetailOptions {
+  readonly key: string
+  /** The length of the window: a number of days above 0; 7 unless given. */
+  readonly days?: number | undefined
+  /** The most events to list: a whole number, 1 or more; 50 unless given. */
+  readonly recent?: number | undefined
+}
+
+const MAX_PATHS = 20
+
+/** Reports on one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
+export function offenderDetail(options: OffenderDetailOptions): Report<OffenderDetail> {
+  const report = keyDetail(options)
+  return async (snapshot) => {
+    const detail = await report(snapshot)
+    return { ...detail, recent_events: detail.recent_events.map(({ id, client, policy, outcome, ...event }) => event) }
+  }
+}
+
+/** The same, for the page of a key. */
+export function keyDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<KeyDetail> {
+  if (typeof key !== 'string') {
+    throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
+  }
+  validateDays(days)
+  validateAtLeastOne('recent', recent)
+  return async (snapshot) => {
+    // The log cuts keys to the length of their column: a longer key would never be found.
+    const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
+    const window = windowFor(days, snapshot.nowMs)
+    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, window, storedKey)
+    return {
+      key: storedKey,
+      days,
+      total,
+      allowed: total - blocked,
+      blocked,
+      block_rate: blockRate(blocked, total),
+      first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
+      last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
+      by_path: await readBlockedPaths(snapshot, window, storedKey),
+      recent_events: await readRecentEvents(snapshot, window, storedKey, recent),
+      ...toCoverage(snapshot),
+    }
+  }
+}
+
+interface Totals {
+  readonly total: number
+  readonly blocked: number
+  readonly firstMs: number | null
+  readonly lastMs: number | null
+}
+
+async function readTotals({ query, dialect }: LogSnapshot, window: Period, key: string): Promise<Totals> {
+  const parameters = new Parameters()
+  const [totals] = await query<Totals>(
+    `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
+       MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND outcome <> 'denied'`,
+    parameters.values,
+  )
+  return totals ?? { total: 0, blocked: 0, firstMs: null, lastMs: null }
+}
+
+function readBlockedPaths({ query, dialect }: LogSnapshot, window: Period, key: string): Promise<BlockedPath[]> {
+  const parameters = new Parameters()
+  // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through the refusals of all clients.
+  return query<BlockedPath>(
+    `SELECT path, COUNT(*) AS blocked_count
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND NOT allowed AND outcome <> 'denied'
+     GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
+    parameters.values,
+  )
+}
+
+interface EventRow extends Omit<KeyEvent, 'timestamp' | 'allowed'> {
+  readonly timestamp: number
+  readonly allowed: boolean | number
+}
+
+async function readRecentEvents(
+  { query, dialect }: LogSnapshot,
+  window: Period,
+  key: string,
+  recent: number,
+): Promise<KeyEvent[]> {
+  const parameters = new Parameters()
+  const rows = await query<EventRow>(
+    `SELECT id, "timestamp", ${CLIENT} AS client, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
+     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
+       AND key = ${parameters.add(key)} AND outcome <> 'denied'
+     ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
+    parameters.values,
+  )
+  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
+}
+
+/** The client that an event was counted for. */
+export interface CountedClient {
+  readonly key: string
+  /** The address that was counted; null where the client was not counted by address. */
+  readonly clientIp: string | null
+  /** The id of the request's user, where it is a number. */
+  readonly userId: number | null
+}
+
+/** The number of events that are read per key. */
+const LATEST = 20
+
+/**
+ * Reports the clients that the latest refused events of some keys were counted for; for a key that was never refused,
+ * its latest events. The key alone does not identify a client: a header can spell another client's key.
+ */
+export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
+  validateDays(days)
+  return async ({ query, dialect, nowMs }) => {
+    const latest = (key: string, condition: string) => {
+      const parameters = new Parameters()
+      return query<CountedClient>(
+        `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
+         WHERE ${duringPeriod(dialect, windowFor(days, nowMs), parameters)} AND key = ${parameters.add(key)}
+           AND outcome <> 'denied'${condition} ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
+        parameters.values,
+      )
+    }
+    const found: CountedClient[][] = []
+    for (const key of keys) {
+      // Not "allowed = false", for which SQLite would use the index on the decision.
+      const refused = await latest(key, ' AND NOT allowed')
+      found.push(refused.length > 0 ? refused : await latest(key, ''))
+    }
+    return found
+  }
+}

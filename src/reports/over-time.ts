@@ -1,0 +1,109 @@
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
+import { eventCounts } from '../log/readings.js'
+import { DAY_SPAN, HOUR_SPAN, type Span } from '../log/rollups/counting.js'
+import { NO_TRAFFIC, type TrafficCounts } from './breakdown.js'
+import { type EventFilter, filtered, inRange, isFiltering, Parameters } from './filter.js'
+import { type Period, splitPeriod } from './period.js'
+import { bucketQueries, COUNTS, eventQueries, SUMS } from './traffic.js'
+import { duringPeriod, type LogSnapshot, loggedEvents, openEvents, windowFor } from './window.js'
+
+export interface Bar extends TrafficCounts {
+  /** Milliseconds since the epoch: a whole minute, hour, day or week (from Thursday, as the epoch's) in UTC. */
+  readonly start_ms: number
+}
+
+/** The traffic of a window, bar by bar, without gaps, oldest first. The first bar begins at or before the window. */
+export interface OverTime {
+  /** The length of a bar, in milliseconds: 1 minute, 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
+  readonly bar_ms: number
+  readonly bars: readonly Bar[]
+}
+
+/** The length of bars for windows of up to `days`; 7 days for longer windows. */
+export type BarLengths = readonly (readonly [days: number, barMs: number])[]
+
+/** There are 25 to 61 bars at these lengths, up to 121 in between, and 16 in a quarter of an hour. */
+export const CHART_BARS: BarLengths = [
+  [1 / 24, MINUTE_MS],
+  [2, HOUR_MS],
+  [14, 6 * HOUR_MS],
+  [120, DAY_MS],
+]
+const LONGEST_BAR_MS = 7 * DAY_MS
+
+export interface Bars {
+  readonly barMs: number
+  /** The start of each bar, in milliseconds since the epoch. */
+  readonly starts: readonly number[]
+  /** From the start of the first bar to the end of the last. */
+  readonly period: Period
+  /** The longest buckets that bars are made of, in minutes. */
+  readonly span: Span
+}
+
+/** Returns the bars of a window; the last one contains the current time. */
+export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars {
+  const [, barMs] = lengths.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
+  const { startMs } = windowFor(days, nowMs)
+  const first = Math.floor(startMs / barMs)
+  const last = Math.floor(nowMs / barMs)
+  return {
+    barMs,
+    starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs),
+    period: { startMs: first * barMs, endMs: (last + 1) * barMs },
+    span: barMs < HOUR_MS ? 1 : barMs < DAY_MS ? HOUR_SPAN : DAY_SPAN,
+  }
+}
+
+/**
+ * Reads the traffic bar by bar. Without a filter bars of an hour or more come from the trend, which includes events
+ * deleted from the log.
+ */
+export async function readOverTime(snapshot: LogSnapshot, days: number, filter: EventFilter): Promise<OverTime> {
+  const bars = barsFor(CHART_BARS, days, snapshot.nowMs)
+  const { barMs, starts } = bars
+  const parameters = new Parameters()
+  const bar = `minute / ${barMs / MINUTE_MS}`
+  const rows = await snapshot.query<TrafficCounts & { bar: number }>(
+    `SELECT ${bar} AS bar, ${SUMS}
+     FROM (${minutesSql(snapshot, bars, filter, parameters)}) AS minutes GROUP BY ${bar}`,
+    parameters.values,
+  )
+  const counts = new Map(rows.map(({ bar, ...its }) => [bar * barMs, its]))
+  return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...counts.get(start_ms) })) }
+}
+
+/** Selects counts by `minute`, from the table with the fewest rows to read. The period consists of whole bars. */
+function minutesSql(
+  snapshot: LogSnapshot,
+  { period, span }: Bars,
+  filter: EventFilter,
+  parameters: Parameters,
+): string {
+  const { dialect, sums } = snapshot
+  const minute = `${dialect.toMinute('"timestamp"')} AS minute`
+  if (filter.key !== undefined) {
+    return `SELECT ${minute}, ${eventCounts()} FROM ${dialect.table('rate_limit_event')}
+      WHERE ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}`
+  }
+  if (isFiltering(filter) || span === 1) {
+    const split = splitPeriod(period, { ...sums, longest: span })
+    return [
+      ...bucketQueries(dialect, split.buckets, filter, parameters, `bucket * span AS minute, ${COUNTS}`),
+      ...eventQueries(
+        snapshot,
+        loggedEvents(snapshot, split),
+        filter,
+        parameters,
+        (sign) => `${minute}, ${eventCounts(sign)}`,
+      ),
+    ].join(' UNION ALL ')
+  }
+  const minutes = { from: period.startMs / MINUTE_MS, to: period.endMs / MINUTE_MS }
+  const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }
+  const added = { buckets: [], wholeMinutes: [], edges: [], dirty: [], minutes }
+  return [
+    `SELECT hour * ${HOUR_SPAN} AS minute, ${COUNTS} FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}`,
+    ...eventQueries(snapshot, openEvents(snapshot, added), {}, parameters, () => `${minute}, ${eventCounts()}`),
+  ].join(' UNION ALL ')
+}

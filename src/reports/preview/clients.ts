@@ -1,0 +1,141 @@
+import { isComposite } from '../../clients/client-key.js'
+import { type ClientKind, type KeyPart, partName, partsFor } from '../../clients/client-kind.js'
+import { compositeInKey, readComposite, spellPart } from '../../clients/composite.js'
+import { MAX_KEY_LENGTH } from '../../ground/storable.js'
+import type { LoggedRequest } from './events.js'
+
+/** The reasons why a request cannot be replayed, as operators read them. */
+export const UNCOVERED = {
+  address_not_logged: 'were not counted by their address, and the log has no address then',
+  user_not_logged: 'have no user in the log',
+  header_not_logged: 'were not counted by this header, and the log keeps no other headers',
+  cookie_not_logged: 'were not counted by this cookie, and the log keeps no other cookies',
+  route_not_logged: 'were not counted by their route, and the log has no route then',
+  key_cut: 'have a key that was too long for the log',
+  condition_not_logged:
+    'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
+  path_cut: 'have a path that was too long for the log',
+  too_long: 'have a path on which rules take too much work: servers refuse such requests with 414',
+  deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
+  override_unclear: 'are of a network of which only a part has an override, and the log has no longer addresses',
+  status_not_logged: 'count only with certain statuses of their responses, which are not in the log',
+  progress_not_logged: 'count only while they are in progress, and the log does not have when they ended',
+  too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
+} as const
+
+export type UncoveredReason = keyof typeof UNCOVERED
+
+/** The client of a recorded request, or why it is not known. */
+export type Recovered = Recognised | { readonly reason: UncoveredReason }
+
+interface Recognised {
+  readonly client: string
+  /** Whether the client is taken for an anonymous one, since the log names no user. */
+  readonly assumed?: true
+}
+
+/** Further findings of reading clients from a log. */
+interface LogFindings {
+  /** Whether the log has users whose ids are not integers: such users leave no trace where addresses are counted. */
+  hasTextualUsers: boolean
+}
+
+const ADDRESS: KeyPart = { kind: 'ip' }
+const USER: KeyPart = { kind: 'user' }
+
+/** What the log says about a kind: the value, null where the request had none, or why it says nothing. */
+type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
+
+/**
+ * Creates a function that returns the client that a candidate would have counted a request for, spelled with its kinds:
+ * `ip:203.0.113.7`, `header:x-a:1|user:7`. Where the log does not contain it, the function returns why.
+ *
+ * @param noIdIsAnonymous whether a request without an integer id is taken for one without a user
+ */
+export function createClientReader(
+  kind: ClientKind,
+  noIdIsAnonymous: boolean,
+  findings: LogFindings,
+): (event: LoggedRequest) => Recovered {
+  if (kind.kind === 'all') return () => ({ client: 'all' })
+  const parts = partsFor(kind)
+  const isComposite = parts.length > 1
+  const hasAddress = parts.some((part) => part.kind === 'ip')
+
+  function read(event: LoggedRequest, part: KeyPart): LoggedPart {
+    if (part.kind === 'ip') return readAddress(event)
+    if (part.kind === 'user') return readUser(event)
+    const value = loggedPart(event, part)
+    if (value === undefined) return { reason: `${part.kind}_not_logged` }
+    return isCut(event) ? { reason: 'key_cut' } : { value }
+  }
+
+  function readUser(event: LoggedRequest): LoggedPart {
+    const user = loggedUser(event)
+    if (user === null) {
+      if (loggedPart(event, USER) === null) return { value: null }
+      return noIdIsAnonymous ? { value: null, assumed: true } : { reason: 'user_not_logged' }
+    }
+    if (event.userId === null && !/^\d+$/.test(user)) findings.hasTextualUsers = true
+    return event.userId === null && isCut(event) ? { reason: 'key_cut' } : { value: user }
+  }
+
+  return function clientFor(event) {
+    const texts: string[] = []
+    let isWhole = true
+    let assumed = false
+    for (const part of parts) {
+      const logged = read(event, part)
+      if ('reason' in logged) return logged
+      if (logged.value === null) isWhole = false
+      if (logged.assumed) assumed = true
+      if (isComposite) texts.push(spellPart(part, logged.value))
+      else if (logged.value !== null) texts.push(`${partName(part)}:${logged.value}`)
+    }
+    if (!isWhole && !hasAddress) {
+      const address = readAddress(event)
+      // Without the address it stays unknown which client a request without a user is.
+      if ('reason' in address) return assumed ? { reason: 'user_not_logged' } : address
+      texts.push(spellPart(ADDRESS, address.value))
+    }
+    const client = texts.join('|')
+    return assumed ? { client, assumed } : { client }
+  }
+}
+
+function readAddress(event: LoggedRequest): LoggedPart {
+  const value = loggedAddress(event)
+  return value === null ? { reason: isCut(event) ? 'key_cut' : 'address_not_logged' } : { value }
+}
+
+/** Returns the user's id; null where the log names none. */
+export function loggedUser(event: LoggedRequest): string | null {
+  return event.userId === null ? (loggedPart(event, USER) ?? null) : String(event.userId)
+}
+
+/** Returns the address as it was counted, for IPv6 the network by the setting of then; null where it is not known. */
+export function loggedAddress(event: LoggedRequest): string | null {
+  // An address alone is never cut: what begins like one has further parts.
+  return isCut(event) ? null : (loggedPart(event, ADDRESS) ?? null)
+}
+
+/** Returns what a request was counted by, of one kind: null where it lacked that, undefined where the log says nothing. */
+function loggedPart(event: LoggedRequest, part: KeyPart): string | null | undefined {
+  const { client } = event
+  const name = partName(part)
+  const composite = isCut(event) || !isComposite(event) ? null : readComposite(client)
+  if (composite !== null) return composite.get(name)
+  return client.startsWith(`${name}:`) ? client.slice(name.length + 1) : undefined
+}
+
+/** Returns a client as a rule's key shows it. */
+export function shownInKey(kind: ClientKind, client: string): string {
+  if (kind.kind === 'composite') return compositeInKey(client, kind.parts)
+  if (client.startsWith('ip:')) return client.slice('ip:'.length)
+  const [part] = partsFor(kind)
+  return part === undefined || part.kind === 'user' ? client : client.slice(partName(part).length + 1)
+}
+
+function isCut({ client }: LoggedRequest): boolean {
+  return client.length >= MAX_KEY_LENGTH
+}

@@ -1,0 +1,112 @@
+import { isIP } from 'node:net'
+import type { Steps } from '../../ground/time/slices.js'
+import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
+import { TooMuchWork, UnknownFact } from '../../rules/conditions/failure.js'
+import type { PathOptions } from '../../rules/patterns/path-patterns.js'
+import type { RequestWork } from '../../rules/patterns/work.js'
+import type { Rule } from '../../rules/rule.js'
+import { RuleSet } from '../../rules/rule-set.js'
+import { loggedAddress } from './clients.js'
+import type { LoggedRequest } from './events.js'
+import type { DecidesVerdict, ReplayDependencies } from './replay.js'
+
+export type Decides = ReplayDependencies['decides']
+
+const UNKNOWN = new UnknownFact('is not in the log')
+
+/** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
+export async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Decides> {
+  // Rules after the candidate cannot take a request from it, and need not be compiled.
+  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
+  const before = await RuleSet.compile(others, router)
+  const own = new RuleSet([rule], router)
+  return function* decides(event, path, method) {
+    const nowMs = event.timestampMs
+    const request = { work: 0 }
+    const candidate = own.match(path, method, nowMs, request)
+    if (candidate === undefined) return false
+    const first = before.match(path, method, nowMs, request)
+    if (first === null || candidate === null) return 'too_long'
+    if (first !== undefined && first.condition === undefined) return false
+    if (first === undefined && rule.condition === undefined) return true
+    const facts = new LoggedFacts(event, path, method, request)
+    const holds = conditionHolds(rule, facts)
+    const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
+    return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
+  }
+}
+
+/** Returns whether the rule decides where rules of a higher priority may: thousands of them, so that each is a step. */
+function* withRivals(holds: DecidesVerdict, rivals: readonly Rule[], facts: LoggedFacts): Steps<DecidesVerdict> {
+  let decides = holds
+  for (const rival of rivals) {
+    yield
+    const takes = conditionHolds(rival, facts)
+    if (takes === true) return false
+    if (takes === 'too_long' || (takes === 'unclear' && decides === true)) decides = takes
+  }
+  return decides
+}
+
+function conditionHolds({ condition }: Rule, facts: LoggedFacts): DecidesVerdict {
+  if (condition === undefined) return true
+  try {
+    return condition.holds(facts)
+  } catch (error) {
+    if (error instanceof TooMuchWork) return 'too_long'
+    // Any other failure does not match, as on a server.
+    return error instanceof UnknownFact ? 'unclear' : false
+  }
+}
+
+/** Returns whether `a` comes before `b` in a rule set. */
+function precedes(a: Rule, b: Rule): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
+}
+
+/** What conditions see of a recorded request. What the log does not have is an unknown fact, and never guessed. */
+class LoggedFacts extends ConditionFacts {
+  constructor(
+    readonly event: LoggedRequest,
+    readonly path: string,
+    readonly method: string,
+    request: RequestWork,
+  ) {
+    super(request)
+  }
+
+  /** The log may have a network or a pseudonym, which is no address. */
+  get ip(): string {
+    const address = loggedAddress(this.event)
+    if (address === null || isIP(address) === 0) throw UNKNOWN
+    return address
+  }
+
+  get route(): never {
+    throw UNKNOWN
+  }
+
+  get host(): never {
+    throw UNKNOWN
+  }
+
+  get user(): never {
+    throw UNKNOWN
+  }
+
+  header(): never {
+    throw UNKNOWN
+  }
+
+  parameter(): never {
+    throw UNKNOWN
+  }
+
+  headerNames(): never {
+    throw UNKNOWN
+  }
+
+  parameterNames(): never {
+    throw UNKNOWN
+  }
+}

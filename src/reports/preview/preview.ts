@@ -1,0 +1,196 @@
+import type { AddressPrivacy } from '../../clients/address-privacy.js'
+import type { Database } from '../../database/database.js'
+import type { Query } from '../../database/dialect.js'
+import { type FieldErrors, InvalidSettingError, RuleValidationError } from '../../ground/errors.js'
+import { type Clock, HOUR_MS } from '../../ground/time/clock.js'
+import { Slices } from '../../ground/time/slices.js'
+import { isRate, type Policy } from '../../limiter/algorithm.js'
+import { windowStartMs } from '../../limiter/period.js'
+import { defaultsFor, type Values } from '../../rules/description.js'
+import type { PathOptions } from '../../rules/patterns/path-patterns.js'
+import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
+import { loadActiveRules } from '../../rules/rule-repository.js'
+import { createClientReader, type Recovered } from './clients.js'
+import { createDecides, type Decides } from './decides.js'
+import { countEndedPasses } from './ended-passes.js'
+import { eventPages, oldestEventMs } from './events.js'
+import { type PreviewOverrides, readOverrides } from './overrides.js'
+import { Replay, type ReplayCounter } from './replay.js'
+import { describePreview, type RulePreview } from './report.js'
+
+export interface PreviewOptions {
+  /** How far back the preview reaches: a number of hours, 1 to 720; 24 by default. */
+  readonly hours?: number | undefined
+  /** Called after every page with the number of events read so far; a second pass counts from 0 again. */
+  readonly onProgress?: ((events: number) => void) | undefined
+}
+
+export interface PreviewDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly router: PathOptions
+  /** How addresses are stored; undefined where they are stored in full. */
+  readonly privacy?: AddressPrivacy | undefined
+  /** Returns the path that rules see for a received one. */
+  readonly requestPath: (received: string) => string
+  readonly newCounter: (policy: Policy) => ReplayCounter
+  /** Returns why the log may lack requests, as far as this process knows. */
+  readonly gaps: () => readonly string[]
+  /** Returns what else this process knows and the log does not contain. */
+  readonly notes: () => readonly string[]
+}
+
+const MAX_HOURS = 720
+
+/**
+ * Replays the event log through a rule that is not in force, and reports what it would have done.
+ *
+ * The candidate replaces the stored rule of its name, is active, and stands among the rules that are active now: it
+ * decides the requests for which it is the first, unless an override that is in force now does. Rules that begin or end
+ * decide the requests of their time. Every client's requests
+ * run through its algorithm in the order of time. A request whose client is not in the log is counted as uncovered.
+ *
+ * The result is exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as the
+ * clocks of servers agree. All pages are read from one snapshot of the database, among other work.
+ *
+ * @throws RuleValidationError with a message for every wrong field, InvalidSettingError for other hours than 1 to 720
+ */
+export type Preview = (candidate: RuleCandidate, options?: PreviewOptions) => Promise<RulePreview>
+
+export function createPreview(dependencies: PreviewDependencies): Preview {
+  const { database, clock } = dependencies
+
+  return async function preview(candidate, { hours = 24, onProgress } = {}) {
+    const rule = parseCandidate(candidate)
+    validateHours(hours)
+
+    return database.report(async (query) => {
+      const { dialect } = database
+      const { rules, rejected } = await loadActiveRules({ query, dialect })
+      const decides = await createDecides(dependencies.router, rule, rules)
+      const overrides = await readOverrides(query, dialect, dependencies.router, clock.now(), dependencies.privacy)
+      const untilMs = Math.floor(clock.now())
+      const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
+      const fromMs = warmUpStartMs(rule, sinceMs)
+      const run = (noIdIsAnonymous: boolean) =>
+        replayLog(dependencies, query, {
+          rule,
+          decides,
+          overrides,
+          sinceMs,
+          untilMs,
+          fromMs,
+          noIdIsAnonymous,
+          onProgress,
+        })
+      const first = await run(true)
+      const { replayed } = first.hasTextualUsers ? await run(false) : first
+      return describePreview({
+        rule,
+        hours,
+        sinceMs,
+        untilMs,
+        fromMs,
+        oldestMs: await oldestEventMs(query, dialect),
+        replayed,
+        endedPasses: await countEndedPasses(query, dialect, overrides.all, fromMs, untilMs),
+        gaps: dependencies.gaps(),
+        notes: [
+          ...dependencies.notes(),
+          ...rejected.map(({ name, reason }) => `Rule ${JSON.stringify(name)} is left out: ${reason}.`),
+          ...overrides.rejected.map(
+            ({ name, reason }) => `The override of ${JSON.stringify(name)} is left out: ${reason}.`,
+          ),
+        ],
+      })
+    })
+  }
+}
+
+interface PreviewRun {
+  readonly rule: Rule
+  readonly decides: Decides
+  readonly overrides: PreviewOverrides
+  readonly sinceMs: number
+  readonly untilMs: number
+  readonly fromMs: number
+  readonly noIdIsAnonymous: boolean
+  readonly onProgress: PreviewOptions['onProgress']
+}
+
+async function replayLog({ database, requestPath, newCounter }: PreviewDependencies, query: Query, run: PreviewRun) {
+  const { dialect } = database
+  const { overrides, fromMs, untilMs } = run
+  const findings = { hasTextualUsers: false }
+  const { client, counts, policy } = run.rule
+  const unknown = counts === null ? (isRate(policy) ? undefined : withoutProgress) : withoutStatus
+  const toClient = unknown ?? createClientReader(client, run.noIdIsAnonymous, findings)
+  const replayed = new Replay({
+    ...run,
+    requestPath,
+    newCounter,
+    toClient,
+    override: (event, path) => overrides.verdict(event, path),
+  })
+  const slices = new Slices()
+  let read = 0
+  for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
+    for (const event of page) {
+      for (const _step of replayed.add(event)) if (slices.over()) await slices.pause()
+      if (slices.over()) await slices.pause()
+    }
+    read += page.length
+    run.onProgress?.(read)
+  }
+  return { replayed, hasTextualUsers: findings.hasTextualUsers }
+}
+
+/** Tells no client, since a rule that counts responses may have counted none of its requests. */
+function withoutStatus(): Recovered {
+  return { reason: 'status_not_logged' }
+}
+
+/** Tells no client, since a rule that counts requests in progress may have refused any of them. */
+function withoutProgress(): Recovered {
+  return { reason: 'progress_not_logged' }
+}
+
+/**
+ * Returns the time from which events are replayed, so that the counters are warm when the window begins. A fixed window
+ * is exact when it is replayed from its own beginning. The others remember longer: two periods are replayed, at least
+ * an hour. They are exact for every client that was away for a period meanwhile (two with the sliding window), and
+ * almost exact for the others.
+ */
+function warmUpStartMs({ policy }: Rule, sinceMs: number): number {
+  const starts = (policy.windows ?? [policy]).map(({ periodMs }) => {
+    const windowMs = windowStartMs(periodMs, sinceMs)
+    return policy.algorithm === 'fixed_window' ? windowMs : Math.max(0, windowMs - Math.max(2 * periodMs, HOUR_MS))
+  })
+  return Math.min(...starts)
+}
+
+function validateHours(hours: number): void {
+  if (Number.isFinite(hours) && hours >= 1 && hours <= MAX_HOURS) return
+  throw new InvalidSettingError(`Option "hours" is ${String(hours)}: give a number of hours, 1 to ${MAX_HOURS}`)
+}
+
+const OF_A_ROW = ['id', 'createdAt', 'updatedAt']
+
+/**
+ * Validates a candidate as a write to the rule table is validated, and refuses unknown fields, since a misspelt field
+ * would silently preview another rule.
+ *
+ * @throws RuleValidationError with a message for every wrong field
+ */
+export function parseCandidate(candidate: RuleCandidate): Rule {
+  const values = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
+  const errors: FieldErrors = { ...strangeFields(values), ...ruleErrors(values, 'new') }
+  if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
+  return parseGivenRule({ ...defaultsFor(RULES.fields), ...values })
+}
+
+function strangeFields(values: Values): FieldErrors {
+  const known = Object.keys(RULES.fields)
+  const strange = Object.keys(values).filter((field) => !known.includes(field) && !OF_A_ROW.includes(field))
+  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${known.join(', ')}`]))
+}

@@ -1,0 +1,241 @@
+import { formatCount, formatRate } from '../../ground/number-text.js'
+import { HOUR_MS } from '../../ground/time/clock.js'
+import type { Rule } from '../../rules/rule.js'
+import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
+import type { Replay, Tally } from './replay.js'
+
+/** The report on what a rule would have done to the recorded requests. */
+export interface RulePreview {
+  /** The candidate's name. */
+  readonly rule: string
+  /** The result in a sentence, such as `2,718 of 54,732 requests matched, 5.0% of these would have been refused, from 12 clients.` */
+  readonly sentence: string
+  readonly hours: number
+  /** The window: ISO 8601, UTC; its end is now. */
+  readonly since: string
+  readonly until: string
+  /** Recorded requests in the window. */
+  readonly events: number
+  readonly first_event: string | null
+  readonly last_event: string | null
+  /**
+   * Requests that the rule would have decided: the first active one by priority, then name, that covers them, where no
+   * override does.
+   */
+  readonly matched: number
+  /** Matched requests over the rule's limit, whether it blocks or not. */
+  readonly over_limit: number
+  /** Matched requests that it would have refused: `over_limit`, or 0 for a rule that does not block. */
+  readonly would_refuse: number
+  /** The clients of these requests over the limit. */
+  readonly over_limit_clients: number
+  /** Matched requests that were refused when they were recorded, by any limit. */
+  readonly refused_then: number
+  /** Requests let through then and refused by the rule. Uncovered requests are in neither of these two. */
+  readonly newly_refused: number
+  /** Requests refused then and let through by the rule. */
+  readonly newly_allowed: number
+  /**
+   * Requests that could not be replayed. They are part of `matched`, unless their path was cut, or a condition could not
+   * be decided.
+   */
+  readonly uncovered: {
+    readonly count: number
+    /** The share of the requests that the rule decides, or may decide: 0 to 1, unrounded. */
+    readonly share: number
+    /** The number of requests per reason; a reason that never occurred is absent. */
+    readonly reasons: Readonly<Partial<Record<UncoveredReason, number>>>
+  }
+  /** Every hour of the window, by the clock in UTC. The first and the last hour are only partly in it. */
+  readonly by_hour: readonly PreviewHour[]
+  /** The most affected keys, spelled as in the rule's events: by `over_limit`, then `matched`; at most 20. */
+  readonly top_keys: readonly PreviewKey[]
+  /** Whether the log has every request of the window and of the warm-up before it, as far as can be known. */
+  readonly complete: boolean
+  /** The reasons why it is not complete. */
+  readonly gaps: readonly string[]
+  /** Further limitations of the numbers. */
+  readonly notes: readonly string[]
+}
+
+export interface PreviewCounts {
+  readonly matched: number
+  readonly over_limit: number
+  readonly would_refuse: number
+  readonly refused_then: number
+}
+
+export interface PreviewHour extends PreviewCounts {
+  /** The start of the hour: ISO 8601, UTC. */
+  readonly hour: string
+}
+
+export interface PreviewKey extends PreviewCounts {
+  readonly key: string
+}
+
+interface PreviewFindings {
+  readonly rule: Rule
+  readonly hours: number
+  readonly sinceMs: number
+  readonly untilMs: number
+  /** The time from which events were replayed, to warm up. */
+  readonly fromMs: number
+  /** The time of the oldest event in the log. */
+  readonly oldestMs: number | null
+  readonly replayed: Replay
+  /** The number of overrides that let clients through for a part of that time, and no longer do. */
+  readonly endedPasses: number
+  readonly gaps: readonly string[]
+  readonly notes: readonly string[]
+}
+
+const MAX_KEYS = 20
+
+export function describePreview(findings: PreviewFindings): RulePreview {
+  const { rule, hours, sinceMs, untilMs, replayed } = findings
+  const uncovered = describeUncovered(replayed)
+  const gaps = [...logGaps(findings), ...findings.gaps]
+  const total = counts(replayed.total, rule)
+  const over_limit_clients = countOverLimit(replayed)
+  const firstHourMs = Math.floor(sinceMs / HOUR_MS) * HOUR_MS
+  return {
+    rule: rule.name,
+    sentence: previewSentence({ events: replayed.events, ...total, over_limit_clients }),
+    hours,
+    since: isoTime(sinceMs),
+    until: isoTime(untilMs),
+    events: replayed.events,
+    first_event: replayed.firstMs === null ? null : isoTime(replayed.firstMs),
+    last_event: replayed.lastMs === null ? null : isoTime(replayed.lastMs),
+    ...total,
+    over_limit_clients,
+    newly_refused: replayed.newlyRefused,
+    newly_allowed: replayed.newlyAllowed,
+    uncovered,
+    by_hour: replayed.hours.map((tally, place) => ({
+      hour: isoTime(firstHourMs + place * HOUR_MS),
+      ...counts(tally, rule),
+    })),
+    top_keys: topKeys(replayed, rule),
+    complete: gaps.length === 0,
+    gaps,
+    notes: [...describeNotes(findings), ...findings.notes],
+  }
+}
+
+function counts({ matched, overLimit, refusedThen }: Tally, { block }: Rule): PreviewCounts {
+  return { matched, over_limit: overLimit, would_refuse: block ? overLimit : 0, refused_then: refusedThen }
+}
+
+function countOverLimit({ clients }: Replay): number {
+  let count = 0
+  for (const { overLimit } of clients.values()) if (overLimit > 0) count++
+  return count
+}
+
+function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
+  let count = 0
+  for (const times of uncovered.values()) count += times
+  const unmatched = (uncovered.get('path_cut') ?? 0) + (uncovered.get('condition_not_logged') ?? 0)
+  const candidates = total.matched + unmatched
+  return { count, share: candidates === 0 ? 0 : count / candidates, reasons: Object.fromEntries(uncovered) }
+}
+
+function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
+  let top: PreviewKey[] = []
+  for (const [client, tally] of clients) {
+    if (tally.matched === 0) continue
+    top.push({ key: `rule:${rule.name}:${shownInKey(rule.client, client)}`, ...counts(tally, rule) })
+    // Sorted now and then, so that no copy of all clients is made.
+    if (top.length >= 50 * MAX_KEYS) top = top.sort(byHits).slice(0, MAX_KEYS)
+  }
+  return top.sort(byHits).slice(0, MAX_KEYS)
+}
+
+function byHits(a: PreviewKey, b: PreviewKey): number {
+  return b.over_limit - a.over_limit || b.matched - a.matched || (a.key < b.key ? -1 : 1)
+}
+
+/** Returns what the log itself reveals about requests that it lacks. */
+function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFindings): string[] {
+  if (oldestMs === null) return ['The log is empty.']
+  const gaps: string[] = []
+  if (oldestMs > sinceMs) {
+    gaps.push(`The log begins ${isoTime(oldestMs)}, after the window does: earlier requests are not in it.`)
+  } else if (oldestMs > fromMs) {
+    gaps.push(
+      `The log begins ${isoTime(oldestMs)}, too late to warm up the counters from ${isoTime(fromMs)} on: some refusals of the window's first moments may be missing.`,
+    )
+  }
+  if (endedPasses > 0) {
+    gaps.push(
+      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: their earlier requests are not in the log.`,
+    )
+  }
+  if (replayed.events > 0 && replayed.withinLimit === 0) {
+    gaps.push("Every recorded request was over its limit then: it seems that logEvents was 'blocked'.")
+  }
+  return gaps
+}
+
+function describeNotes({ rule, replayed }: PreviewFindings): string[] {
+  const notes: string[] = []
+  if (!rule.block) notes.push('The rule has block: false: it would have counted requests, and refused none.')
+  if (replayed.banned > 0) {
+    notes.push(
+      `${replayed.banned} client(s) would have been banned: the requests that a ban denies are replayed as if there was none.`,
+    )
+  }
+  const times = describeTimes(rule)
+  if (times !== '') notes.push(`The rule is in force ${times}: requests at other times are left out.`)
+  if (replayed.assumedAnonymous > 0) {
+    notes.push(
+      `${formatCount(replayed.assumedAnonymous)} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
+    )
+  }
+  if (replayed.overridden > 0) {
+    notes.push(
+      `${formatCount(replayed.overridden)} request(s) are decided by overrides that are in force now: they are left out.`,
+    )
+  }
+  if (replayed.assumedFree > 0) {
+    notes.push(
+      `${formatCount(replayed.assumedFree)} request(s) have no address or no user in the log, and are assumed to match no override.`,
+    )
+  }
+  for (const [reason, times] of replayed.uncovered)
+    notes.push(`${formatCount(times)} request(s) ${UNCOVERED[reason]}: not replayed.`)
+  return notes
+}
+
+function describeTimes({ startsAtMs, endsAtMs }: Rule): string {
+  const from = startsAtMs === null ? [] : [`from ${isoTime(startsAtMs)}`]
+  const until = endsAtMs === null ? [] : [`until ${isoTime(endsAtMs)}`]
+  return [...from, ...until].join(' ')
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+interface PreviewTotals {
+  readonly events: number
+  readonly matched: number
+  readonly over_limit: number
+  readonly would_refuse: number
+  readonly over_limit_clients: number
+}
+
+/** Returns what a rule would have done, in the sentence that the panel, the command and the API have in common. */
+export function previewSentence(totals: PreviewTotals): string {
+  const { events, matched, over_limit, would_refuse, over_limit_clients: clients } = totals
+  if (events === 0) return 'The log has no requests of this time.'
+  const requests = events === 1 ? '1 request' : `${formatCount(events)} requests`
+  if (matched === 0) return `None of ${requests} matched.`
+  const found = `${formatCount(matched)} of ${requests} matched`
+  if (over_limit === 0) return `${found}, none of these would have been refused.`
+  const done = would_refuse === 0 ? 'over the limit, and let through' : 'refused'
+  const from = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
+  return `${found}, ${formatRate(over_limit / matched)} of these would have been ${done}, from ${from}.`
+}

@@ -1,0 +1,75 @@
+import { InvalidSettingError } from '../ground/errors.js'
+import { type ClientCounts, type PolicyCounts, readClientCounts, sumRequests } from './client-counts.js'
+import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
+import { rank } from './ranking.js'
+import {
+  type LogSnapshot,
+  type RankingOptions,
+  type Report,
+  validateAtLeastOne,
+  validateDays,
+  windowFor,
+} from './window.js'
+
+/** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
+export interface TopClient extends ClientCounts {
+  readonly client: string
+  /** The policies that decided about it: the most requests first, then by name. */
+  readonly policies: readonly PolicyCounts[]
+}
+
+/** What a ranking is by. */
+export type ClientMeasure = keyof typeof SCALES
+
+const SCALES = { refused: CLIENTS_BY_REFUSALS, requests: CLIENTS_BY_REQUESTS } as const
+
+export interface TopClientsOptions extends RankingOptions {
+  /**
+   * `refused` (the default) lists the clients with the most requests over a limit or denied, and is exact. `requests`
+   * lists those with the most requests, among the busiest 500 of each hour and those that were refused something in it.
+   */
+  readonly by?: ClientMeasure | undefined
+}
+
+/** Reports the clients that were refused the most, or that asked the most, over all rules. */
+export function topClients({
+  days = 7,
+  limit = 100,
+  by = 'refused',
+}: TopClientsOptions = {}): Report<readonly TopClient[]> {
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  validateMeasure(by)
+  return async (snapshot) => countClients(snapshot, days, await rankClients(snapshot, days, by, limit))
+}
+
+/** Returns the clients that were refused the most, or that asked the most. */
+export async function rankClients(
+  snapshot: LogSnapshot,
+  days: number,
+  by: ClientMeasure,
+  limit: number,
+): Promise<readonly string[]> {
+  const ranked = await rank(snapshot, SCALES[by], windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+  return ranked.map(({ name }) => name)
+}
+
+/** Counts the requests of clients, in their order. */
+export async function countClients(
+  snapshot: LogSnapshot,
+  days: number,
+  clients: readonly string[],
+): Promise<readonly TopClient[]> {
+  if (clients.length === 0) return []
+  const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), clients)
+  return clients.map((client) => {
+    const policies = counts.get(client) ?? []
+    return { client, ...sumRequests(policies), policies }
+  })
+}
+
+/** @throws InvalidSettingError for anything but `refused` and `requests` */
+export function validateMeasure(by: string): void {
+  if (Object.hasOwn(SCALES, by)) return
+  throw new InvalidSettingError(`Option "by" is ${JSON.stringify(by)}: give "refused" or "requests"`)
+}

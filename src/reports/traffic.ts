@@ -1,0 +1,207 @@
+import type { Dialect } from '../database/dialect.js'
+import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/readings.js'
+import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
+import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
+import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
+import {
+  ALL_EVENTS,
+  type Coverage,
+  conditionFor,
+  type LoggedEvents,
+  type LoggedParts,
+  type LogSnapshot,
+  type RankingOptions,
+  type Report,
+  readSplit,
+  toCoverage,
+  validateAtLeastOne,
+  validateDays,
+  type WindowOptions,
+  windowFor,
+} from './window.js'
+
+/** Requests that have path, rule and method in common. */
+interface Traffic extends TrafficCounts {
+  /** Empty for requests whose path had no room in a rollup. */
+  readonly path: string
+  /** Empty where no rule matched. */
+  readonly rule_name: string
+  readonly method: string
+}
+
+/** All counts, and their sums. */
+export const COUNTS = 'total, blocked, would_block, denied'
+export const SUMS =
+  'SUM(total) AS total, SUM(blocked) AS blocked, SUM(would_block) AS would_block, SUM(denied) AS denied'
+const ALL_SUMS = COUNTS.split(', ')
+  .map((count) => `COALESCE(SUM(${count}), 0) AS ${count}`)
+  .join(', ')
+
+/** Counts events in one expression, for which an index is enough. */
+function countEvents(sign: 1 | -1): string {
+  return `${sign} * COUNT(*) FILTER (WHERE outcome <> 'denied') AS total,
+    ${sign} * COUNT(*) FILTER (WHERE ${IS_REFUSED}) AS blocked,
+    ${sign} * COUNT(*) FILTER (WHERE outcome = 'over_limit' AND allowed <> false) AS would_block,
+    ${sign} * COUNT(*) FILTER (WHERE ${IS_DENIED}) AS denied`
+}
+
+/** Counts what `countEvents` cannot see: the would-be refusals that others wrote, without an outcome. */
+function countForeign(sign: 1 | -1): string {
+  return `0, 0, ${sign} * COUNT(*) FILTER (WHERE count > "limit"), 0`
+}
+const FOREIGN_EVENTS: LoggedEvents = {
+  during: "allowed = true AND outcome = ''",
+  afterId: "allowed <> false AND outcome = ''",
+}
+
+/**
+ * Reads the traffic of a period, by path, rule and method. Past hours, the present one, and events are summed
+ * separately, so an entry can occur several times.
+ */
+export async function readTraffic(
+  snapshot: LogSnapshot,
+  period: Period,
+  filter: EventFilter = {},
+): Promise<readonly Traffic[]> {
+  const columns = 'path, rule_name, method'
+  // A path for which a bucket had no room cannot be subtracted from it.
+  const split = splitFor(snapshot, filter, period, false)
+  return readSplit<Traffic>(snapshot, split, {
+    buckets: (ranges, parameters) =>
+      bucketQueries(snapshot.dialect, ranges, filter, parameters, `${columns}, ${COUNTS}`),
+    events: (logged, parameters) =>
+      eventQueries(snapshot, logged, filter, parameters, (sign) => `${columns}, ${eventCounts(sign)}`),
+    select: (traffic) => `SELECT ${columns}, ${SUMS} FROM (${traffic}) AS traffic GROUP BY ${columns}`,
+  })
+}
+
+/** Counts the requests of a period, by outcome. */
+export async function countTraffic(
+  snapshot: LogSnapshot,
+  period: Period,
+  filter: EventFilter = {},
+): Promise<TrafficCounts> {
+  const split = splitFor(snapshot, filter, period, filter.path === undefined)
+  return sumTraffic(
+    await readSplit<TrafficCounts>(snapshot, split, {
+      buckets: (ranges, parameters) => bucketQueries(snapshot.dialect, ranges, filter, parameters, COUNTS),
+      events: (logged, parameters) => [
+        ...eventQueries(snapshot, logged, filter, parameters, countEvents),
+        ...eventQueries(snapshot, logged, filter, parameters, countForeign, FOREIGN_EVENTS),
+      ],
+      select: (traffic) => `SELECT ${ALL_SUMS} FROM (${traffic}) AS traffic`,
+    }),
+  )
+}
+
+/** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
+function splitFor({ sums }: LogSnapshot, { key }: EventFilter, period: Period, takesAway: boolean): SplitPeriod {
+  return key === undefined ? splitPeriod(period, { ...sums, takesAway }) : unsplit(period)
+}
+
+/** Creates the queries of the whole buckets of a period. */
+export function bucketQueries(
+  dialect: Dialect,
+  buckets: readonly BucketRange[],
+  filter: EventFilter,
+  parameters: Parameters,
+  columns: string,
+): string[] {
+  return buckets.map(
+    (range) =>
+      `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
+       WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}${filtered(dialect, filter, parameters)}`,
+  )
+}
+
+/** Creates the queries of the events that the buckets of a period lack, or have in excess. */
+export function eventQueries(
+  { dialect }: LogSnapshot,
+  logged: LoggedParts,
+  filter: EventFilter,
+  parameters: Parameters,
+  columns: (sign: 1 | -1) => string,
+  events = ALL_EVENTS,
+): string[] {
+  return logged(parameters, { ...events, during: conditionFor(events, filter) }).map(
+    ({ where, sign }) =>
+      `SELECT ${columns(sign)} FROM ${dialect.table('rate_limit_event')}
+       WHERE ${where}${filtered(dialect, filter, parameters)}`,
+  )
+}
+
+export interface TrafficSummary extends Coverage {
+  readonly days: number
+  /** Requests that a limit was asked about: without the denied ones, of which no limit knows. */
+  readonly total: number
+  readonly allowed: number
+  readonly blocked: number
+  /** `blocked / total`, unrounded; 0 without traffic. */
+  readonly block_rate: number
+  /** Requests that the deny list, an override or a ban refused; they are in none of the other numbers. */
+  readonly denied: number
+}
+
+/** Reports the number of requests, and of those refused. */
+export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
+  validateDays(days)
+  return async (snapshot) => {
+    const summary = toSummary(days, await countTraffic(snapshot, windowFor(days, snapshot.nowMs)))
+    return { ...summary, ...toCoverage(snapshot) }
+  }
+}
+
+export function toSummary(
+  days: number,
+  { total, blocked, denied }: Pick<TrafficCounts, 'total' | 'blocked' | 'denied'>,
+): TrafficSummary {
+  return { days, total, allowed: total - blocked, blocked, block_rate: blockRate(blocked, total), denied }
+}
+
+export function blockRate(blocked: number, total: number): number {
+  return total === 0 ? 0 : blocked / total
+}
+
+export interface RuleHitCount {
+  readonly rule_name: string
+  readonly hits: number
+  readonly blocked: number
+}
+
+/** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
+export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
+  validateDays(days)
+  validateAtLeastOne('limit', limit)
+  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(days, snapshot.nowMs)), limit)
+}
+
+export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
+  const matched = traffic.filter(({ rule_name }) => rule_name !== '')
+  return busiest(matched, ({ rule_name }) => rule_name)
+    .slice(0, limit)
+    .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
+}
+
+/** What each rule decided in the last day, and which decided anything in the last week. */
+export interface RuleActivity {
+  /** The traffic of the last 24 hours, by the rule's name; empty for requests that no rule matched. */
+  readonly today: ReadonlyMap<string, TrafficCounts>
+  /** The rules that decided about a request in the last 7 days. */
+  readonly active: ReadonlySet<string>
+}
+
+const WEEK_DAYS = 7
+
+/** Reports what rules do, for the list of all rules. */
+export function ruleActivity(): Report<RuleActivity> {
+  return async (snapshot) => {
+    const [today, week] = await Promise.all([
+      readTraffic(snapshot, windowFor(1, snapshot.nowMs)),
+      readTraffic(snapshot, windowFor(WEEK_DAYS, snapshot.nowMs)),
+    ])
+    return {
+      today: new Map(busiest(today, ({ rule_name }) => rule_name).map((share) => [share.name, share])),
+      active: new Set(week.map(({ rule_name }) => rule_name)),
+    }
+  }
+}

@@ -1,0 +1,160 @@
+import type { Database } from '../../database/database.js'
+import { type Dialect, runStatement, runWork, type SqlWork } from '../../database/dialect.js'
+import { readRevision, revisionOf } from '../../database/revision.js'
+import { InvalidSettingError } from '../../ground/errors.js'
+import type { Clock } from '../../ground/time/clock.js'
+import type { Description, Entry, FieldTable } from '../description.js'
+import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import { RULES, type RuleEntry } from '../rule.js'
+import { type CompareOptions, type Comparison, compareEntries, type Difference } from './difference.js'
+import { deleteEntries, readEntries, readEntrySlices, writeEntries } from './entry-table.js'
+import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
+import { validateDocument } from './validate-document.js'
+
+export interface ImportOptions {
+  /** Only returns the difference: false unless given. */
+  readonly dryRun?: boolean | undefined
+  /** Keeps entries that the document lacks, instead of deleting them: false unless given. */
+  readonly keep?: boolean | undefined
+}
+
+export interface ImportResult {
+  readonly rules: Difference<RuleEntry, 'name'>
+  readonly overrides: Difference<OverrideEntry, 'client' | 'pathPattern'>
+  /** The number of expired overrides of the document, which were left out. */
+  readonly expired: number
+  /** Whether the database now equals the document; false for a dry run. */
+  readonly applied: boolean
+}
+
+/** A part of a document: some of its rules, or of its overrides, which come behind all rules. */
+export type DocumentSlice = Partial<Pick<RuleDocument, 'rules' | 'overrides'>>
+
+/** What a document begins with. */
+export const DOCUMENT_HEAD = { $schema: SCHEMA_PATH, version: DOCUMENT_VERSION } as const
+
+/**
+ * Exports all rules, active or not, and all overrides that have not expired, as of one moment. The same rules make the
+ * same document, whatever the order in which they were written.
+ */
+export async function exportRules(database: Database, clock: Clock): Promise<RuleDocument> {
+  const rules: RuleEntry[] = []
+  const overrides: OverrideEntry[] = []
+  await exportSlices(database, clock, async (slices) => {
+    for await (const slice of slices) {
+      rules.push(...(slice.rules ?? []))
+      overrides.push(...(slice.overrides ?? []))
+    }
+  })
+  return { ...DOCUMENT_HEAD, rules, overrides }
+}
+
+/**
+ * Exports the same slice by slice, so that no more entries are in memory.
+ *
+ * @param receive takes the slices; until it has, other reports wait, so that it must not wait for anybody
+ */
+export function exportSlices<T>(
+  database: Database,
+  clock: Clock,
+  receive: (slices: AsyncIterable<DocumentSlice>) => Promise<T>,
+): Promise<T> {
+  return database.report((query) => receive(readSlices({ query, dialect: database.dialect }, clock.now())))
+}
+
+async function* readSlices(
+  database: Pick<Database, 'query' | 'dialect'>,
+  nowMs: number,
+): AsyncGenerator<DocumentSlice> {
+  for await (const rules of readEntrySlices(database, RULES)) yield { rules }
+  for await (const overrides of readEntrySlices(database, OVERRIDES)) {
+    yield { overrides: overrides.filter((override) => !OVERRIDES.hasExpired(override, nowMs)) }
+  }
+}
+
+/**
+ * Makes the rules and overrides of the database equal to those of a document: all or nothing, in one transaction that
+ * locks them. A list that the document lacks stays unchanged. Equal entries are not written: a second import does
+ * nothing.
+ *
+ * @param document an exported document, or the parsed JSON of its file
+ * @throws RuleDocumentError with a message for every invalid place, InvalidSettingError for an unknown option; nothing
+ * is written then
+ */
+export async function importRules(
+  database: Database,
+  clock: Clock,
+  document: unknown,
+  options: ImportOptions = {},
+): Promise<ImportResult> {
+  const { dryRun = false, keep = false, ...unknown } = options
+  // A mistyped "dryRun" must not delete rules.
+  for (const name of Object.keys(unknown)) {
+    throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
+  }
+  const wanted = await validateDocument(document)
+  const { dialect } = database
+  const nowMs = clock.now()
+  const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
+  const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
+
+  function* compare(): SqlWork<Comparisons> {
+    const given = { keep, nowMs }
+    return {
+      rules: yield* compareTable(RULES, dialect, wanted.rules, given),
+      overrides: yield* compareTable(OVERRIDES, dialect, overrides, given),
+    }
+  }
+
+  function* apply(before: number, compared: Comparisons): SqlWork<Comparisons> {
+    const [row] = yield* runStatement<{ revision: number }>(revisionOf('rules', dialect))
+    const comparisons = Number(row?.revision ?? 0) === before ? compared : yield* compare()
+    yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
+    yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
+    return comparisons
+  }
+
+  if (dryRun) return toResult(await database.report((query) => runWork(query, compare())), expired, false)
+  // Compared before, since with SQLite this process does nothing else while it holds the lock.
+  const before = await readRevision(database, 'rules')
+  const unlocked = await runWork(database.query, compare())
+  const compared = await database.locked([RULES.table, OVERRIDES.table], () => apply(before, unlocked))
+  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
+  return toResult(compared, expired, true)
+}
+
+interface Comparisons {
+  readonly rules: Comparison<RuleEntry, 'name'>
+  readonly overrides: Comparison<OverrideEntry, 'client' | 'pathPattern'>
+}
+
+/** @param wanted `undefined` changes nothing */
+function* compareTable<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  dialect: Dialect,
+  wanted: readonly Entry<Table>[] | undefined,
+  options: CompareOptions,
+): SqlWork<Comparison<Entry<Table>, Identity>> {
+  if (wanted === undefined) {
+    return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
+  }
+  return yield* compareEntries(description, yield* readEntries(description, dialect), wanted, options)
+}
+
+function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  dialect: Dialect,
+  { difference, written }: Comparison<Entry<Table>, Identity>,
+  nowMs: number,
+): SqlWork<void> {
+  yield* deleteEntries(description, dialect, difference.deleted)
+  yield* writeEntries(description, dialect, written, nowMs)
+}
+
+function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {
+  return written.length + difference.deleted.length > 0
+}
+
+function toResult({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {
+  return { rules: rules.difference, overrides: overrides.difference, expired, applied }
+}

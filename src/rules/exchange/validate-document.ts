@@ -1,0 +1,144 @@
+import { RuleDocumentError } from '../../ground/errors.js'
+import { Slices } from '../../ground/time/slices.js'
+import {
+  type Description,
+  defaultsFor,
+  type Entry,
+  type FieldTable,
+  spelled,
+  toIdentity,
+  type Values,
+} from '../description.js'
+import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import { RULES, type RuleEntry } from '../rule.js'
+import { DOCUMENT_VERSION } from './rule-document.js'
+
+/** A valid document, as it is to be stored. A list that it lacks is undefined. */
+export interface ValidDocument {
+  readonly rules: readonly RuleEntry[] | undefined
+  readonly overrides: readonly OverrideEntry[] | undefined
+}
+
+/** Records an error and its place. The first error of a place stays. */
+type Complain = (place: string, message: string) => void
+
+/** The number of errors after which no more entries are checked: an unrelated file may have millions. */
+const ENOUGH = 10_000
+/** The number of unknown fields of an object after which no more are looked for. */
+const ENOUGH_UNKNOWN = 100
+const SHOWN_VERSION = 50
+const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
+
+/**
+ * Validates a document, and lets other work of the process run in between.
+ *
+ * @param document the parsed JSON
+ * @throws RuleDocumentError with a message for every invalid place, up to about ten thousand
+ */
+export async function validateDocument(document: unknown): Promise<ValidDocument> {
+  const errors = new Map<string, string>()
+  const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
+  if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
+  const given = pickFields(document, KNOWN)
+  // The meaning of another version is unknown.
+  if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
+  for (const [field, message] of unknownFields(document, KNOWN)) complain(field || 'document', message)
+  if (typeof (given.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
+  if (given.rules === undefined && given.overrides === undefined) {
+    complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
+  }
+  const isEnough = () => errors.size >= ENOUGH
+  const rules = await validateEntries(RULES, given.rules, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, given.overrides, complain, isEnough)
+  if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
+  return { rules, overrides }
+}
+
+function versionComplaint(version: unknown): string {
+  if (version === undefined) return `is missing: give ${DOCUMENT_VERSION}`
+  const isShort = typeof version === 'number' || (typeof version === 'string' && version.length <= SHOWN_VERSION)
+  // A list may be nested deeper than it can be quoted.
+  const shown = isShort ? JSON.stringify(version) : 'another one'
+  return `is ${shown}: this version of the package reads ${DOCUMENT_VERSION}`
+}
+
+async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  given: unknown,
+  complain: Complain,
+  isEnough: () => boolean,
+): Promise<Entry<Table>[] | undefined> {
+  if (given === undefined) return undefined
+  if (!Array.isArray(given)) {
+    complain(description.place, 'must be a list')
+    return undefined
+  }
+  const defaults = defaultsFor(description.fields)
+  const entries: Entry<Table>[] = []
+  const places = new Map<string, string>()
+  const slices = new Slices()
+  for (const [index, value] of given.entries()) {
+    const place = `${description.place}[${index}]`
+    if (isEnough()) {
+      complain(description.place, `has too many errors: ${place} and later entries were not validated`)
+      break
+    }
+    const entry = validateEntry(description, place, value, defaults, complain)
+    if (entry !== undefined) {
+      const identity = toIdentity(description, entry)
+      const twin = places.get(identity)
+      if (twin === undefined) places.set(identity, place)
+      else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)
+      entries.push(entry)
+    }
+    if (slices.over()) await slices.pause()
+  }
+  return entries
+}
+
+/** Returns the entry as it is to be stored, or undefined when it is invalid. */
+function validateEntry<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  place: string,
+  value: unknown,
+  defaults: Values,
+  complain: Complain,
+): Entry<Table> | undefined {
+  if (!isObject(value)) {
+    complain(place, 'must be an object')
+    return undefined
+  }
+  const known = Object.keys(description.fields)
+  const values = { ...defaults, ...pickFields(value, known) }
+  // A past expiry is no error here: the file is old, and the entry is left out.
+  const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
+  for (const [field, message] of unknownFields(value, known)) errors.set(field, message)
+  for (const [field, message] of errors) complain(field === '' ? place : `${place}.${field}`, message)
+  if (errors.size > 0) return undefined
+  const stored = { ...values, ...spelled(description.fields, values) }
+  // Each field was checked above, which types cannot express.
+  return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
+}
+
+function isObject(value: unknown): value is Values {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Returns the known fields of an object, without those that are `undefined`: it may have a million others. */
+function pickFields(given: Values, known: readonly string[]): Values {
+  return Object.fromEntries(known.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]])))
+}
+
+/** Returns the complaints about the first unknown fields of an object, and one without a field when there are more. */
+function unknownFields(given: Values, known: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const field of Object.keys(given)) {
+    if (known.includes(field) || given[field] === undefined) continue
+    if (found.size === ENOUGH_UNKNOWN) {
+      found.set('', 'has more fields that do not exist')
+      break
+    }
+    found.set(field, `does not exist: known are ${known.join(', ')}`)
+  }
+  return found
+}

@@ -1,0 +1,240 @@
+import type { Database } from '../../database/database.js'
+import type { Dialect, Query, SqlValue } from '../../database/dialect.js'
+import { errorCode, RevertError } from '../../ground/errors.js'
+import type { Description } from '../description.js'
+import { OVERRIDES } from '../overrides/override.js'
+import { RULES } from '../rule.js'
+import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
+
+/** One change of a rule or an override. */
+export interface Change {
+  readonly id: number
+  readonly changedAt: Date
+  /** The actor given with `asActor`; empty without one. */
+  readonly actor: string
+  /** Where it came from: this package's client, its panel or dashboard, its API, a ban or an import; or raw SQL. */
+  readonly source: ChangeSource
+  readonly entity: 'rule' | 'override'
+  /** The rule's name, or the override's client. */
+  readonly name: string
+  readonly action: 'create' | 'update' | 'delete'
+  /** The row's fields before and after; null where there was none. Timestamps are milliseconds since the epoch. */
+  readonly before: ChangedFields | null
+  readonly after: ChangedFields | null
+}
+
+export type ChangedFields = Readonly<Record<string, string | number | boolean | null>>
+
+export interface HistoryOptions {
+  /** The most changes to return, the newest first; 100 unless given. */
+  readonly limit?: number | undefined
+  /** Only those through this door. */
+  readonly source?: ChangeSource | undefined
+  /** Only those of this actor, by the whole name. */
+  readonly actor?: string | undefined
+  readonly entity?: Change['entity'] | undefined
+  /** Only those older than the change of this id. */
+  readonly beforeId?: number | undefined
+}
+
+/** A table of the extended client, which validates writes and records their actor. */
+interface WritableTable {
+  findFirst(query: { where: never }): PromiseLike<{ readonly id: number } | null>
+  create(query: { data: never }): PromiseLike<unknown>
+  updateMany(query: { where: never; data: never }): PromiseLike<{ readonly count: number }>
+  deleteMany(query: { where: never }): PromiseLike<{ readonly count: number }>
+}
+
+export interface HistoryDependencies {
+  readonly database: Database
+  readonly client: { readonly rateLimitRule: WritableTable; readonly rateLimitOverride: WritableTable }
+}
+
+interface ChangeRow {
+  readonly id: number
+  readonly changedAt: number
+  readonly actor: string
+  readonly source: string
+  readonly entity: string
+  readonly rowId: number
+  readonly name: string
+  readonly action: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 10_000
+const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
+
+/**
+ * Lists the changes, the newest first.
+ *
+ * @param name of a rule, or the client of an override in its spellings, now or at any time before; all changes unless
+ * given
+ */
+export async function listChanges(
+  database: Database,
+  name: string | readonly string[] | undefined,
+  { limit = DEFAULT_LIMIT, source, actor, entity, beforeId }: HistoryOptions = {},
+): Promise<Change[]> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
+    throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
+  }
+  // No name has a NUL, and PostgreSQL refuses such a parameter.
+  if (`${name}${actor}`.includes('\0')) return []
+  const { dialect } = database
+  const table = dialect.table('rate_limit_change')
+  const parameters: SqlValue[] = [limit]
+  const conditions: string[] = []
+  function filter(value: SqlValue | undefined, toCondition: (placeholder: string) => string): void {
+    if (value !== undefined) conditions.push(toCondition(`$${parameters.push(value)}`))
+  }
+  filter(
+    name === undefined ? name : JSON.stringify([name].flat()),
+    // A rule that was renamed keeps its history.
+    (placeholder) => `(entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
+      WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})`,
+  )
+  filter(source, (placeholder) => `source = ${placeholder}`)
+  filter(actor, (placeholder) => `actor = ${placeholder}`)
+  filter(entity, (placeholder) => `entity = ${placeholder}`)
+  filter(beforeId, (placeholder) => `id < ${dialect.whole(placeholder)}`)
+  const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
+  return (await readChanges(database, where, parameters)).map(toChange)
+}
+
+/** Returns the change of an id; undefined where there is none. */
+export async function findChange(database: Database, id: number): Promise<Change | undefined> {
+  const [row] = await readChanges(database, 'WHERE recorded.id = $2', [1, id])
+  return row && toChange(row)
+}
+
+/** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
+export async function readChangesOf(
+  query: Query,
+  dialect: Dialect,
+  entity: Change['entity'],
+  names: readonly string[],
+  limit: number,
+): Promise<Change[]> {
+  const rows = await selectChanges(query, dialect, `WHERE entity = $2 AND ${dialect.isOneOf('name', '$3', 'text')}`, [
+    limit,
+    entity,
+    JSON.stringify(names),
+  ])
+  return rows.map(toChange)
+}
+
+/**
+ * Undoes one change: restores the fields that it changed, deletes the row that it created, or creates the row that it
+ * deleted. Later changes of other fields stay. The history records the revert like any other change.
+ *
+ * @throws RevertError when the change does not exist, or the values that it wrote are gone
+ * @throws RuleValidationError when the earlier state would not be valid today
+ */
+export async function revertChange({ database, client }: HistoryDependencies, changeId: number): Promise<void> {
+  const [row] = Number.isSafeInteger(changeId)
+    ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
+    : []
+  if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
+  const change = toChange(row)
+  const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
+  const { before, after } = change
+  if (after === null) {
+    await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
+    return
+  }
+  const found = await findCondition(table, row.rowId, change.entity, after)
+  // One statement finds the written values and undoes them, so that no other write comes in between.
+  const where = { ...found, ...stored(change.entity, before === null ? after : changedFields(after, before)) } as never
+  const { count } =
+    before === null
+      ? await table.deleteMany({ where })
+      : await unlessTaken(change, () =>
+          table.updateMany({ where, data: stored(change.entity, changedFields(before, after)) as never }),
+        )
+  if (count === 0) {
+    throw new RevertError(
+      `Change ${changeId} of ${change.entity} ${JSON.stringify(change.name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
+    )
+  }
+}
+
+/** Writes the earlier state, and throws a `RevertError` when another row has its name now. */
+async function unlessTaken<T>({ id, entity, name, before }: Change, write: () => PromiseLike<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    const taken = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
+    throw new RevertError(
+      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
+    )
+  }
+}
+
+/** Returns the row's id, or, when it was deleted and created again, its unique fields. */
+async function findCondition(
+  table: WritableTable,
+  rowId: number,
+  entity: Change['entity'],
+  after: ChangedFields,
+): Promise<object> {
+  const row = await table.findFirst({ where: { id: rowId } as never })
+  if (row !== null) return { id: row.id }
+  return Object.fromEntries(DESCRIPTIONS[entity].identity.map((field) => [field, after[field]]))
+}
+
+/** Returns the fields of a state that differ in the other one. */
+function changedFields(state: ChangedFields, other: ChangedFields): ChangedFields {
+  return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
+}
+
+/** Returns the fields as the client expects them. */
+function stored(entity: Change['entity'], changed: ChangedFields): object {
+  return Object.fromEntries(
+    Object.entries(changed).map(([name, value]) => {
+      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value) : value]
+    }),
+  )
+}
+
+/** Returns whether the history stores a field in milliseconds since the epoch. */
+export function isMoment(entity: Change['entity'], name: string): boolean {
+  return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
+}
+
+function readChanges({ query, dialect }: Database, where: string, parameters: readonly SqlValue[]) {
+  return selectChanges(query, dialect, where, parameters)
+}
+
+function selectChanges(
+  query: Query,
+  dialect: Dialect,
+  where: string,
+  parameters: readonly SqlValue[],
+): Promise<ChangeRow[]> {
+  return query<ChangeRow>(
+    `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
+       before, after
+     FROM ${dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
+    parameters,
+  )
+}
+
+function toChange({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
+  return {
+    ...row,
+    changedAt: new Date(changedAt),
+    source: CHANGE_SOURCES.find((known) => known === source) ?? 'sql',
+    entity: entity === 'override' ? entity : 'rule',
+    action: action === 'create' || action === 'delete' ? action : 'update',
+    before: before === null ? null : JSON.parse(before),
+    after: after === null ? null : JSON.parse(after),
+  }
+}
+
+function isUniqueViolation(error: unknown): boolean {
+  return errorCode(error) === 'P2002'
+}

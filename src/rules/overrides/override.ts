@@ -1,0 +1,158 @@
+import { clientText, MAX_CLIENT_LENGTH, parseOverrideClient } from '../../clients/override-client.js'
+import type { FieldErrors } from '../../ground/errors.js'
+import { asText, validateStorable } from '../../ground/storable.js'
+import { latestStartMs } from '../../ground/time/clock.js'
+import type { Algorithm, Policy } from '../../limiter/algorithm.js'
+import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../../limiter/rate.js'
+import {
+  createParser,
+  type Description,
+  type Extent,
+  type Field,
+  fieldErrors,
+  type Parsed,
+  type Row,
+  type Values,
+} from '../description.js'
+import { ALGORITHM, MAX_PATTERN_LENGTH, upTo, validatePattern } from '../field-values.js'
+import { parseMoment } from '../moment.js'
+
+const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
+const MAX_NOTE_LENGTH = 1_000
+
+/** One override of a document, complete. */
+export interface OverrideEntry {
+  readonly client: string
+  readonly effect: string
+  readonly algorithm: Algorithm
+  readonly pathPattern: string
+  /** A moment such as `2030-01-31T12:00:00.000Z`. */
+  readonly expiresAt: string | null
+  readonly note: string
+}
+
+/** The fields of an override, in the order of documents. */
+const OVERRIDE_FIELDS = {
+  client: {
+    kind: 'text',
+    parse: parseOverrideClient,
+    spell: (value) => clientText(parseOverrideClient(value)),
+    schema: { maxLength: MAX_CLIENT_LENGTH },
+    about: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.',
+    help: 'An address, a network or a user: ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32, user:42.',
+    panel: { title: 'Client', input: 'code', example: 'ip:203.0.113.7', column: 'sorted', searched: true },
+  },
+  effect: {
+    kind: 'text',
+    parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
+    schema: { maxLength: MAX_EFFECT_LENGTH },
+    about: 'deny, allow, or a rate.',
+    help: 'deny refuses requests, allow exempts them, and a rate such as 20/m limits them.',
+    panel: { title: 'Effect', input: 'code', example: 'deny', column: 'sorted' },
+  },
+  algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
+  pathPattern: {
+    kind: 'text',
+    default: '',
+    parse: (value) => (value === '' ? '' : validatePattern(value)),
+    schema: { maxLength: MAX_PATTERN_LENGTH },
+    about: 'A regular expression (RE2) that is searched for in the path. Empty: every path.',
+    panel: { title: 'Path pattern', input: 'code', example: '^/api/', column: 'shown', searched: true },
+  },
+  expiresAt: {
+    kind: 'moment',
+    default: null,
+    parse: parseMoment,
+    about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
+    help: 'Empty: it never expires.',
+    panel: { title: 'Expires', input: 'expiry', column: 'sorted' },
+  },
+  note: {
+    kind: 'text',
+    default: '',
+    parse: upTo(MAX_NOTE_LENGTH, validateStorable),
+    enforced: false,
+    schema: { maxLength: MAX_NOTE_LENGTH },
+    about: 'A note.',
+    help: 'The reason, for other operators.',
+    panel: { title: 'Note', input: 'lines', column: 'shown', searched: true },
+  },
+} as const satisfies Readonly<Record<keyof OverrideEntry, Field>>
+
+/** A row of the override table, as far as matching needs it; moments in milliseconds since the epoch. */
+export type OverrideRow = Row<typeof OVERRIDE_FIELDS> & { readonly bannedAt?: number | null }
+
+/** A parsed row. */
+export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' | 'algorithm' | 'expiresAt'> {
+  /** A policy where the client has a rate of its own. */
+  readonly effect: 'deny' | 'allow' | Policy
+  readonly expiresAtMs: number | null
+  /** From when a rule bans the client; null for other overrides. */
+  readonly bannedAtMs: number | null
+}
+
+export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPattern'> = {
+  entity: 'override',
+  place: 'overrides',
+  table: 'rate_limit_override',
+  fields: OVERRIDE_FIELDS,
+  identity: ['client', 'pathPattern'],
+  identify: ({ client, pathPattern }) => ({ client, pathPattern }),
+  errors: overrideErrors,
+  hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
+  order: ({ bytewise }) => `${bytewise('client')}, ${bytewise('path_pattern')}`,
+}
+
+/**
+ * Validates the fields of an override.
+ *
+ * @param nowMs a new override that has expired by then is refused
+ * @returns one message for every wrong field
+ */
+export function overrideErrors(values: Values, extent: Extent, nowMs: number): FieldErrors {
+  const errors: Record<string, string> = { ...fieldErrors(OVERRIDE_FIELDS, values, extent) }
+  const isRelated = (field: string) => !(field in errors) && values[field] !== undefined
+  if (isRelated('effect') && isRelated('algorithm')) {
+    const [effect, algorithm] = [parseEffect(values.effect), OVERRIDE_FIELDS.algorithm.parse(values.algorithm)]
+    const problem = typeof effect === 'string' ? undefined : findRateProblem(algorithm, effect)
+    if (problem !== undefined) errors.effect = problem
+  }
+  if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
+  const expiresAtMs = parseMoment(values.expiresAt)
+  const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
+  return isPast ? { ...errors, expiresAt: 'is in the past: give a later moment, or none' } : errors
+}
+
+const parseOverrideRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')
+
+/**
+ * Parses a stored row.
+ *
+ * @throws RuleValidationError or InvalidRateError for a row that was written past the validation
+ */
+export function parseOverride(row: OverrideRow): Override {
+  const { client, effect, algorithm, pathPattern, expiresAt } = parseOverrideRow(row)
+  return {
+    client,
+    effect: typeof effect === 'string' ? effect : toPolicy(algorithm, effect),
+    pathPattern,
+    expiresAtMs: expiresAt,
+    bannedAtMs: row.bannedAt ?? null,
+  }
+}
+
+/** Returns whether an override has not expired. A ban that begins far ahead was written by a wrong clock. */
+export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number): boolean {
+  if (expiresAtMs === null) return true
+  return nowMs < expiresAtMs && (bannedAtMs === null || bannedAtMs <= latestStartMs(nowMs, expiresAtMs - bannedAtMs))
+}
+
+/** Parses `deny`, `allow` or a rate. */
+function parseEffect(value: unknown): 'deny' | 'allow' | Rate {
+  const text = asText(value)
+  if (text === 'deny' || text === 'allow') return text
+  if (!/^\d/.test(text)) {
+    throw new Error(`${JSON.stringify(text)} is no effect: give deny, allow, or a rate such as 20/m`)
+  }
+  return parseRate(text)
+}

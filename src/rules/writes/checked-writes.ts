@@ -1,0 +1,206 @@
+import type { GeneratedClient } from '../../database/generated-client.js'
+import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
+import { Slices } from '../../ground/time/slices.js'
+import { type Description, type Extent, spelled, type Values } from '../description.js'
+import { changeToken, currentAuthor } from '../history/actor.js'
+import { clientBeside, interactiveTransaction } from './client-beside.js'
+import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
+
+/** A model whose writes are validated. */
+export interface CheckedModel {
+  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors'>
+  /** Returns the model of a client. */
+  rows(client: GeneratedClient): ModelRows
+}
+
+/** The methods that all models share; each model's own types say more about the arguments. */
+interface ModelRows {
+  findUnique(query: { where: never }): PromiseLike<StoredRow | null>
+  findMany(query: { where: never; select?: { id: true } }): PromiseLike<StoredRow[]>
+}
+
+/** A call of a query extension, as far as all operations share it. */
+interface Write {
+  readonly args: object
+  query(args: never): Promise<unknown>
+}
+
+export interface WriteOptions {
+  /**
+   * Called after every write, which resolves when the returned promise does.
+   *
+   * @param isCommitted false for a part of a transaction that is still open
+   */
+  readonly changed: (isCommitted: boolean) => Promise<void>
+  /**
+   * The queries that still follow a write. Closing has to wait for them: a failed `$transaction([...])` does not wait
+   * for its parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
+   */
+  readonly underWay: Set<Promise<unknown>>
+  /** Returns the time to which expiries are compared, in milliseconds. */
+  readonly now: () => number
+}
+
+/** The most deletions that one statement ascribes: SQLite takes 999 parameters. */
+const ASCRIBED = 500
+
+/**
+ * Creates the query extension of a model. An invalid write is refused with all its errors; a valid one is stamped with
+ * its actor; `changed` is called afterwards.
+ *
+ * Raw SQL bypasses the extension: rows that it writes are validated when they are read.
+ */
+export function checkedWrites(
+  { description, rows: rowsFor }: CheckedModel,
+  client: GeneratedClient,
+  { changed, underWay, now }: WriteOptions,
+) {
+  const { entity, fields, identity } = description
+
+  function errorsFor(values: Values, extent: Extent): FieldErrors {
+    return description.errors(values, extent, now())
+  }
+
+  function stamped(data: Values, changedBy = changeToken()): Values {
+    return { ...data, ...spelled(fields, plainFields(data)), changedBy }
+  }
+
+  /** Returns the errors of an update, and of the fields that it leaves as they are. */
+  function updateErrors(data: Values, row: StoredRow | null): FieldErrors {
+    return row === null ? errorsFor(plainFields(data), 'part') : errorsFor(merge(row, data), 'stored')
+  }
+
+  async function wrongRows(rows: readonly Values[], extent: Extent): Promise<WrongRow[]> {
+    const wrong: WrongRow[] = []
+    const slices = new Slices()
+    for (const [index, values] of rows.entries()) {
+      const errors = errorsFor(values, extent)
+      if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })
+      if (slices.over()) await slices.pause()
+    }
+    return wrong
+  }
+
+  /** @throws RuleValidationError when there are errors */
+  function refuse(errors: FieldErrors, rows: readonly WrongRow[] = []): void {
+    if (hasAny(errors) || rows.length > 0) throw new RuleValidationError(errors, rows, entity)
+  }
+
+  function find(beside: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
+    return rowsFor(beside).findUnique({ where: toWhere(args) as never })
+  }
+
+  async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
+    try {
+      // The arguments are those of the extension's own call; the types cannot express that for all models at once.
+      const answer = await call.query(args as never)
+      await follow()
+      return answer
+    } finally {
+      await changed(interactiveTransaction(call) === undefined)
+    }
+  }
+
+  function create(call: Write) {
+    const data = toValues(Reflect.get(call.args, 'data'))
+    refuse(errorsFor(plainFields(data), 'new'))
+    return written(call, { ...call.args, data: stamped(data) })
+  }
+
+  async function createMany(call: Write) {
+    const given: unknown = Reflect.get(call.args, 'data') ?? []
+    const rows = (Array.isArray(given) ? given : [given]).map(toValues)
+    const wrong = await wrongRows(rows.map(plainFields), 'new')
+    if (Array.isArray(given)) refuse({}, wrong)
+    else refuse(wrong[0]?.errors ?? {})
+    const token = changeToken()
+    return written(call, { ...call.args, data: rows.map((row) => stamped(row, token)) })
+  }
+
+  async function update(call: Write) {
+    const row = await find(clientBeside(client, call), call.args)
+    const data = toValues(Reflect.get(call.args, 'data'))
+    refuse(updateErrors(data, row))
+    return written(call, { ...call.args, data: stamped(data) })
+  }
+
+  async function updateMany(call: Write) {
+    const data = toValues(Reflect.get(call.args, 'data'))
+    const rows = await rowsFor(clientBeside(client, call)).findMany({ where: toWhere(call.args) as never })
+    const own = updateErrors(data, null)
+    const merged = rows.map((row) => merge(row, data))
+    const wrong = await wrongRows(merged, 'stored')
+    // Errors of the update itself are reported once, not for every row.
+    const others = wrong.map((row) => ({ ...row, errors: without(row.errors, own) }))
+    refuse(
+      own,
+      others.filter(({ errors }) => hasAny(errors)),
+    )
+    return written(call, { ...call.args, data: stamped(data) })
+  }
+
+  async function upsert(call: Write) {
+    const row = await find(clientBeside(client, call), call.args)
+    const created = toValues(Reflect.get(call.args, 'create'))
+    const updated = toValues(Reflect.get(call.args, 'update'))
+    refuse({ ...errorsFor(plainFields(created), 'new'), ...updateErrors(updated, row) })
+    const token = changeToken()
+    return written(call, {
+      ...call.args,
+      create: stamped(created, token),
+      update: stamped(updated, token),
+    })
+  }
+
+  async function deleteOne(call: Write) {
+    const beside = clientBeside(client, call)
+    const row = await find(beside, call.args)
+    return written(call, call.args, async () => {
+      if (row !== null) await ascribe(beside, [row])
+    })
+  }
+
+  async function deleteMany(call: Write) {
+    const beside = clientBeside(client, call)
+    // Selects only ids, since raw SQL may have written values that Prisma cannot read.
+    const rows = await rowsFor(beside).findMany({ where: toWhere(call.args) as never, select: { id: true } })
+    return written(call, call.args, () => ascribe(beside, rows))
+  }
+
+  /** Records who deleted rows in the changes that the trigger recorded, since a deleted row cannot carry it. */
+  async function ascribe(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
+    const ascription = ascribeAll(beside, rows)
+    underWay.add(ascription)
+    await ascription.finally(() => underWay.delete(ascription))
+  }
+
+  async function ascribeAll(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
+    for (let start = 0; start < rows.length; start += ASCRIBED) {
+      const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
+      await beside.rateLimitChange.updateMany({
+        where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
+        data: currentAuthor(),
+      })
+    }
+  }
+
+  return {
+    create,
+    createMany,
+    createManyAndReturn: createMany,
+    update,
+    updateMany,
+    updateManyAndReturn: updateMany,
+    upsert,
+    delete: deleteOne,
+    deleteMany,
+  }
+}
+
+function without(errors: FieldErrors, others: FieldErrors): FieldErrors {
+  return Object.fromEntries(Object.entries(errors).filter(([field]) => !(field in others)))
+}
+
+function hasAny(errors: FieldErrors): boolean {
+  return Object.keys(errors).length > 0
+}

@@ -1,0 +1,61 @@
+import type { FastifyInstance } from 'fastify'
+import { InvalidSettingError } from '../../ground/errors.js'
+import { internalsFor } from '../../plugin/internals.js'
+import { loadWritesAtStart } from '../sign-in/load-writes.js'
+import { hostStaff, type IsStaff } from '../sign-in/staff-guard.js'
+
+export interface ApiOptions {
+  /** Whether the tokens of `ratelimit token create` open it: `true` unless given. */
+  readonly tokens?: boolean | undefined
+  /**
+   * Returns the role of a request without a token, for hosts with an authorization of their own: a role,
+   * `{ actor, role }`, or null. A throw is a refusal. It runs in an `onRequest` hook, after those that the host
+   * registered before, and once more when the body of the request has arrived.
+   */
+  readonly authorize?: IsStaff | undefined
+}
+
+const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
+
+/**
+ * Registers the API below its prefix: JSON over HTTP for pipelines and tools, described by `openapi.json`. It needs the
+ * package @fastify/swagger.
+ *
+ * @throws InvalidSettingError for an invalid or unknown option, without a prefix, or without that package
+ */
+export async function apiPlugin(app: FastifyInstance, options: ApiOptions): Promise<void> {
+  const { tokens: takesTokens = true, authorize } = options
+  validateApiOptions(options, app.prefix)
+  const internals = internalsFor(app, 'apiPlugin')
+  loadWritesAtStart(app, internals)
+  if (!takesTokens && authorize === undefined) {
+    app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')
+  }
+  // Only apps with an API load the validator, and what the API answers.
+  const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
+  const tokens = takesTokens ? new Tokens(internals.database) : undefined
+  if (tokens !== undefined) internals.closeWithPlugin('tokens', () => tokens.close())
+  await registerApi(app, internals, {
+    tokens,
+    authorize: authorize && hostStaff(authorize, internals.clock, 'apiPlugin', 'authorize'),
+  })
+}
+
+function validateApiOptions(options: ApiOptions, prefix: string): void {
+  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidSettingError(`Option "${unknown}" of apiPlugin is unknown: it takes ${KNOWN.join(', ')}`)
+  }
+  const { tokens, authorize } = options
+  if (tokens !== undefined && typeof tokens !== 'boolean') {
+    throw new InvalidSettingError(`Option "tokens" of apiPlugin is ${String(tokens)}: give true or false`)
+  }
+  if (authorize !== undefined && typeof authorize !== 'function') {
+    throw new InvalidSettingError(
+      'Option "authorize" is no function: give one of the request that answers a role or null',
+    )
+  }
+  if (prefix === '') {
+    throw new InvalidSettingError('apiPlugin has no prefix: register it with one, such as { prefix: "/ratelimit/api" }')
+  }
+}

@@ -1,0 +1,76 @@
+import Type from 'typebox'
+import { errorMessage } from '../../ground/errors.js'
+import { EVENT_OUTCOMES } from '../../log/event.js'
+import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
+import { clampedIsoTime, createReportRunner } from '../../reports/window.js'
+import { parseMoment } from '../../rules/moment.js'
+import type { ApiContext } from './api-context.js'
+import type { ApiRoute } from './api-route.js'
+import { PlaceMoment, PlaceNumber, parseCursor } from './cursor.js'
+import { defineRoute } from './define-route.js'
+import { toPage } from './entry-pages.js'
+import { DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
+import { asInput, InvalidInputError } from './problems.js'
+import { EventSchema } from './report-schemas.js'
+import { streamRows } from './streamed-json.js'
+
+const Place = Type.Tuple([PlaceMoment, PlaceNumber])
+const Text = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength, description }))
+const Moment = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }))
+
+export function eventRoutes({ internals }: ApiContext): readonly ApiRoute[] {
+  const { database, clock, switches, privacy } = internals
+  const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/events',
+      id: 'listEvents',
+      tag: 'events',
+      summary: 'List events',
+      about:
+        'The logged requests, the newest first, that pass all filters. Events of the last seconds may still be on their way from other servers.',
+      needs: 'read',
+      query: {
+        ...PAGE,
+        key: Text(255, 'Only of this key, as in the log.'),
+        client: Text(255, 'Only of this client, under all rules: ip:203.0.113.7 or user:7.'),
+        policy: Text(255, 'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, ….'),
+        outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only with this outcome.' })),
+        allowed: Type.Optional(Type.Boolean({ description: 'Only those that were let through, or refused.' })),
+        path: Text(500, 'Only of paths that begin so.'),
+        method: Text(10, 'Only of this method.'),
+        since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),
+        until: Moment('Only before this moment.'),
+      },
+      answers: { 200: { about: 'A page of events.', schema: pageSchema(EventSchema) } },
+      async handle({ query: { limit = DEFAULT_LIMIT, cursor, since, until, ...filter } }, reply) {
+        const period = { sinceMs: toMs('since', since), untilMs: toMs('until', until) }
+        const list = `events ${JSON.stringify({ ...filter, ...period }, FILTERS)}`
+        const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Place, cursor)
+        const before = timestampMs === undefined || id === undefined ? undefined : { timestampMs, id }
+        const report = listEvents({ ...filter, ...period }, before, limit + 1)
+        const rows = await asInput(() => read(report), 'query', 'client')
+        const page = toPage(list, rows, limit, (event) => [event.timestampMs, event.id])
+        return streamRows(reply, { nextCursor: page.nextCursor }, 'items', page.items.map(toEvent))
+      },
+    }),
+  ]
+}
+
+/** In one order, whatever that of the query. */
+const FILTERS = ['key', 'client', 'policy', 'outcome', 'allowed', 'path', 'method', 'sinceMs', 'untilMs']
+
+function toMs(field: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  try {
+    return parseMoment(text) ?? undefined
+  } catch (error) {
+    throw new InvalidInputError([{ in: 'query', field, detail: errorMessage(error) }])
+  }
+}
+
+function toEvent({ timestampMs, allowed, id, ...event }: ListedEvent) {
+  return { id, timestamp: clampedIsoTime(timestampMs), ...event, allowed: Boolean(allowed) }
+}

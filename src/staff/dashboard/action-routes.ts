@@ -1,0 +1,160 @@
+/** The actions of a client's page: each takes a form, writes or ends one override, and leads back with one notice. */
+import createError from '@fastify/error'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { clientAddress } from '../../clients/client-networks.js'
+import type { Internals } from '../../plugin/internals.js'
+import { asActor, fromSource } from '../../rules/history/actor.js'
+import { leaveNotice } from '../sign-in/notice-cookie.js'
+import type { StaffForm } from '../sign-in/staff-actions.js'
+import { actingStaff, guardActions } from '../sign-in/staff-actions.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+import { type StaffRouteName, staffRoute } from '../sign-in/staff-routes.js'
+import { findInForce, overrideClientFor } from './client-offer.js'
+import { isLess } from './generous-rate.js'
+import { clientHref } from './links.js'
+import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, writeOverride } from './override-actions.js'
+import { firstWords, inForceWords } from './override-words.js'
+import { readClientView } from './requested-view.js'
+
+/** What every form says. */
+interface ActionForm {
+  readonly client: string
+  /** What the page showed; of a form that ends one, the one alone. */
+  readonly seen: SeenOverrides
+  field(name: string): string
+}
+
+/** What came of an action, in words. */
+interface Result {
+  readonly succeeded: boolean
+  readonly text: string
+}
+
+type Action = (form: ActionForm) => Promise<Result>
+
+const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no form of the page of a client.', 400)
+
+/** The value of a button that sends what is typed beside it. */
+const TYPED = 'typed'
+/** What the page shows again where an action failed. */
+const TYPED_FIELDS = ['length', 'rate', 'note', 'keep']
+
+const CHANGED: Result = {
+  succeeded: false,
+  text: 'Nothing was changed: another change was made since you loaded the page, or it ended. The page now shows what is in force.',
+}
+
+/** Wider networks than those of any provider: a block of one is not a matter of one click. */
+const TOO_WIDE =
+  'Nothing was changed: so wide a network, of more than a /8 or a /19 of IPv6, is blocked in the panel, or by ratelimit override add.'
+const LEAST_BITS = { ipv4: 8, ipv6: 19 }
+
+function isWide(client: string): boolean {
+  const network = clientAddress(client)
+  return network !== undefined && network.bits < LEAST_BITS[network.family]
+}
+
+/** @param app a scope behind the guard of the dashboard, of these routes only */
+export function registerActionRoutes(app: FastifyInstance, internals: Internals): void {
+  const { rateLimitOverride } = app.smartRateLimit.client
+  const { clock, privacy, overrideFor } = internals
+
+  async function block({ field, ...form }: ActionForm): Promise<Result> {
+    if (isWide(form.client)) return { succeeded: false, text: TOO_WIDE }
+    const length = field('for') === TYPED ? field('length') : field('for')
+    return write({ field, ...form }, 'deny', length)
+  }
+
+  async function raise({ field, ...form }: ActionForm): Promise<Result> {
+    const rate = (field('to') === TYPED ? field('rate') : field('to')).trim()
+    // Other effects are other actions.
+    if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is no rate: give one such as 300/m.` }
+    const result = await write({ field, ...form }, rate, field('keep'), field('algorithm'))
+    const [from, of] = [field('from'), field('of')]
+    return result.succeeded && isLess(rate, from)
+      ? { ...result, text: `${result.text} That can be less than ${from}, ${of}.` }
+      : result
+  }
+
+  async function allow(form: ActionForm): Promise<Result> {
+    return write(form, 'allow', form.field('keep'))
+  }
+
+  async function write(
+    { client, seen, field }: ActionForm,
+    effect: string,
+    length: string,
+    algorithm = 'fixed_window',
+  ): Promise<Result> {
+    const nowMs = clock.now()
+    const expiresAt = parseEnd(length, nowMs)
+    if (expiresAt === undefined) {
+      return { succeeded: false, text: `"${length}" is no length of time: give 15m, 2h or 7d, at most 366d.` }
+    }
+    const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
+    const isWritten = await writeOverride(rateLimitOverride, wish, nowMs)
+    if (!isWritten) return CHANGED
+    const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.`
+    const first = findInForce(overrideFor, client)
+    return first === undefined || first.client === client
+      ? { succeeded: true, text: words }
+      : { succeeded: false, text: `${inForceWords(first)}, as before. ${firstWords(first)}; after it: ${words}` }
+  }
+
+  function whom(client: string): string {
+    return privacy?.isShortened(client) ? `, with all addresses of ${client.slice('ip:'.length)}` : ''
+  }
+
+  async function end({ client, seen: { own } }: ActionForm): Promise<Result> {
+    const isEnded = own !== undefined && (await endOverride(rateLimitOverride, own))
+    if (!isEnded) return CHANGED
+    const left = findInForce(overrideFor, client)
+    const now = left === undefined ? 'the limits apply again' : inForceWords(left)
+    return { succeeded: true, text: `It has ended: ${now}.` }
+  }
+
+  function handle(action: Action) {
+    return async function act(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
+      const form = readForm(request.body)
+      const actor = actingStaff(request)
+      const result = await fromDatabase(asActor(actor, () => fromSource('dashboard', () => explained(action(form)))))
+      // Each action has a form with fields of its own.
+      const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
+      const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
+      leaveNotice(request, reply, form.client, { ...result, typed: Object.fromEntries(typed) })
+      const { days, back, live } = readClientView(form.field)
+      return reply.redirect(clientHref(form.client, days, back, live), 303)
+    }
+  }
+
+  guardActions(app, internals)
+  const actions: readonly (readonly [path: string, name: StaffRouteName, action: Action])[] = [
+    ['/block', 'client-block', block],
+    ['/raise', 'client-raise', raise],
+    ['/allow', 'client-allow', allow],
+    ['/end', 'client-end', end],
+  ]
+  for (const [path, name, action] of actions) {
+    app.post<{ Body: StaffForm }>(path, staffRoute(name), handle(action))
+  }
+}
+
+/** @throws InvalidFormError for what no page of a client sends */
+function readForm(body: StaffForm): ActionForm {
+  const field = (name: string) => body?.get(name) ?? ''
+  const client = overrideClientFor(field('client'))
+  const [own, beside] = [parseSeen(field('seen')), parseSeen(field('beside'))]
+  if (client === undefined || own === null || beside === null) throw new InvalidFormError()
+  return { client, seen: { own, beside }, field }
+}
+
+/** Turns the refusal of an invalid override into words. */
+async function explained(acting: Promise<Result>): Promise<Result> {
+  try {
+    return await acting
+  } catch (error) {
+    const text = whyInvalid(error)
+    if (text === undefined) throw error
+    return { succeeded: false, text }
+  }
+}

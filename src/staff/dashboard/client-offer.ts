@@ -1,0 +1,196 @@
+/** The actions that the page of a client offers. */
+
+import { clientAddress, clientEnds } from '../../clients/client-networks.js'
+import { readComposite, splitComposite } from '../../clients/composite.js'
+import { clientText, parseOverrideClient } from '../../clients/override-client.js'
+import { parseRate, timesRate, toRateText } from '../../limiter/rate.js'
+import type { InForce, NamedLimit } from '../../plugin/internals.js'
+import type { ClientDetail } from '../../reports/client-detail.js'
+import type { ClientOverride } from '../../reports/client-overrides.js'
+import { visible } from './format.js'
+import { generousRate } from './generous-rate.js'
+import { backTo, keptFields, type View } from './links.js'
+import { EVERY_PATH, FOR_EVER } from './override-actions.js'
+import { inForceWords } from './override-words.js'
+
+/** What the page of an address, a network or a user offers. */
+export interface Offer {
+  /** The override for all its paths that is in force, which an action replaces. */
+  readonly own: ClientOverride | undefined
+  /** The block beside it. */
+  readonly beside: ClientOverride | undefined
+  /** A block of a network around it, or an exemption, which goes before a rate. */
+  readonly first: ClientOverride | undefined
+  /** What is raised: its override, or a rate below which no limit is that it meets; undefined where that is not known. */
+  readonly from: RaisedFrom | undefined
+  /** The rates of `Raise`. */
+  readonly raises: readonly { readonly name: string; readonly rate: string }[]
+}
+
+interface RaisedFrom {
+  readonly rate: string
+  readonly algorithm: string
+  readonly words: string
+}
+
+const FACTORS = [
+  { name: 'Twice', factor: 2 },
+  { name: 'Five times', factor: 5 },
+]
+
+/** The lengths of `Block`, as the form sends them. */
+export const BLOCKS = [
+  { value: '15m', name: '15 minutes' },
+  { value: '1h', name: '1 hour' },
+  { value: '24h', name: '24 hours' },
+  { value: FOR_EVER, name: 'For ever' },
+] as const
+
+/** The lengths of `Raise` and `Allow`; the first is chosen: long enough to find out more. */
+export const KEEPS = [
+  { value: '24h', name: '24 hours' },
+  { value: '1h', name: '1 hour' },
+  { value: '7d', name: '7 days' },
+  { value: FOR_EVER, name: 'for ever' },
+] as const
+
+/** The policies that no override replaces, and the override itself. */
+const NOT_REPLACED = ['ceiling', 'deny-list', 'override']
+
+/** Returns a client as overrides spell it; undefined where none can name it, and where the spelling is another client's. */
+export function overrideClientFor(client: string): string | undefined {
+  // A form sends another end of a line than it was given.
+  if (/[\r\n]/.test(client)) return undefined
+  try {
+    const spelled = clientText(parseOverrideClient(client))
+    return spelled === client ? spelled : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the usual spelling of a client: other spellings of an address or a network name the same one. */
+export function usualClient(client: string): string {
+  if (clientAddress(client) === undefined) return client
+  try {
+    return clientText(parseOverrideClient(client))
+  } catch {
+    return client
+  }
+}
+
+/** Returns the parts of a client of several kinds that overrides can name. */
+export function overridableParts(client: string): string[] {
+  if (readComposite(client) === null) return []
+  return splitComposite(client).flatMap((part) => overrideClientFor(part) ?? [])
+}
+
+/** Returns the actions for a client that overrides can name. */
+export function offerFor(
+  { client, by_policy, overrides }: ClientDetail,
+  limitNamed: (policy: string) => NamedLimit | undefined,
+): Offer {
+  const its = overrides.filter((override) => override.client === client)
+  const own = its.find(({ path_pattern }) => path_pattern === '')
+  const beside = its.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
+  const around = overrides.filter((override) => override.client !== client)
+  const everywhere = around.filter(({ path_pattern }) => path_pattern === '' || path_pattern === EVERY_PATH)
+  const first = ['deny', 'allow'].flatMap((effect) => everywhere.filter((its) => its.effect === effect))[0]
+  const from =
+    own !== undefined && hasRate(own)
+      ? { rate: own.effect, algorithm: own.algorithm, words: 'its override' }
+      : mostGenerous(by_policy, around.filter(hasRate), limitNamed)
+  return { own, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
+}
+
+function hasRate({ effect }: ClientOverride): boolean {
+  return effect !== 'deny' && effect !== 'allow'
+}
+
+/**
+ * Returns the most generous limit that a client met, that is the default or that an override of a network sets: a rate is
+ * for all paths, so that twice another one could be less than it has now.
+ */
+function mostGenerous(
+  met: ClientDetail['by_policy'],
+  ofNetworks: readonly ClientOverride[],
+  limitNamed: (policy: string) => NamedLimit | undefined,
+): RaisedFrom | undefined {
+  const byDefault = limitNamed('default')
+  // A function of the host's decides.
+  if (byDefault === undefined) return undefined
+  const limits = [
+    ...met.flatMap(({ policy }) => {
+      const limit = NOT_REPLACED.includes(policy) ? undefined : limitNamed(policy)
+      return limit === undefined ? [] : { name: policy, ...limit }
+    }),
+    { name: 'default', ...byDefault },
+    ...ofNetworks.map((its) => ({ name: `override of ${its.client}`, rate: its.effect, algorithm: its.algorithm })),
+  ]
+  // No rate is as much as requests in progress, which are counted over no time.
+  if (limits.some(({ algorithm }) => algorithm === 'concurrency')) return undefined
+  try {
+    const rate = generousRate(limits.map((limit) => limit.rate))
+    const its = limits.find((limit) => limit.rate === rate)
+    return its === undefined
+      ? { rate, algorithm: 'fixed_window', words: 'what its limits allow together' }
+      : {
+          rate,
+          algorithm: its.algorithm,
+          words: its.name === 'default' ? 'the default rate' : `its most generous limit (${visible(its.name)})`,
+        }
+  } catch {
+    // Raw SQL wrote an override with another text.
+    return undefined
+  }
+}
+
+function raisesOf(text: string): Offer['raises'] {
+  try {
+    const rate = parseRate(text)
+    const raises = FACTORS.map(({ name, factor }) => ({ name, rate: toRateText(timesRate(rate, factor)) }))
+    return raises.filter((raise) => raise.rate !== toRateText(rate))
+  } catch {
+    // Raw SQL wrote an override with another text.
+    return []
+  }
+}
+
+/** Long enough to find out more, and over by itself. */
+const QUICK_BLOCK = { value: '2h', name: '2 h' }
+
+export interface QuickActions {
+  /** What is in force for it, in words; a block is offered only where nothing is. */
+  readonly state?: string
+  readonly block?: {
+    readonly token: string
+    readonly client: string
+    /** The window and the list that its page leads back to. */
+    readonly fields: readonly { readonly name: string; readonly value: string }[]
+    readonly for: typeof QUICK_BLOCK
+  }
+}
+
+type OverrideFor = (client: string) => InForce | undefined
+
+/** Returns what is in force for a client; what is in force at one end of a network alone is not for all of it. */
+export function findInForce(overrideFor: OverrideFor, client: string): InForce | undefined {
+  const [first, last] = clientEnds(client).map(overrideFor)
+  return first?.effect === last?.effect && first?.expiresAtMs === last?.expiresAtMs ? first : undefined
+}
+
+/**
+ * Creates the function that returns what is offered for a client.
+ *
+ * @param token of the forms; undefined for staff who may not write
+ */
+export function createQuickActions(overrideFor: OverrideFor, view: View, token: string | undefined) {
+  const fields = keptFields({ days: view.days, back: backTo(view) })
+
+  return function quickActions(client: string): QuickActions {
+    const inForce = findInForce(overrideFor, client)
+    if (inForce !== undefined) return { state: inForceWords(inForce) }
+    if (token === undefined || overrideClientFor(client) === undefined) return {}
+    return { block: { token, client, fields, for: QUICK_BLOCK } }
+  }
+}

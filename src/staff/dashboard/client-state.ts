@@ -1,0 +1,146 @@
+import { SECOND_MS } from '../../ground/time/clock.js'
+import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain.js'
+import type { ClientEffect } from '../../reports/change-effects.js'
+/** What is in force for a client, and what was. */
+import type { ClientCounts } from '../../reports/client-counts.js'
+import type { ClientDetail } from '../../reports/client-detail.js'
+import type { ClientOverride } from '../../reports/client-overrides.js'
+import type { FoundClient } from '../../reports/find-clients.js'
+import { formatCount, spanWords, toMoment, visible } from './format.js'
+import { EVERY_PATH, spellSeen } from './override-actions.js'
+import { actorWords, changeWords, effectWords, endWords, isBan } from './override-words.js'
+import type { RuleEditorsFor } from './panel-links.js'
+import { toOutcomes } from './stack.js'
+import { trialFor } from './trials.js'
+
+/** What the pages of a client share while they follow. */
+export interface ClientReport {
+  readonly detail: ClientDetail
+  readonly standings: ReadonlyMap<string, ExplainedLimit>
+  /** The clients in it, where it is a network. */
+  readonly members: readonly FoundClient[]
+  /** What came of the overrides in force, by their ids. */
+  readonly effects: ReadonlyMap<number, ClientEffect>
+  /** Of the rules that it met. */
+  readonly editorsFor: RuleEditorsFor
+  /** When it was read. */
+  readonly nowMs: number
+}
+
+/** Returns the overrides in force, with a form that ends each. */
+export function overridesInForce(
+  { detail: { client, overrides }, effects, standings }: ClientReport,
+  fields: readonly { readonly name: string; readonly value: string }[],
+  token: string | undefined,
+) {
+  return overrides.map((its) => {
+    const what = isBan(its) ? 'ban' : its.effect === 'deny' ? 'block' : 'override'
+    return {
+      id: its.id,
+      effect: effectWords(its.effect),
+      tone: its.effect === 'deny' ? 'denied' : 'allowed',
+      // One of a network concerns others too.
+      of: its.client === client ? '' : visible(its.client),
+      path: its.path_pattern === EVERY_PATH ? '' : visible(its.path_pattern),
+      waits: its.effect !== 'deny' && overrides.some(isBlock),
+      until: endWords(its.expires_at === null ? null : Date.parse(its.expires_at)),
+      who: actorWords(its.actor),
+      since: toMoment(Date.parse(its.updated_at)),
+      note: visible(its.note),
+      used: its.client === client && its.path_pattern === '' ? usedNow(standings.get('override')) : '',
+      ...effectOf(its.effect, effects.get(its.id)),
+      end: token && {
+        token,
+        client,
+        fields,
+        seen: spellSeen(its),
+        label: its.client === client ? `End the ${what}` : `End the ${what} of ${visible(its.client)}`,
+      },
+    }
+  })
+}
+
+/** Returns whether an override blocks its client on all paths. */
+function isBlock({ effect, path_pattern }: ClientOverride): boolean {
+  return effect === 'deny' && (path_pattern === '' || path_pattern === EVERY_PATH)
+}
+
+/** Says what a client has used of a limit; empty where that is not known. */
+export function usedNow(standing: ExplainedLimit | undefined): string {
+  if (standing === undefined) return ''
+  return `${formatCount(standing.count ?? 0)} used, ${formatCount(standing.remaining ?? 0)} left`
+}
+
+/** Says what came of an override, and what was before it. */
+function effectOf(effect: string, report: ClientEffect | undefined) {
+  if (report === undefined || report.span_ms < SECOND_MS) return {}
+  const { span_ms, until_now, before, after } = report
+  const span = spanWords(span_ms)
+  return {
+    after:
+      effect === 'allow'
+        ? 'Exempt requests are not logged.'
+        : `${until_now ? `In the ${span} since` : `In its first ${span}`}: ${outcomeWords(after)}`,
+    before: `In the ${span} before: ${outcomeWords(before)}`,
+  }
+}
+
+function outcomeWords(counts: ClientCounts): string {
+  const { allowed, blocked, denied } = toOutcomes(counts)
+  const wouldBe = counts.would_be === 0 ? '' : `, ${formatCount(counts.would_be)} would have been refused`
+  return `${formatCount(allowed)} allowed, ${formatCount(blocked)} over the limit${wouldBe}, ${formatCount(denied)} denied`
+}
+
+/** Returns the changes of its overrides, the newest first. */
+export function changesOf({ client, history }: ClientDetail) {
+  return history.map((change) => ({
+    id: change.id,
+    ...toMoment(change.changedAt.getTime()),
+    words: changeWords(change),
+    of: change.name === client ? '' : visible(change.name),
+    who: visible(change.actor) || 'unknown',
+    source: change.source,
+    note: visible(noteOf(change)),
+  }))
+}
+
+function noteOf({ before, after }: ClientDetail['history'][number]): string {
+  const note = (after ?? before)?.note
+  return typeof note === 'string' ? note : ''
+}
+
+/** The most policies whose state is asked for: each is a call of the store. */
+const MAX_ASKED = 8
+
+/**
+ * Asks, with the latest request of each policy, what the client has used of it. A policy is left out where no request
+ * can be made up that it decides: one that depends on what the log does not have.
+ */
+export async function presentStandings(
+  { client, by_policy, recent_events }: ClientDetail,
+  explain: (options: ExplainOptions) => Promise<Explanation>,
+): Promise<ReadonlyMap<string, ExplainedLimit>> {
+  const trial = trialFor(client)
+  if (trial === undefined) return new Map()
+  const latest = by_policy
+    .map(({ policy }) => recent_events.find((event) => event.policy === policy))
+    .filter((event) => event !== undefined)
+    .slice(0, MAX_ASKED)
+  const explanations = await Promise.all(
+    latest.map(async ({ method, path }) => {
+      try {
+        return await explain({ ...trial, method, path })
+      } catch {
+        // Other programs log requests that no server takes.
+        return undefined
+      }
+    }),
+  )
+  const standings = new Map<string, ExplainedLimit>()
+  for (const explanation of explanations) {
+    for (const limit of explanation?.limits ?? []) {
+      if (limit.applies && limit.count !== null) standings.set(limit.policy, limit)
+    }
+  }
+  return standings
+}

@@ -1,0 +1,87 @@
+/** The main list of the dashboard: clients, or their networks. */
+import type { ClientCounts } from '../../reports/client-counts.js'
+import type { Listing } from '../../reports/dashboard-clients.js'
+import type { DashboardReport } from '../../reports/dashboard-report.js'
+import { drawSparkline } from './chart.js'
+import type { QuickActions } from './client-offer.js'
+import { formatCount, visible } from './format.js'
+import { backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
+import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
+
+/** The most policies that a row names. */
+const MAX_POLICIES = 3
+
+type QuickActionsFor = (client: string) => QuickActions
+
+/** A choice between lists: a link, or the list that is shown. */
+export interface Choice {
+  readonly text: string
+  readonly href: string
+  readonly selected: boolean
+}
+
+/** @param hasNetworks whether clients can be grouped by network */
+export function clientList(report: DashboardReport, view: View, quickActions: QuickActionsFor, hasNetworks: boolean) {
+  const { top_clients, top_networks } = report
+  const choice = (text: string, listing: Listing): Choice => ({
+    text,
+    href: dashboardHref(view.days, view.filter, { ...view, listing }),
+    selected: listing.by === view.listing.by && listing.group === view.listing.group,
+  })
+  const { by, group } = view.listing
+  return {
+    by: [choice('Most refused', { group, by: 'refused' }), choice('Most requests', { group, by: 'requests' })],
+    groups: hasNetworks
+      ? [choice('Clients', { by, group: 'client' }), choice('Networks', { by, group: 'network' })]
+      : [],
+    by_requests: by === 'requests',
+    is_grouped: group === 'network',
+    // Whoever filters by a client has chosen it.
+    rows: (view.filter.key === undefined ? groupNeighbours(top_clients, by) : top_clients.map(toRow)).map(
+      (row, place) => ({
+        rank: place + 1,
+        ...listRow(row, view),
+        quick: quickActions(row.name),
+      }),
+    ),
+    networks: top_networks.map(({ network, clients, ...counts }, place) => ({
+      rank: place + 1,
+      network: visible(network),
+      href: clientHref(network, view.days, backTo(view)),
+      quick: quickActions(network),
+      clients: formatCount(clients),
+      ...countCells(counts),
+    })),
+  }
+}
+
+function listRow({ name, members, policies, paths, why, ...its }: ListRow, view: View) {
+  const named = policies.slice(0, MAX_POLICIES).map(({ policy }) => visible(policy))
+  const more = policies.length - named.length
+  return {
+    name: visible(name),
+    href: clientHref(name, view.days, backTo(view)),
+    members: members.map(({ client, ...counts }) => ({
+      name: visible(client),
+      href: clientHref(client, view.days, backTo(view)),
+      ...countCells(counts),
+    })),
+    member_count: formatCount(members.length),
+    policies: named,
+    more_policies: more > 0 ? `and ${formatCount(more)} more` : '',
+    paths: paths.map(visible),
+    why_href: why && explainHref(why, { days: view.days, back: backTo(view) }),
+    why_request: why && `${visible(why.method)} ${visible(why.path)}`,
+    sparkline: drawSparkline(its),
+    ...countCells(its),
+  }
+}
+
+function countCells({ requests, over_limit, would_be, denied }: ClientCounts) {
+  return {
+    requests: formatCount(requests),
+    over_limit: formatCount(over_limit),
+    would_be: formatCount(would_be),
+    denied: formatCount(denied),
+  }
+}

@@ -1,0 +1,35 @@
+import type { FastifyInstance } from 'fastify'
+import { InvalidSettingError } from '../../ground/errors.js'
+import { internalsFor } from '../../plugin/internals.js'
+import { loadWritesAtStart } from '../sign-in/load-writes.js'
+import { validateStaffOptions } from '../sign-in/staff-guard.js'
+import type { DashboardOptions } from './register-dashboard.js'
+
+/**
+ * Registers the staff pages below its prefix: `dashboard/` (HTML), `dashboard/offenders.csv`,
+ * `dashboard/offender/?key=` (JSON), `dashboard/offender.html?key=`, `dashboard/client.html?client=` and
+ * `dashboard/search.html?q=`, and the forms that the page of a client posts. Without `staff` and `isStaff` they refuse
+ * every request.
+ *
+ * @throws InvalidSettingError for an invalid or unknown option
+ */
+export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
+  validateDashboardOptions(options)
+  const { staff, isStaff } = options
+  const internals = internalsFor(app)
+  loadWritesAtStart(app, internals)
+  if (staff === undefined && isStaff === undefined) {
+    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
+  }
+  // Only apps with pages load the template engine, and what the pages show.
+  const { registerDashboard } = await import('./register-dashboard.js')
+  await registerDashboard(app, internals, options)
+}
+
+function validateDashboardOptions(options: DashboardOptions): void {
+  const { templates } = options
+  validateStaffOptions('dashboardPlugin', options, ['templates'])
+  if (templates !== undefined && typeof templates !== 'string') {
+    throw new InvalidSettingError(`Option "templates" is ${String(templates)}: give the path of a folder`)
+  }
+}

@@ -1,0 +1,108 @@
+import type { ExplainedLimit, Explanation } from '../../http/explain.js'
+import type { ListedEvent } from '../../reports/listed-events.js'
+import { clampedIsoTime } from '../../reports/window.js'
+import type { RequestedTrial } from '../sign-in/request-query.js'
+import { formatCount, formatTime, toMoment, visible } from './format.js'
+import { clientHref, type KeptView } from './links.js'
+import type { RuleEditors } from './panel-links.js'
+
+/** The methods that the form offers; any other one can be in the address of the page. */
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
+/** More limits that do not apply are left out. */
+const MAX_IDLE = 200
+
+/** What the page shows beside the form: an explanation, or why there is none. */
+export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
+
+/**
+ * Returns the context of `explain.hbs`.
+ *
+ * @param event the request in the log, where it is one of the log
+ */
+export function explainContext(
+  trial: RequestedTrial,
+  event: ListedEvent | undefined,
+  explained: Explained,
+  { days, back }: KeptView,
+  nowMs: number,
+  editors: RuleEditors,
+) {
+  const { method, path, ip, user, headers } = trial
+  return {
+    page: {
+      title: 'Explain a request',
+      subtitle: 'Rate limits',
+      form: { path, ip, user, headers },
+      clients: [...(ip === '' ? [] : [`ip:${ip}`]), ...(user === '' ? [] : [`user:${user}`])].map((client) => ({
+        name: visible(client),
+        href: clientHref(client, days, back),
+      })),
+      methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
+      request: `${visible(method)} ${visible(path)}`,
+      decided: event && decidedSentence(event),
+      ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', editors))),
+      now: toMoment(nowMs),
+    },
+  }
+}
+
+/** Says what became of a request, as its event says. */
+function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }: ListedEvent): string {
+  const request = `At ${formatTime(Date.parse(clampedIsoTime(timestampMs)))} UTC this request`
+  const by = `by ${visible(policy)}`
+  if (outcome === 'denied') return `${request} was denied ${by}.`
+  if (outcome === 'unavailable') return `${request} was refused ${by}, since no store answered.`
+  const would = outcome === 'over_limit' && allowed
+  const became = would ? 'would have been refused' : outcome === 'allowed' ? 'was allowed' : 'was refused'
+  return `${request} ${became}: ${formatCount(count)} of ${formatCount(limit)} ${by}.`
+}
+
+function limitsView(explanation: Explanation, hasAddress: boolean, editors: RuleEditors) {
+  const { limits } = explanation
+  const shown = limits.filter(({ applies }, place) => applies || place < MAX_IDLE)
+  const hidden = limits.length - shown.length
+  return {
+    answer: explanationSentence(explanation, hasAddress),
+    hidden: hidden === 0 ? undefined : `${formatCount(hidden)} further limits do not apply, and are not listed.`,
+    has_standing: shown.some((limit) => standing(limit) !== ''),
+    limits: shown.map((limit, place) => ({
+      order: place + 1,
+      policy: visible(limit.policy),
+      href: editors.get(limit.policy),
+      rate: limit.rate ?? '',
+      applies: limit.applies,
+      why: visible(limit.why),
+      standing: standing(limit),
+    })),
+  }
+}
+
+/**
+ * Returns what decides about the request, and the client's standing, in a sentence or two.
+ *
+ * @param hasAddress whether the client's address was given
+ */
+export function explanationSentence(explanation: Explanation, hasAddress: boolean): string {
+  const sentence = decisionSentence(explanation)
+  return hasAddress
+    ? sentence
+    : `${sentence} No address was given: what is in force for addresses may decide otherwise.`
+}
+
+function decisionSentence({ decided_by, limits }: Explanation): string {
+  if (decided_by === null) return 'No limit checks this request.'
+  const decides = `Decided by ${visible(decided_by)}.`
+  const decider = limits.find(({ policy, applies }) => applies && policy === decided_by)
+  if (decider === undefined) return decides
+  // What has no rate denies everything or lets it through, and says so.
+  if (decider.remaining === null) return decider.rate === null ? `${decides} ${visible(decider.why)}` : decides
+  const used = standing(decider)
+  return decider.remaining > 0
+    ? `${decides} The client has ${used}: the request is within the limit.`
+    : `${decides} The client has ${used}: the request is over the limit.`
+}
+
+function standing({ count, remaining }: ExplainedLimit): string {
+  if (count === null || remaining === null) return ''
+  return `used ${formatCount(count)}, ${formatCount(remaining)} left`
+}

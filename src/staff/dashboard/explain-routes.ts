@@ -1,0 +1,61 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
+import { type ListedEvent, loggedEvent } from '../../reports/listed-events.js'
+import { lastParameter, type RequestedTrial, requestedTrial } from '../sign-in/request-query.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+import { may } from '../sign-in/staff-member.js'
+import { staffRoute } from '../sign-in/staff-routes.js'
+import { type Explained, explainContext } from './explain-page.js'
+import { visible } from './format.js'
+import { trialFields } from './links.js'
+import type { PageRoutes } from './page-routes.js'
+import { createRuleEditors } from './panel-links.js'
+import { readClientView } from './requested-view.js'
+import { parseHeaders } from './trials.js'
+
+/** Below 2^53. */
+const EVENT_ID = /^\d{1,15}$/
+
+/** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
+export function registerExplainRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
+  const { smartRateLimit } = app
+  const { clock } = internals
+  const findEditors = createRuleEditors(app, internals, mount)
+
+  async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
+    const trial = requestedTrial(request)
+    const field = (name: string) => lastParameter(request, name)
+    const view = readClientView(field)
+    const event = await findEvent(field)
+    const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
+    if (explained !== undefined && 'problem' in explained) reply.code(400)
+    const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
+    const editorsFor = await findEditors(limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])))
+    return pages.send(
+      reply,
+      'explain',
+      explainContext(trial, event, explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
+    )
+  }
+
+  /** Returns the event that the address names, where it is of the request that the address has: anybody can make one up. */
+  async function findEvent(field: (name: string) => string): Promise<ListedEvent | undefined> {
+    const id = field('event')
+    const event = EVENT_ID.test(id) ? await read(loggedEvent(Number(id))) : undefined
+    return event && trialFields(event).every(([name, value]) => field(name) === value) ? event : undefined
+  }
+
+  async function explain({ method, path, ip, user, ...given }: RequestedTrial): Promise<Explained> {
+    const headers = parseHeaders(given.headers)
+    if (typeof headers === 'string') return { problem: headers }
+    try {
+      const who = { ...(ip !== '' && { ip }), ...(user !== '' && { user }) }
+      return { explanation: await smartRateLimit.explain({ method, path, headers, ...who }) }
+    } catch (error) {
+      if (!(error instanceof InvalidSettingError)) throw error
+      return { problem: visible(errorMessage(error)) }
+    }
+  }
+
+  app.get('/explain.html', staffRoute('explain'), showExplanation)
+}

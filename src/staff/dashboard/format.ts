@@ -1,0 +1,93 @@
+/** The formats of values on the staff pages. */
+import { formatCount } from '../../ground/number-text.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+
+export { formatCount, formatRate, formatShortCount } from '../../ground/number-text.js'
+export { visible } from '../../ground/visible.js'
+
+/** Formats `1 request`, `2,000 requests`. */
+export function formatRequests(count: number): string {
+  return count === 1 ? '1 request' : `${formatCount(count)} requests`
+}
+
+/** Returns the length of a bar, 0 to 100; every value above 0 is visible. */
+export function formatBar(value: number, most: number): number {
+  return value === 0 ? 0 : Math.max(1, Math.round((100 * value) / most))
+}
+
+/** Formats a moment as `2026-01-15 12:00:00`, in UTC, without naming the zone. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
+}
+
+/** A moment for `<time>`: in UTC, which `live.js` turns into the reader's time zone. */
+export interface Moment {
+  readonly iso: string
+  readonly time: string
+}
+
+export function toMoment(ms: number): Moment {
+  return { iso: new Date(ms).toISOString(), time: formatTime(ms) }
+}
+
+const UNITS = [
+  ['day', DAY_MS],
+  ['hour', HOUR_MS],
+  ['minute', MINUTE_MS],
+  ['second', SECOND_MS],
+] as const
+
+/** Formats a length of time in its largest whole unit below two of the next: `90 seconds`, `12 minutes`, `24 hours`. */
+export function spanWords(ms: number): string {
+  const [unit, unitMs] = UNITS.find(([, its]) => ms >= 2 * its) ?? ['second', SECOND_MS]
+  const units = Math.round(ms / unitMs)
+  return units === 1 ? `1 ${unit}` : `${formatCount(units)} ${unit}s`
+}
+
+/** The windows that a page offers, in minutes, and in days. */
+export const OFFERED_MINUTES = [15, 60]
+const OFFERED_DAYS = [1, 7, 30, 90]
+
+/** A parameter of the address, by the name that `requestedWindow` reads. */
+type WindowField = readonly [name: 'minutes' | 'days', value: string]
+
+/** Returns the parameter of a window: shorter ones than a day are in minutes. */
+export function windowField(days: number): WindowField {
+  return days < 1 ? ['minutes', String(Math.round((days * DAY_MS) / MINUTE_MS))] : ['days', String(days)]
+}
+
+/** Returns the choice of windows, including the selected one. */
+export function offeredWindows(selected: number, shortest: 'minutes' | 'days' = 'minutes') {
+  const short = shortest === 'minutes' ? OFFERED_MINUTES.map((minutes) => (minutes * MINUTE_MS) / DAY_MS) : []
+  const offered = [...new Set([...short, ...OFFERED_DAYS, selected])].toSorted((a, b) => a - b)
+  return offered.map((days) => {
+    const [name, value] = windowField(days)
+    return { name, value, days, label: duration(days), selected: days === selected }
+  })
+}
+
+/** Formats `last 7 days`, `last hour`. */
+export function windowName(days: number): string {
+  return `last ${lengthName(days)}`
+}
+
+export function windowTitle(days: number): string {
+  return `Last ${lengthName(days)}`
+}
+
+/** Formats `7 days before`, `hour before`: the window that a window is compared with. */
+export function formatWindowBefore(days: number): string {
+  return `${lengthName(days)} before`
+}
+
+function lengthName(days: number): string {
+  return duration(days).replace(/^1 /, '')
+}
+
+/** Formats a length of time: `1 minute`, `15 minutes`, `1 hour`, `24 hours`, `7 days`. */
+export function duration(days: number): string {
+  if (days >= 1) return days === 1 ? '24 hours' : `${days} days`
+  const ms = Math.round(days * DAY_MS)
+  const [count, unit] = ms % HOUR_MS === 0 ? [ms / HOUR_MS, 'hour'] : [Math.round(ms / MINUTE_MS), 'minute']
+  return count === 1 ? `1 ${unit}` : `${count} ${unit}s`
+}

@@ -1,0 +1,48 @@
+/** Which of several rates lets a client do the most. */
+import type { Window } from '../../limiter/algorithm.js'
+import { MONTH_MS } from '../../limiter/period.js'
+import { MAX_COUNT, MAX_WINDOWS, parseRate, type Rate, toRateText } from '../../limiter/rate.js'
+
+/**
+ * Returns a rate that is never less than one of several: the first of them that is not, else the most that they allow in
+ * the periods of all, the shortest first.
+ *
+ * @throws InvalidRateError for a text that is no rate
+ */
+export function generousRate(texts: readonly string[]): string {
+  const rates = texts.map(parseRate)
+  const place = rates.findIndex((rate) => rates.every((other) => isAsGenerous(rate, other)))
+  const found = texts[place]
+  if (found !== undefined) return found
+  const periods = new Set(rates.flatMap(windowsOf).map(({ periodMs }) => periodMs))
+  return [...periods]
+    .toSorted((one, other) => one - other)
+    .slice(0, MAX_WINDOWS)
+    .map((periodMs) => {
+      const limit = Math.min(MAX_COUNT, Math.max(...rates.map((rate) => mostWithin(rate, periodMs))))
+      return periodMs === MONTH_MS ? `${limit}/month` : toRateText({ limit, periodMs })
+    })
+    .join(', ')
+}
+
+/** Returns whether a rate can refuse what another one allows; false where one of the texts is none. */
+export function isLess(text: string, than: string): boolean {
+  try {
+    return !isAsGenerous(parseRate(text), parseRate(than))
+  } catch {
+    return false
+  }
+}
+
+function windowsOf(rate: Rate): readonly Window[] {
+  return rate.windows ?? [rate]
+}
+
+function isAsGenerous(rate: Rate, other: Rate): boolean {
+  return windowsOf(rate).every(({ limit, periodMs }) => mostWithin(other, periodMs) <= limit)
+}
+
+/** Returns the most that a rate allows in a time that begins with its windows. */
+function mostWithin(rate: Rate, timeMs: number): number {
+  return Math.min(...windowsOf(rate).map(({ limit, periodMs }) => limit * Math.ceil(timeMs / periodMs)))
+}

@@ -1,0 +1,189 @@
+import { SECOND_MS } from '../../ground/time/clock.js'
+import { DEFAULT_LISTING, type Listing } from '../../reports/dashboard-clients.js'
+import type { ReportFilter } from '../../reports/filter.js'
+import { windowField } from './format.js'
+import { spellHeaders, trialFor } from './trials.js'
+
+// All links are relative, so that the pages also work behind a proxy that rewrites paths.
+
+/** The parameters of a filter, by the names that `requestedFilter` reads. */
+const FILTER_NAMES = ['rule', 'path', 'method', 'key'] as const
+
+export type FilterName = (typeof FILTER_NAMES)[number]
+
+/** Whether a page follows what happens: by its script unless it is off, and by itself where it is on. */
+export type Following = 'on' | 'off' | undefined
+
+/** What a dashboard shows, as its address says. */
+export interface View {
+  readonly days: number
+  readonly filter: ReportFilter
+  readonly listing: Listing
+  readonly live: Following
+}
+
+/** Returns the fields of a filter that are set, in the order of the page. */
+export function filterEntries(filter: ReportFilter): [name: FilterName, value: string][] {
+  return FILTER_NAMES.flatMap((name): [FilterName, string][] => {
+    const value = filter[name]
+    return value === undefined ? [] : [[name, value]]
+  })
+}
+
+/** Returns the parameters of a view but its window and its filter. */
+export function viewEntries({ listing: { by, group }, live }: Pick<View, 'listing' | 'live'>): [string, string][] {
+  const set: [string, string | undefined][] = [
+    ['by', by === DEFAULT_LISTING.by ? undefined : by],
+    ['group', group === DEFAULT_LISTING.group ? undefined : group],
+  ]
+  return [
+    ...set.flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]])),
+    ...liveEntries(live),
+  ]
+}
+
+/** The dashboard that a page leads back to: its filter, and its list. */
+export interface Back extends ReportFilter {
+  readonly listing?: Listing | undefined
+}
+
+/** Returns what leads back to a view. */
+export function backTo({ filter, listing }: Pick<View, 'filter' | 'listing'>): Back {
+  return { ...filter, listing }
+}
+
+export function dashboardHref(days: number, back: Back, view?: Pick<View, 'listing' | 'live'>): string {
+  const [name, value] = windowField(days)
+  const shown = view ?? { listing: back.listing ?? DEFAULT_LISTING, live: undefined }
+  return `./?${new URLSearchParams([[name, value], ...filterEntries(back), ...viewEntries(shown)])}`
+}
+
+/** Returns the address of a client's page: of all that it did, under whatever rule. */
+export function clientHref(client: string, days: number, back: Back = {}, live?: Following): string {
+  return `client.html?${new URLSearchParams([['client', client], ...clientFields(days, back, live)])}`
+}
+
+/** Returns the parameters of a client's page, except the client. */
+export function clientFields(days: number, back: Back, live?: Following): [name: string, value: string][] {
+  return [...backEntries(back), [...windowField(days)], ...liveEntries(live)]
+}
+
+/** The window and the dashboard that the links of a page keep. */
+export interface KeptView {
+  readonly days: number
+  /** The filter of the dashboard. */
+  readonly back: Back
+}
+
+/** Returns the address of a page of the dashboard, such as `../../dashboard/rules.html`, with what it keeps. */
+export function keptHref(page: string, { days, back }: KeptView): string {
+  return page === '../../dashboard/'
+    ? dashboardHref(days, back)
+    : `${page}?${new URLSearchParams(clientFields(days, back))}`
+}
+
+/** Returns what is kept as the hidden fields of a form. */
+export function keptFields({ days, back }: KeptView): { readonly name: string; readonly value: string }[] {
+  return clientFields(days, back).map(([name, value]) => ({ name, value }))
+}
+
+/** Returns what a page leads back to, as the hidden field of a form. */
+export function backFields(back: Back): { readonly name: string; readonly value: string }[] {
+  return backEntries(back).map(([name, value]) => ({ name, value }))
+}
+
+function liveEntries(live: Following): [name: string, value: string][] {
+  return live === undefined ? [] : [['live', live]]
+}
+
+export function offenderHref(key: string, days: number, back: Back): string {
+  return `offender.html?${new URLSearchParams(offenderFields(key, back))}&days=${days}`
+}
+
+/** Returns the parameters of a key's page, except its window. */
+export function offenderFields(key: string, back: Back): [name: string, value: string][] {
+  return [['key', key], ...backEntries(back)]
+}
+
+function backEntries(back: Back): [name: string, value: string][] {
+  const view = viewEntries({ listing: back.listing ?? DEFAULT_LISTING, live: undefined })
+  const spelled = new URLSearchParams([...filterEntries(back), ...view]).toString()
+  return spelled === '' ? [] : [['back', spelled]]
+}
+
+export function offenderJsonHref(key: string, days: number): string {
+  return `offender/?${new URLSearchParams({ key, days: String(days) })}`
+}
+
+/** Returns the page that finds the clients that a text may mean, or the client's own page where there is one. */
+export function searchHref(text: string, days: number, back: Back): string {
+  return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
+}
+
+/** A request of the log; `client` is spelled as there. */
+interface LoggedRequest {
+  readonly method: string
+  readonly path: string
+  readonly client: string
+}
+
+/** Returns the page that explains a request, and with `event`, its id, begins with what became of it. */
+export function explainHref(request: LoggedRequest, { days, back }: KeptView, event?: number): string {
+  const fields: [string, string][] = [...trialFields(request), ['event', String(event ?? '')]]
+  const given = fields.filter(([, value]) => value !== '')
+  return `explain.html?${new URLSearchParams([...given, ...clientFields(days, back)])}`
+}
+
+/** Returns a request as the fields of the form that explains it. */
+export function trialFields({ method, path, client }: LoggedRequest): [name: string, value: string][] {
+  const { ip, user, headers = {} } = trialFor(client) ?? {}
+  return [
+    ['method', method],
+    ['path', path],
+    ['ip', ip ?? ''],
+    ['user', user ?? ''],
+    ['headers', spellHeaders(headers)],
+  ]
+}
+
+/** Returns the address that leads to the form of a rule for the requests of a filter. */
+export function ruleFormHref(days: number, filter: ReportFilter): string {
+  return `rule-form?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`
+}
+
+/** Returns the clients of a window as CSV, whatever the filter. */
+export function clientsCsvHref(days: number, { by }: Listing): string {
+  const [name, value] = windowField(days)
+  const listing = { by, group: DEFAULT_LISTING.group }
+  return `clients.csv?${new URLSearchParams([[name, value], ...viewEntries({ listing, live: undefined })])}`
+}
+
+/** The CSV of keys has whole days, as the seed's. */
+export function offendersCsvHref(days: number): string {
+  return `offenders.csv?days=${Math.max(1, days)}`
+}
+
+/** The parameter of a page that takes the report that others have read just now. */
+const SHARED = 'follow=1'
+
+/** The least time until a page asks again. */
+const LEAST_MS = SECOND_MS
+
+/**
+ * Returns how a page follows what happens, for `live.js` and for browsers without JavaScript.
+ *
+ * @param hrefFor returns the address of the same page that follows, or does not
+ */
+export function following(live: Following, freshForMs: number, hrefFor: (live: Following) => string) {
+  // Whole seconds, so that pages that ask at about the same time can share their HTML.
+  const waitMs = Math.max(LEAST_MS, Math.ceil(freshForMs / SECOND_MS) * SECOND_MS)
+  return {
+    is_on: live !== 'off',
+    /** Browsers reload only where the address says so: what is typed into a form would be lost. */
+    reload_s: live === 'on' ? waitMs / SECOND_MS : undefined,
+    wait_ms: waitMs,
+    source: `${hrefFor(live)}&${SHARED}`,
+    on_href: hrefFor('on'),
+    off_href: hrefFor('off'),
+  }
+}

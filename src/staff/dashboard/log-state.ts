@@ -1,0 +1,55 @@
+import type { EventLogStats } from '../../log/event-log.js'
+import type { Internals, Switches } from '../../plugin/internals.js'
+import { formatCount, visible } from './format.js'
+
+/** The state of the process that shows a page. */
+export interface LogState {
+  readonly switches: Switches
+  readonly stats: EventLogStats
+}
+
+export function readLogState({ switches, eventStats }: Internals): LogState {
+  return { switches, stats: eventStats() }
+}
+
+/** Returns whether the log holds refusals only: rates, and clients near a limit, are then unknown. */
+export function logsOnlyBlocked({ switches: { logEvents } }: LogState): boolean {
+  return logEvents === 'blocked'
+}
+
+/**
+ * Returns the notices about the log, for `notices.hbs`.
+ *
+ * @param hasTraffic whether the page shows any traffic; a page without traffic explains it itself
+ * @param unknownPaths the number of requests that a filter by path had to leave out
+ */
+export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 0) {
+  const { enabled, logEvents } = state.switches
+  return {
+    limiter_off: !enabled,
+    log_off: hasTraffic && enabled && logEvents === false,
+    only_blocked: enabled && logEvents === 'blocked',
+    unknown_paths: unknownPaths === 0 ? undefined : unknownPathsText(unknownPaths),
+    dropped: state.stats.dropped === 0 ? undefined : droppedText(state.stats.dropped),
+  }
+}
+
+/** Returns the state of this process's log, for `event-log.hbs`. */
+export function logHealth({ stats: { written, dropped, buffered, spooled, lastError } }: LogState) {
+  return {
+    written: formatCount(written),
+    buffered: formatCount(buffered),
+    spooled: spooled === 0 ? undefined : formatCount(spooled),
+    dropped: formatCount(dropped),
+    has_dropped: dropped > 0,
+    last_error: lastError === null ? undefined : visible(lastError),
+  }
+}
+
+function unknownPathsText(count: number): string {
+  return count === 1 ? '1 request is left out' : `${formatCount(count)} requests are left out`
+}
+
+function droppedText(dropped: number): string {
+  return dropped === 1 ? '1 event of this process was lost' : `${formatCount(dropped)} events of this process were lost`
+}

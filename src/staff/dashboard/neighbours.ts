@@ -1,0 +1,62 @@
+/** Clients of one network that are listed together: twelve addresses are one row. */
+
+import { sumRequests } from '../../reports/client-counts.js'
+import { type ListedClient, networkOf } from '../../reports/dashboard-clients.js'
+import type { ClientMeasure } from '../../reports/top-clients.js'
+
+/** A client, or three or more of one network. */
+export interface ListRow extends Omit<ListedClient, 'client' | 'request'> {
+  /** A request to explain, of the client or of one in the network; undefined where the log has none. */
+  readonly why: { readonly client: string; readonly method: string; readonly path: string } | undefined
+  /** The client, or the network. */
+  readonly name: string
+  /** The clients of a network, in the order of the list; empty for a client. */
+  readonly members: readonly ListedClient[]
+}
+
+/** Fewer may be neighbours by chance. */
+const LEAST_MEMBERS = 3
+const MAX_PATHS = 3
+
+/** Groups the listed clients of one network, /24 or /64 of IPv6, and ranks the rows again. */
+export function groupNeighbours(clients: readonly ListedClient[], by: ClientMeasure): ListRow[] {
+  const networks = new Map<string, ListedClient[]>()
+  for (const its of clients) {
+    const name = networkOf(its.client)
+    networks.set(name, [...(networks.get(name) ?? []), its])
+  }
+  const rows = [...networks].flatMap(([name, members]) =>
+    members.length < LEAST_MEMBERS ? members.map(toRow) : [sumRow(name, members)],
+  )
+  const measure = ({ requests, over_limit, denied }: ListRow) => (by === 'requests' ? requests : over_limit + denied)
+  // Sorting is stable: rows with as many stay in the order of the list.
+  return rows.toSorted((one, other) => measure(other) - measure(one))
+}
+
+/** Returns each client in a row of its own. */
+export function toRow({ client, request, ...its }: ListedClient): ListRow {
+  return { ...its, name: client, members: [], why: request === null ? undefined : { client, ...request } }
+}
+
+function sumRow(name: string, members: readonly ListedClient[]): ListRow {
+  const [{ bar_ms, bars } = { bar_ms: 0, bars: [] }] = members
+  const asking = members.find(({ request }) => request !== null)
+  const policies = new Set(members.flatMap((its) => its.policies.map(({ policy }) => policy)))
+  const ofPolicy = (policy: string) => members.flatMap((its) => its.policies.filter((each) => each.policy === policy))
+  return {
+    name,
+    members,
+    why: asking === undefined ? undefined : toRow(asking).why,
+    ...sumRequests(members),
+    policies: [...policies]
+      .map((policy) => ({ policy, ...sumRequests(ofPolicy(policy)) }))
+      .toSorted((one, other) => other.requests - one.requests),
+    paths: [...new Set(members.flatMap(({ paths }) => paths))].slice(0, MAX_PATHS),
+    bar_ms,
+    bars: bars.map(({ start_ms }, place) => ({
+      start_ms,
+      over_limit: members.reduce((sum, its) => sum + (its.bars[place]?.over_limit ?? 0), 0),
+      denied: members.reduce((sum, its) => sum + (its.bars[place]?.denied ?? 0), 0),
+    })),
+  }
+}

@@ -1,0 +1,15 @@
+import type { FastifyInstance } from 'fastify'
+import type { Internals } from '../../plugin/internals.js'
+import type { Report } from '../../reports/window.js'
+import type { Pages } from '../sign-in/pages.js'
+
+/** What pages of the dashboard are registered with. */
+export interface PageRoutes {
+  /** A scope behind the guard. */
+  readonly app: FastifyInstance
+  readonly internals: Internals
+  readonly pages: Pages
+  /** The dashboard's path, as browsers request it. */
+  readonly mount: string
+  read<Result>(report: Report<Result>): Promise<Result>
+}

@@ -1,0 +1,103 @@
+import type { FastifyInstance } from 'fastify'
+import { clientText, parseOverrideClient } from '../../clients/override-client.js'
+import { DAY_MS } from '../../ground/time/clock.js'
+import { type Internals, nearestMount } from '../../plugin/internals.js'
+import type { CountedClient } from '../../reports/offender-detail.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+
+/** The duration of an override that a link proposes: long enough to investigate. */
+const PROPOSED_MS = DAY_MS
+/** The rate that "Limit this client" proposes. */
+const PROPOSED_RATE = '10/m'
+/** Matches the key of a rule's counter; names of rules have no colon. */
+const RULE_KEY = /^rule:([^:]*):(.*)$/s
+
+/** The links to a client in the panel. */
+export interface PanelLinks {
+  /** The list of its events. */
+  readonly events: string
+  /** A filled-in form of a new override; undefined for a client that no override can name, such as one by header. */
+  readonly block?: string
+  readonly limit?: string
+}
+
+/**
+ * Returns the client of an event, as overrides spell it. Its key alone does not identify it: a header, or a function of
+ * the host's, can spell another client's address or user, who must not be blocked for it.
+ *
+ * @param countsByUser whether a rule, or the limit where no rule matched, identifies clients by user
+ */
+export function toOverrideClient(
+  { key, clientIp, userId }: CountedClient,
+  countsByUser: (ruleName: string | undefined) => boolean,
+): string | undefined {
+  const [, ruleName, client = key] = RULE_KEY.exec(key) ?? []
+  // An address alone has no bar: others behind the address must not be blocked for one of several kinds.
+  if (clientIp !== null) return client.includes('|') ? undefined : known(`ip:${clientIp}`)
+  if (!client.startsWith('user:')) return undefined
+  const isThatUser = userId === null ? countsByUser(ruleName) : client === `user:${userId}`
+  return isThatUser ? known(client) : undefined
+}
+
+/** Returns the client that all events were counted for; undefined where there are several, or it is unknown. */
+export function commonClient(
+  events: readonly CountedClient[],
+  countsByUser: (ruleName: string | undefined) => boolean,
+): string | undefined {
+  const [first, ...others] = new Set(events.map((event) => toOverrideClient(event, countsByUser)))
+  return others.length === 0 ? first : undefined
+}
+
+function known(text: string): string | undefined {
+  try {
+    return clientText(parseOverrideClient(text))
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the form of a new rule in the panel, with fields filled in. */
+export function newRuleHref(panel: string, fields: Readonly<Record<string, string>>): string {
+  return `${panel}/resources/rules/actions/new?${new URLSearchParams(fields)}`
+}
+
+/** Returns the page of a rule in the panel: its editor for those who may change it. */
+export function ruleHref(panel: string, id: bigint | number, mayEdit: boolean): string {
+  return `${panel}/resources/rules/records/${id}/${mayEdit ? 'edit' : 'show'}`
+}
+
+/**
+ * @param panel the panel's root path
+ * @param key of the client in the event log
+ * @param client as overrides spell it, where one can name it
+ */
+export function panelLinks(panel: string, key: string, client: string | undefined, nowMs: number): PanelLinks {
+  const events = `${panel}/resources/events?${new URLSearchParams({ 'filters.key': key })}`
+  if (client === undefined) return { events }
+  const expiresAt = new Date(nowMs + PROPOSED_MS).toISOString()
+  const href = (effect: string) =>
+    `${panel}/resources/overrides/actions/new?${new URLSearchParams({ client, effect, expiresAt })}`
+  return { events, block: href('deny'), limit: href(PROPOSED_RATE) }
+}
+
+/** The editors of rules in the panel, by the names of the rules; other policies have none, nor has an app without a panel. */
+export type RuleEditors = ReadonlyMap<string, string>
+
+/** Returns them for staff; those who may not write rules have pages that show them. */
+export type RuleEditorsFor = (mayEdit: boolean) => RuleEditors
+
+/**
+ * Creates the function that finds the editors of policies.
+ *
+ * @param mount the dashboard's path
+ */
+export function createRuleEditors(app: FastifyInstance, { places }: Internals, mount: string) {
+  const { rateLimitRule } = app.smartRateLimit.client
+  return async function findEditors(policies: readonly string[]): Promise<RuleEditorsFor> {
+    const panel = nearestMount(places.panels, mount)
+    if (panel === undefined || policies.length === 0) return () => new Map()
+    const rules = rateLimitRule.findMany({ where: { name: { in: [...policies] } }, select: { id: true, name: true } })
+    const found = await fromDatabase(rules)
+    return (mayEdit) => new Map(found.map(({ id, name }) => [name, ruleHref(panel, id, mayEdit)]))
+  }
+}

@@ -1,0 +1,85 @@
+/** Registers the pages of the dashboard: their guard, navigation and headers, and the sign-in. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { forbidStoring } from '../../http/no-store.js'
+import { type Internals, nearestMount } from '../../plugin/internals.js'
+import { createErrorHandler } from '../sign-in/error-page.js'
+import { type Navigation, NO_NAVIGATION, navigationLinks } from '../sign-in/navigation.js'
+import { type Pages, registerPages } from '../sign-in/pages.js'
+import type { StaffRole } from '../sign-in/roles.js'
+import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
+import { addGuard, createStaffGuard, type StaffOptions, staffCheck } from '../sign-in/staff-guard.js'
+import { isPageRoute, type StaffRouteName, staffRouteName } from '../sign-in/staff-routes.js'
+import { keptFields, keptHref } from './links.js'
+import { registerReportRoutes } from './report-routes.js'
+import { keptView } from './requested-view.js'
+
+export interface DashboardOptions extends StaffOptions {
+  /** A folder whose files replace the package's templates, each by its name: `dashboard.hbs`, `style.css`, …. */
+  readonly templates?: string | undefined
+}
+
+export async function registerDashboard(
+  app: FastifyInstance,
+  internals: Internals,
+  options: DashboardOptions,
+): Promise<void> {
+  const { staff, templates } = options
+  const prefix = '/dashboard'
+  const mount = `${app.prefix}${prefix}/`
+  const navigation = navigationAt(internals, mount, staff !== undefined)
+  const pages = await registerPages(app, { folder: templates, navigation })
+  app.setErrorHandler(createErrorHandler(internals, pages, staff === undefined ? undefined : mount))
+  app.addHook('onRequest', securityHeaders(pages))
+
+  // Two scopes, since the sign-in page must not require a sign-in.
+  internals.places.dashboards.push(mount)
+  if (staff !== undefined) {
+    app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
+  }
+  app.register(
+    async (scope) => {
+      addGuard(scope, createStaffGuard(internals, staffCheck(options, internals.clock)))
+      registerReportRoutes(scope, internals, pages, mount)
+    },
+    { prefix },
+  )
+}
+
+/** The links of the navigation that lead to the pages of a route, by its name. */
+const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
+  ['dashboard', '../../dashboard/'],
+  ['client-search', '../../dashboard/search.html'],
+  ['client-page', '../../dashboard/search.html'],
+  ['rules', '../../dashboard/rules.html'],
+  ['explain', '../../dashboard/explain.html'],
+] satisfies [StaffRouteName, string][])
+
+function navigationAt({ places }: Internals, mount: string, canSignOut: boolean) {
+  return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
+    // At other addresses the relative links would be wrong.
+    if (!isPageRoute(request)) return NO_NAVIGATION
+    const present = PRESENT_PAGES.get(staffRouteName(request))
+    const kept = keptView(request)
+    return {
+      links: navigationLinks('../../dashboard/', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
+        text,
+        href: kept === undefined || !href.startsWith('../../dashboard/') ? href : keptHref(href, kept),
+        current: href === present,
+      })),
+      ...(kept !== undefined && { kept: keptFields(kept) }),
+      ...(canSignOut && { sign_out: 'sign-out' }),
+    }
+  }
+}
+
+function securityHeaders({ contentSecurityPolicy }: Pages) {
+  return async function setSecurityHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    forbidStoring(reply)
+    reply.headers({
+      'content-security-policy': contentSecurityPolicy,
+      'x-content-type-options': 'nosniff',
+      // With `no-referrer`, browsers send a form's Origin as `null`, and the check for foreign forms needs it.
+      'referrer-policy': 'same-origin',
+    })
+  }
+}

@@ -1,0 +1,169 @@
+import { Readable } from 'node:stream'
+import createError from '@fastify/error'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { type Internals, nearestMount } from '../../plugin/internals.js'
+import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
+import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
+import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
+import { topOffenders } from '../../reports/ranking.js'
+import { topClients } from '../../reports/top-clients.js'
+import { closedHoursFor, createReportRunner, type Report } from '../../reports/window.js'
+import type { Pages, SharedHtml } from '../sign-in/pages.js'
+import {
+  DEFAULT_DAYS,
+  lastParameter,
+  requestedDays,
+  requestedKey,
+  requestedPath,
+  requestedSearch,
+} from '../sign-in/request-query.js'
+import { issueFormToken } from '../sign-in/staff-actions.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+import { actorWith, may } from '../sign-in/staff-member.js'
+import { staffRoute } from '../sign-in/staff-routes.js'
+import { registerActionRoutes } from './action-routes.js'
+import { createQuickActions } from './client-offer.js'
+import { registerClientRoutes } from './client-routes.js'
+import { dashboardContext, type Shown } from './dashboard-page.js'
+import { registerExplainRoutes } from './explain-routes.js'
+import { filterEntries, type View } from './links.js'
+import { readLogState } from './log-state.js'
+import { offenderContext } from './offender-page.js'
+import { commonClient, panelLinks } from './panel-links.js'
+import { isFollowing, isScript, readClientView, requestedView, withoutStyle } from './requested-view.js'
+import { registerRuleRoutes } from './rule-routes.js'
+import { SharedReports } from './shared-reports.js'
+
+const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
+const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
+
+interface DatedReport {
+  readonly report: DashboardReport
+  readonly readAtMs: number
+  /** The pages that follow it. */
+  readonly html: SharedHtml
+}
+
+/**
+ * Registers the routes behind the guard, relative to the dashboard.
+ *
+ * @param mount the dashboard's path, as browsers request it
+ */
+export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
+  const { database, clock, switches, privacy } = internals
+  const reports = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  closedHoursFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
+  const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
+  const routes = { app, internals, pages, mount, read }
+
+  // It is unknown which network a pseudonym is of.
+  const hasNetworks = privacy?.addresses !== 'pseudonym'
+  const shared = new SharedReports<DatedReport>(clock)
+
+  async function readDated(view: View): Promise<DatedReport> {
+    const report = await read(dashboardReport({ ...view, hasOffenders: pages.showOffenders }))
+    return { report, readAtMs: clock.now(), html: new Map() }
+  }
+
+  async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
+    // The relative links of the page need the slash.
+    if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
+    const view = requestedView(request, hasNetworks)
+    const { days, filter, listing } = view
+    const name = JSON.stringify([days, filterEntries(filter), listing])
+    const follows = isFollowing(request)
+    const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
+    const panel = nearestMount(internals.places.panels, mount)
+    // Without rules an override has no effect.
+    const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
+    const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
+    const quickActions = createQuickActions(internals.overrideFor, view, token)
+    const shown = { view, panel, mayEdit: may(request, 'writeRules'), freshForMs, quickActions, hasNetworks }
+    const { report, readAtMs, html } = result
+    const context = () => ({
+      ...dashboardContext(report, shown, readLogState(internals), readAtMs),
+      ...withoutStyle(request),
+    })
+    return follows
+      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown, isScript(request)), context)
+      : pages.send(reply, 'dashboard', context())
+  }
+
+  async function sendScript(_request: FastifyRequest, reply: FastifyReply) {
+    return reply.type('text/javascript; charset=utf-8').send(pages.script)
+  }
+
+  async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
+    const offenders = await read(topOffenders({ days: requestedDays(request), limit: CSV_LIMIT }))
+    return sendCsv(reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
+  }
+
+  async function sendClientsCsv(request: FastifyRequest, reply: FastifyReply) {
+    const { days, listing } = requestedView(request, hasNetworks)
+    const clients = await read(topClients({ days, limit: CSV_LIMIT, by: listing.by }))
+    return sendCsv(reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
+  }
+
+  function asked(request: FastifyRequest) {
+    const key = requestedKey(request)
+    if (key === '') throw new MissingKeyError()
+    return { key, days: requestedDays(request) }
+  }
+
+  async function readDetail(request: FastifyRequest) {
+    return read(offenderDetail(asked(request)))
+  }
+
+  async function showOffender(request: FastifyRequest, reply: FastifyReply) {
+    const detail = await read(keyDetail(asked(request)))
+    const { back } = readClientView((name) => lastParameter(request, name))
+    const [counted = []] = await read(countedClients([detail.key], detail.days))
+    const client = commonClient(counted, internals.countsByUser)
+    const blockable = may(request, 'writeOverrides') ? client : undefined
+    const panel = nearestMount(internals.places.panels, mount)
+    const links = panel === undefined ? undefined : panelLinks(panel, detail.key, blockable, clock.now())
+    const context = offenderContext(detail, client, back, readLogState(internals), clock.now(), links)
+    return pages.send(reply, 'offender', context)
+  }
+
+  async function refuseUnknownPath(): Promise<never> {
+    throw new NotFoundError()
+  }
+
+  registerClientRoutes(routes)
+  app.register(async (scope) => registerActionRoutes(scope, internals))
+  registerExplainRoutes(routes)
+  registerRuleRoutes(routes)
+  app.get('/', staffRoute('dashboard'), showDashboard)
+  app.get('/live.js', staffRoute('live-script'), sendScript)
+  app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)
+  app.get('/clients.csv', staffRoute('clients-csv'), sendClientsCsv)
+  app.get('/offender.html', staffRoute('offender-page'), showOffender)
+  // A scope with a prefix serves `/offender/` also without the slash, whatever the host's router options are.
+  app.register(async (scope) => scope.get('/', staffRoute('offender-detail'), readDetail), { prefix: '/offender' })
+  app.route({ ...staffRoute('not-found'), method: app.supportedMethods, url: '/*', handler: refuseUnknownPath })
+}
+
+/** Names what pages of one report show beside it, such as blocks that were made since. */
+function sharedName(
+  { top_clients, top_networks }: DashboardReport,
+  { quickActions, freshForMs, ...shown }: Shown,
+  isForScript: boolean,
+) {
+  const listed = [...top_clients.map(({ client }) => client), ...top_networks.map(({ network }) => network)]
+  return JSON.stringify([isForScript, shown, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
+}
+
+function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {
+  return reply
+    .type('text/csv; charset=utf-8')
+    .header('content-disposition', `attachment; filename="${name}"`)
+    .send(Readable.from(withByteOrderMark(rows)))
+}
+
+/** Spreadsheets take a file without the mark for one in the encoding of the machine. */
+function* withByteOrderMark(rows: Iterable<string>): Generator<string, void, undefined> {
+  yield '\ufeff'
+  yield* rows
+}

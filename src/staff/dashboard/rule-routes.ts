@@ -1,0 +1,67 @@
+import createError from '@fastify/error'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { nearestMount } from '../../plugin/internals.js'
+import { suggestedRates } from '../../reports/suggested-rates.js'
+import { readTraffic, ruleActivity } from '../../reports/traffic.js'
+import { windowFor } from '../../reports/window.js'
+import { requestedDays, requestedFilter } from '../sign-in/request-query.js'
+import { fromDatabase } from '../sign-in/staff-errors.js'
+import { may, requireMay } from '../sign-in/staff-member.js'
+import { staffRoute } from '../sign-in/staff-routes.js'
+import { readLogState } from './log-state.js'
+import type { PageRoutes } from './page-routes.js'
+import { newRuleHref, ruleHref } from './panel-links.js'
+import { proposeRule } from './proposed-rule.js'
+import { rulesContext } from './rules-page.js'
+
+/** More rules are not listed on one page. */
+const MAX_RULES = 1_000
+
+const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no panel to edit rules in.', 404)
+
+/** Registers the list of rules, and the way from a filter of the dashboard to the form of a rule. */
+export function registerRuleRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
+  const { clock, places } = internals
+  const { rateLimitRule } = app.smartRateLimit.client
+  const nearestPanel = () => nearestMount(places.panels, mount)
+
+  async function showRules(request: FastifyRequest, reply: FastifyReply) {
+    const panel = nearestPanel()
+    const mayEdit = may(request, 'writeRules')
+    const [rules, count, activity] = await Promise.all([
+      fromDatabase(rateLimitRule.findMany({ orderBy: [{ priority: 'desc' }, { name: 'asc' }], take: MAX_RULES })),
+      fromDatabase(rateLimitRule.count()),
+      read(ruleActivity()),
+    ])
+    const view = { rules, count, activity, codeLimits: internals.codeLimits() }
+    const { page } = rulesContext(view, readLogState(internals), clock.now(), ({ id }) =>
+      panel === undefined ? undefined : ruleHref(panel, id, mayEdit),
+    )
+    return pages.send(reply, 'rules', {
+      page: { ...page, new_href: panel === undefined || !mayEdit ? undefined : newRuleHref(panel, {}) },
+    })
+  }
+
+  /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
+  async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
+    const panel = nearestPanel()
+    if (panel === undefined) throw new NoPanelError()
+    requireMay(request, 'writeRules')
+    const { rule, path, method } = requestedFilter(request)
+    if (rule !== undefined && path === undefined && method === undefined) {
+      const stored = await fromDatabase(rateLimitRule.findUnique({ where: { name: rule }, select: { id: true } }))
+      if (stored !== null) return reply.redirect(ruleHref(panel, stored.id, true))
+    }
+    const days = requestedDays(request)
+    const filter = { rule, path, method }
+    const suggested = await read(suggestedRates({ ...filter, days }))
+    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor(days, snapshot.nowMs), filter))
+    const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
+    const rules = await fromDatabase(rateLimitRule.findMany({ select: { name: true, priority: true, rate: true } }))
+    const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
+    return reply.redirect(newRuleHref(panel, fields))
+  }
+
+  app.get('/rules.html', staffRoute('rules'), showRules)
+  app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
+}

@@ -1,0 +1,103 @@
+import { DAY_MS } from '../../ground/time/clock.js'
+import type { CodeLimit } from '../../http/code-limits.js'
+import { NO_TRAFFIC } from '../../reports/breakdown.js'
+import type { RuleActivity } from '../../reports/traffic.js'
+import { formatCount, toMoment, visible } from './format.js'
+import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+
+/** A row of the rule table, as far as the page shows it. */
+interface ListedRule {
+  readonly id: bigint | number
+  readonly name: string
+  readonly pathPattern: string
+  readonly method: string
+  readonly rate: string
+  readonly priority: number
+  readonly isActive: boolean
+  readonly block: boolean
+  readonly createdAt: Date
+  readonly startsAt: Date | null
+  readonly endsAt: Date | null
+}
+
+interface RulesView {
+  /** In the order in which they are tried. */
+  readonly rules: readonly ListedRule[]
+  /** The number of all rules, of which some may be left out. */
+  readonly count: number
+  readonly codeLimits: readonly CodeLimit[]
+  readonly activity: RuleActivity
+}
+
+const WEEK_MS = 7 * DAY_MS
+const SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
+  rateLimits: 'middleware.rateLimits',
+  defaultRate: 'middleware.defaultRate',
+  ceiling: 'middleware.ceiling',
+  route: 'limit() or config',
+}
+
+/**
+ * Returns the context of `rules.hbs`.
+ *
+ * @param hrefFor returns the editor of a rule; undefined without a panel
+ */
+export function rulesContext(
+  { rules, count, codeLimits, activity }: RulesView,
+  log: LogState,
+  nowMs: number,
+  hrefFor: (rule: ListedRule) => string | undefined,
+) {
+  const { enabled, logEvents, useDynamicRules } = log.switches
+  const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
+  const unruled = activity.today.get('')?.total ?? 0
+  return {
+    page: {
+      title: 'Rules',
+      subtitle: 'Rate limits',
+      notices: logNotices(log, true),
+      rules_off: !useDynamicRules,
+      rules: rules.map((rule) => {
+        const { total, blocked } = activity.today.get(rule.name) ?? NO_TRAFFIC
+        return {
+          name: visible(rule.name),
+          href: hrefFor(rule),
+          pattern: visible(rule.pathPattern),
+          method: visible(rule.method),
+          rate: visible(rule.rate),
+          priority: rule.priority,
+          hits: formatCount(total),
+          refused: formatCount(blocked),
+          ...state(rule, nowMs),
+          counts_only: !rule.block,
+          idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
+        }
+      }),
+      hidden: count > rules.length ? `${formatCount(count - rules.length)} further rules are not listed.` : undefined,
+      code_limits: codeLimits.map(({ policy, rate, setting, routes }) => ({
+        policy: visible(policy),
+        rate: rate ?? 'a function of the request',
+        setting: SETTINGS[setting],
+        routes: routes.map(visible),
+      })),
+      unruled: `In the last 24 hours no rule matched ${formatCount(unruled)} of the logged requests.`,
+      now: toMoment(nowMs),
+    },
+  }
+}
+
+function isInForce({ isActive, startsAt, endsAt }: ListedRule, nowMs: number): boolean {
+  return isActive && (startsAt === null || startsAt.getTime() <= nowMs) && (endsAt === null || endsAt.getTime() > nowMs)
+}
+
+function state(rule: ListedRule, nowMs: number) {
+  if (!rule.isActive) return { state: 'Off', tone: 'no' }
+  if (isInForce(rule, nowMs)) return { state: 'In force', tone: 'allowed' }
+  const isOver = rule.endsAt !== null && rule.endsAt.getTime() <= nowMs
+  return { state: isOver ? 'Over' : 'Not yet', tone: 'no' }
+}
+
+function idle({ createdAt, startsAt }: ListedRule, nowMs: number): string {
+  const since = Math.max(createdAt.getTime(), startsAt?.getTime() ?? 0)
+  return since <= nowMs - WEEK_MS ? 'Matched nothing for 7 days' : 'Matched nothing so far'
+}

@@ -1,0 +1,71 @@
+/** Requests that staff ask about: who sends them, and with which headers. */
+import { clientAddress, isPseudonym } from '../../clients/client-networks.js'
+import { readComposite } from '../../clients/composite.js'
+
+/** The sender of a request, as `explain()` takes it. */
+interface Trial {
+  readonly ip: string | undefined
+  readonly user: string | null
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** More lines are no headers of one request. */
+const MAX_HEADERS = 50
+/** A line of a header: a token, a colon, and a value without control characters. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\u0000-\u0008\u000a-\u001f\u007f]*)$/
+const COOKIE = 'cookie:'
+const HEADER = 'header:'
+const SINGLE = /^(ip|user|(?:header|cookie):[^:]+):(.*)$/s
+
+/** Reads lines such as `x-api-key: abc`; returns a sentence where one is none. Blank lines are left out. */
+export function parseHeaders(text: string): Trial['headers'] | string {
+  const lines = text.split(/\r?\n/).map((line) => line.trim())
+  const headers: Record<string, string> = Object.create(null)
+  for (const [place, line] of lines.entries()) {
+    if (line === '') continue
+    const [, name, value = ''] = HEADER_LINE.exec(line) ?? []
+    if (name === undefined) return `Line ${place + 1} of the headers is none: give lines such as x-api-key: abc`
+    addHeader(headers, name.toLowerCase(), value)
+  }
+  const count = Object.keys(headers).length
+  return count > MAX_HEADERS ? `The request has ${count} headers: give ${MAX_HEADERS} at most` : headers
+}
+
+/** Spells headers as `parseHeaders` reads them. */
+export function spellHeaders(headers: Trial['headers']): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n')
+}
+
+/** Adds a value as servers do: those of one header are a list. */
+function addHeader(headers: Record<string, string>, name: string, value: string): void {
+  const before = headers[name]
+  headers[name] = before === undefined ? value : `${before}${name === 'cookie' ? '; ' : ', '}${value}`
+}
+
+/** Returns what a request of a client has; undefined where that is not known. */
+export function trialFor(client: string): Trial | undefined {
+  const parts = partsOf(client)
+  if (parts === undefined) return undefined
+  const headers: Record<string, string> = {}
+  let ip: string | undefined
+  let user: string | null = null
+  for (const [kind, value] of parts) {
+    if (value === null) continue
+    if (kind === 'ip') ip = isPseudonym(`ip:${value}`) ? value : clientAddress(`ip:${value}`)?.address
+    else if (kind === 'user') user = value
+    else if (kind.startsWith(HEADER)) headers[kind.slice(HEADER.length)] = value
+    else if (kind.startsWith(COOKIE)) addHeader(headers, 'cookie', `${kind.slice(COOKIE.length)}=${value}`)
+  }
+  return { ip, user, headers }
+}
+
+function partsOf(client: string): Iterable<readonly [kind: string, value: string | null]> | undefined {
+  if (client === 'all') return []
+  const composite = readComposite(client)
+  if (composite !== null) return composite
+  const [, kind, value = ''] = SINGLE.exec(client) ?? []
+  return kind === undefined ? undefined : [[kind, value]]
+}

@@ -1,0 +1,70 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { MissingTableError } from '../../ground/errors.js'
+import type { Internals } from '../../plugin/internals.js'
+import type { Pages } from './pages.js'
+import { addressBelow } from './request-query.js'
+import { signInContext } from './sign-in-routes.js'
+import { DatabaseUnavailableError, logFailure, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
+import { isPageRoute, staffRouteName, wantsPage } from './staff-routes.js'
+
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'There is something missing',
+  403: 'Staff only',
+  404: 'Page not found',
+  429: 'Too many attempts',
+  503: 'The database does not answer',
+}
+/** Where the status alone says too little. */
+const TITLES_BY_CODE: Readonly<Record<string, string>> = {
+  FST_RATE_LIMIT_CROSS_SITE: 'Nothing was changed',
+  FST_RATE_LIMIT_FORM_TOKEN: 'Nothing was changed',
+  FST_RATE_LIMIT_ACTION_DENIED: 'Nothing was changed',
+}
+
+/**
+ * Creates the error handler of staff routes, which answers with a page or with JSON, never with a stack trace.
+ *
+ * @param mount the path of the pages with a slash at its end; undefined without the built-in sign-in
+ */
+export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages, mount: string | undefined) {
+  return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+    const { statusCode = 500 } = error
+    if (statusCode >= 500) logFailure(error, request, log, 'A staff page of the rate limiter failed')
+    reply.code(statusCode)
+    const message = messageFor(error, statusCode)
+    if (!wantsPage(request)) return reply.send({ error: message })
+    if (mount !== undefined && asksToSignIn(error, request) && isPageRoute(request)) {
+      const to = addressBelow(mount, request)
+      return pages.send(reply, 'sign-in', signInContext(request, { refused: true, to }))
+    }
+    const mayGoOn = isPageRoute(request) && statusCode !== 403 && statusCode !== 429
+    return pages.send(reply, 'error', {
+      page: {
+        title: titleFor(error, statusCode),
+        message,
+        dashboard_href: mayGoOn ? '../../sign-in/' : statusCode === 404 ? mount : undefined,
+      },
+    })
+  }
+}
+
+/**
+ * Returns whether the answer is the sign-in form. It is also the answer after too many refusals, since they may come
+ * from strangers at the same address, such as that of a proxy which is not trusted.
+ */
+export function asksToSignIn(error: FastifyError, request: FastifyRequest): boolean {
+  return (
+    error instanceof StaffOnlyError || (error instanceof TooManyAttemptsError && staffRouteName(request) !== 'sign-in')
+  )
+}
+
+export function titleFor(error: FastifyError, statusCode: number): string {
+  if (error.cause instanceof MissingTableError) return 'The database has to be migrated'
+  return TITLES_BY_CODE[error.code] ?? TITLES[statusCode] ?? 'Something went wrong'
+}
+
+/** Returns the message of an error for readers. Messages of internal failures go to the log only. */
+export function messageFor(error: FastifyError, statusCode: number): string {
+  const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
+  return meantForReaders ? error.message : "The page could not be rendered. The server's log has the reason."
+}

@@ -1,0 +1,23 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import type { Internals } from '../../plugin/internals.js'
+
+/** The longest wait for the database, in milliseconds. */
+const TIMEOUT_MS = 1_000
+
+/**
+ * Loads Prisma before the server answers. The first write of staff would otherwise keep all requests waiting for it, half a
+ * second on a slow machine.
+ */
+export function loadWritesAtStart(app: FastifyInstance, { database, switches }: Internals): void {
+  if (!switches.useDynamicRules) return
+  app.addHook('onReady', async () => {
+    const answer = database.query('SELECT 1').then(
+      () => true,
+      () => false,
+    )
+    // Prisma, which cannot give up a query, is asked only when the database answers.
+    if (!(await Promise.race([answer, delay(TIMEOUT_MS, false, { ref: false })]))) return
+    await app.smartRateLimit.client.rateLimitRule.findUnique({ where: { id: 0 } }).catch(() => undefined)
+  })
+}

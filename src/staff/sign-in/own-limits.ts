@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { staffCounter } from '../../clients/client-key.js'
+import { MINUTE_MS } from '../../ground/time/clock.js'
+import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
+import type { Internals } from '../../plugin/internals.js'
+import { TooManyAttemptsError } from './staff-errors.js'
+
+// No rule applies to the staff pages, so that none can lock the staff out. Their limits for strangers are fixed.
+
+/** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
+const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
+/** Enough for typing errors, too few for guessing. */
+const SIGN_INS: Policy = { algorithm: 'fixed_window', limit: 10, periodMs: 5 * MINUTE_MS }
+/** The limit of an account over all addresses: more than ten addresses guess no faster. */
+const SIGN_INS_OF_ACCOUNT: Policy = { ...SIGN_INS, limit: 100 }
+/** Verifying a password takes a core 0.2 s, and 32 MiB: the last in the queue waits for two seconds. */
+const MOST_QUEUED = 8
+
+/**
+ * Counts a refusal.
+ *
+ * @throws TooManyAttemptsError when the client was refused too often already
+ */
+export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = staffCounter('refusal', internals.clientAddress(request))
+  return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
+}
+
+/**
+ * Counts an attempt to sign in. A browser that signed in to the account before has a limit of its own, so that
+ * strangers cannot lock it out, even from the same address; the others are counted by their address and by the account.
+ *
+ * @throws TooManyAttemptsError when there were too many attempts already
+ */
+export async function countSignIn(
+  internals: Internals,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  account: string,
+  knownBrowser: string | undefined,
+): Promise<void> {
+  const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
+  if (knownBrowser !== undefined) return count(staffCounter('sign-in-browser', knownBrowser), SIGN_INS)
+  await count(staffCounter('sign-in', internals.clientAddress(request)), SIGN_INS)
+  // Unknown names are counted too, so that the answer does not reveal which names exist.
+  const name = createHash('sha256').update(account).digest('base64url')
+  await count(staffCounter('sign-in-account', name), SIGN_INS_OF_ACCOUNT)
+}
+
+/**
+ * Counts a request with a token that opens nothing, as an attempt to sign in. Those with one that does are not counted,
+ * so that strangers at the same address lock no staff out.
+ *
+ * @throws TooManyAttemptsError when there were too many already
+ */
+export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = staffCounter('token', internals.clientAddress(request))
+  return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
+}
+
+/** A process verifies one password at a time per queue, with one queue for known browsers and one for others. */
+const queues = { known: createQueue(MOST_QUEUED), unknown: createQueue(MOST_QUEUED) }
+
+/**
+ * Verifies a password when its turn comes.
+ *
+ * @throws TooManyAttemptsError when too many wait already
+ */
+export function verifyInTurn(reply: FastifyReply, isKnown: boolean, verify: () => Promise<boolean>): Promise<boolean> {
+  const turn = queues[isKnown ? 'known' : 'unknown'](verify)
+  if (turn !== undefined) return turn
+  reply.header('retry-after', 1)
+  throw new TooManyAttemptsError('Too many attempts to sign in at once: try again in a moment.')
+}
+
+/** Creates a queue that does one work at a time. It refuses the work and returns undefined when it holds `most`. */
+function createQueue(maxLength: number) {
+  let length = 0
+  let last: Promise<unknown> = Promise.resolve()
+  return function enqueue<Result>(work: () => Promise<Result>): Promise<Result> | undefined {
+    if (length === maxLength) return undefined
+    length++
+    const result = last.then(work).finally(() => {
+      length--
+    })
+    last = result.catch(() => undefined)
+    return result
+  }
+}
+
+async function spend(
+  { staffLimiter, clock }: Internals,
+  reply: FastifyReply,
+  key: string,
+  policy: Policy,
+  complaint: string,
+): Promise<void> {
+  const decision = await staffLimiter.check({ key, policy, cost: 1 }, clock.now(), 0)
+  if (decision.allowed) return
+  const seconds = retryAfterSeconds(decision) ?? 1
+  reply.header('retry-after', seconds)
+  throw new TooManyAttemptsError(`${complaint}: try again in ${inWords(seconds)}.`)
+}
+
+function inWords(seconds: number): string {
+  const minutes = Math.ceil(seconds / 60)
+  if (seconds < 60) return seconds === 1 ? '1 second' : `${seconds} seconds`
+  return minutes === 1 ? '1 minute' : `${minutes} minutes`
+}

@@ -1,0 +1,200 @@
+import { createHash } from 'node:crypto'
+import { existsSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, relative, resolve } from 'node:path'
+import fastifyView from '@fastify/view'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import Handlebars from 'handlebars'
+import { InvalidSettingError } from '../../ground/errors.js'
+import { packagePath } from '../../ground/package-root.js'
+import { type Navigation, NO_NAVIGATION } from './navigation.js'
+import type { StaffRole } from './roles.js'
+import { knownMember } from './staff-member.js'
+
+/** The partials of pages, by the names of their templates. */
+const PARTIALS = [
+  'as-of',
+  'changes',
+  'chart',
+  'client-actions',
+  'client-overrides',
+  'client-quick',
+  'clients',
+  'event-log',
+  'filter',
+  'found-clients',
+  'live-bar',
+  'navigation',
+  'near-limit',
+  'networks',
+  'nothing',
+  'notices',
+  'search',
+  'shares',
+  'summary',
+  'window-selector',
+]
+
+/** The pages, by the names of their templates. */
+export type PageName =
+  | 'dashboard'
+  | 'offender'
+  | 'client'
+  | 'search-results'
+  | 'explain'
+  | 'rules'
+  | 'sign-in'
+  | 'error'
+
+/** The HTML of pages with the same content, by what else they show. */
+export type SharedHtml = Map<string, Promise<Buffer>>
+
+export interface Pages {
+  send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
+  /**
+   * Sends a page whose HTML others with the same name and navigation share.
+   *
+   * @param createContext called unless the HTML is there
+   */
+  sendShared(
+    reply: FastifyReply,
+    page: PageName,
+    shared: SharedHtml,
+    name: string,
+    createContext: () => object,
+  ): Promise<FastifyReply>
+  /** Returns the navigation in HTML, for a page that is not one of these. */
+  navigationFor(request: FastifyRequest): string
+  /** Whether the templates of a host show the keys that were refused the most; those of the package show clients. */
+  readonly showOffenders: boolean
+  /** The script of pages that follow. */
+  readonly script: string
+  /**
+   * The Content-Security-Policy of every answer: the one style sheet, scripts and requests of this origin, forms to it,
+   * and nothing else.
+   */
+  readonly contentSecurityPolicy: string
+}
+
+/** More accounts than these render a page each: a page has some hundred kilobytes. */
+const MAX_SHARED = 20
+
+// A name of its own, since the host may have registered @fastify/view as well.
+const DECORATOR = 'rateLimitView'
+
+type RenderPage = (template: string, context: object) => Promise<string>
+
+export interface PagesOptions {
+  /** A folder whose files replace those of the package, each by its name. */
+  readonly folder?: string | undefined
+  /** Returns the navigation of a page for staff, without the account. */
+  readonly navigation: (request: FastifyRequest, role: StaffRole) => Navigation
+}
+
+/** Registers the templates in the scope of `app`. */
+export async function registerPages(app: FastifyInstance, { folder, navigation }: PagesOptions): Promise<Pages> {
+  const ownTemplates = packagePath('templates')
+  const file = templateFinder(ownTemplates, folder)
+  const read = (name: string) => readFile(join(ownTemplates, file(name)), 'utf8')
+  const [shell, style, script] = await Promise.all([read('shell.css'), read('style.css'), read('live.js')])
+  const css = `${shell}\n${style}`
+  // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
+  const engine = Handlebars.create()
+  engine.registerHelper('moments', markMoments)
+  const renderNavigation = engine.compile(await read('navigation.hbs'))
+  await app.register(fastifyView, {
+    engine: { handlebars: engine },
+    root: ownTemplates,
+    layout: file('layout.hbs'),
+    propertyName: DECORATOR,
+    // Compiled once, whatever NODE_ENV is: compiling takes longer than reading the report.
+    production: true,
+    options: {
+      partials: Object.fromEntries(PARTIALS.map((name) => [name, file(`${name}.hbs`)])),
+    },
+    defaultContext: { style_element: `<style>${css}</style>` },
+  })
+  // Fastify's `getDecorator` came with 5.3.
+  const render: RenderPage = Reflect.get(app, DECORATOR)
+  const templates: Readonly<Record<PageName, string>> = {
+    dashboard: file('dashboard.hbs'),
+    offender: file('offender.hbs'),
+    client: file('client.hbs'),
+    'search-results': file('search-results.hbs'),
+    explain: file('explain.hbs'),
+    rules: file('rules.hbs'),
+    'sign-in': file('sign-in.hbs'),
+    error: file('error.hbs'),
+  }
+
+  /** Returns the navigation for staff; strangers see no links. */
+  function navigationOf(request: FastifyRequest): Navigation {
+    const member = knownMember(request)
+    return member === undefined ? NO_NAVIGATION : { ...navigation(request, member.role), account: member.actor }
+  }
+
+  const replaced =
+    folder === undefined ? [] : await Promise.all(['dashboard', ...PARTIALS].map((name) => read(`${name}.hbs`)))
+  return {
+    script,
+    showOffenders: replaced.some((template) => template.includes('top_offenders')),
+    contentSecurityPolicy: contentSecurityPolicy(css),
+    async send(reply, page, context) {
+      return sendHtml(reply, await render(templates[page], { ...context, navigation: navigationOf(reply.request) }))
+    },
+    async sendShared(reply, page, shared, name, createContext) {
+      const navigation = navigationOf(reply.request)
+      const key = JSON.stringify([name, navigation])
+      const known = shared.get(key)
+      const rendered = () => render(templates[page], { ...createContext(), navigation })
+      // Encoded once for all.
+      const html = known ?? rendered().then((text) => Buffer.from(text))
+      if (known === undefined && shared.size < MAX_SHARED) shared.set(key, html)
+      return sendHtml(reply, await html)
+    },
+    navigationFor: (request) => renderNavigation(navigationOf(request)),
+  }
+}
+
+function sendHtml(reply: FastifyReply, html: string | Buffer): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(html)
+}
+
+/** Creates a function that returns paths relative to the package's templates, as the view plugin takes them. */
+function templateFinder(ownTemplates: string, folder: string | undefined): (name: string) => string {
+  if (folder === undefined) return (name) => name
+  const replacements = resolve(folder)
+  if (!statSync(replacements, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new InvalidSettingError(
+      `Option "templates" is ${JSON.stringify(folder)}: give a folder that exists, with files such as dashboard.hbs`,
+    )
+  }
+  return (name) => {
+    const replacement = join(replacements, name)
+    return existsSync(replacement) ? relative(ownTemplates, replacement) : name
+  }
+}
+
+function contentSecurityPolicy(css: string): string {
+  const hash = createHash('sha256').update(css).digest('base64')
+  return [
+    "default-src 'none'",
+    `style-src 'sha256-${hash}'`,
+    "script-src 'self'",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; ')
+}
+
+/** Matches a moment in a sentence, as the pages write it. */
+const MOMENT = /(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}) UTC/g
+
+/** Escapes a sentence, and marks up its moments, which `live.js` turns into the reader's time zone. */
+export function markMoments(sentence: unknown): Handlebars.SafeString {
+  const escaped = Handlebars.escapeExpression(String(sentence ?? ''))
+  return new Handlebars.SafeString(
+    escaped.replace(MOMENT, (moment, day: string, time: string) => `<time datetime="${day}T${time}Z">${moment}</time>`),
+  )
+}

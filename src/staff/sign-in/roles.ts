@@ -1,0 +1,59 @@
+/** What each role may do: the one table that the API, the dashboard and the panel obey. */
+import { fieldNames } from '../../rules/description.js'
+import { ActionDeniedError } from './staff-errors.js'
+
+/** The roles of staff, each of which may do what those before it may. */
+export const STAFF_ROLES = ['viewer', 'operator', 'admin'] as const
+export type StaffRole = (typeof STAFF_ROLES)[number]
+
+interface DescribedRight {
+  /** The lowest role that has it. */
+  readonly from: StaffRole
+  /** What it lets staff do, after "may". */
+  readonly about: string
+}
+
+/** The rights, and who has them. */
+export const RIGHTS = {
+  read: {
+    from: 'viewer',
+    about: 'read rules, overrides, history, events, reports and health; preview, explain, compare a file',
+  },
+  writeOverrides: {
+    from: 'operator',
+    about: 'create, change, end and import overrides, and revert their changes',
+  },
+  resetCounters: { from: 'operator', about: 'reset counters' },
+  switchRules: { from: 'operator', about: 'switch rules on and off' },
+  writeRules: { from: 'admin', about: 'create, change, delete and import rules, and revert their changes' },
+} as const satisfies Readonly<Record<string, DescribedRight>>
+
+export type Right = keyof typeof RIGHTS
+
+/** Returns the role of a text; undefined for another text. */
+export function toRole(value: unknown): StaffRole | undefined {
+  return STAFF_ROLES.find((role) => role === value)
+}
+
+/** Returns the rights of a role. */
+export function rightsOf(role: StaffRole): readonly Right[] {
+  return fieldNames(RIGHTS).filter((right) => mayDo(role, right))
+}
+
+/** Returns whether a role has a right. */
+export function mayDo(role: StaffRole, right: Right): boolean {
+  return STAFF_ROLES.indexOf(role) >= STAFF_ROLES.indexOf(RIGHTS[right].from)
+}
+
+/** Returns the right to import a document: a list that it lacks stays as it is. */
+export function importRight(document: unknown): Right {
+  const hasNoRules = typeof document === 'object' && document !== null && Reflect.get(document, 'rules') === undefined
+  return hasNoRules ? 'writeOverrides' : 'writeRules'
+}
+
+/** @throws ActionDeniedError when a role lacks a right */
+export function requireRight(role: StaffRole, right: Right): void {
+  if (mayDo(role, right)) return
+  const { from, about } = RIGHTS[right]
+  throw new ActionDeniedError(`The role ${role} may not ${about}: that takes the role ${from}.`)
+}

@@ -1,0 +1,86 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Internals } from '../../plugin/internals.js'
+import { countRefusal } from './own-limits.js'
+import { createActionGuard } from './same-site.js'
+import { SESSION_MS } from './sessions.js'
+import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
+import { FormTokenError } from './staff-errors.js'
+import { requireActor } from './staff-member.js'
+
+/** The field of a form that carries its token; see `client-actions.hbs`. */
+const TOKEN_FIELD = 'token'
+
+/** Room for a client, a rate and a note, whatever characters they have. */
+const BODY_LIMIT = 8192
+
+/**
+ * Makes every route of a scope behind the guard an action: it takes a posted form of a page of this origin, with its
+ * token, from staff who are known by name and may write.
+ */
+export function guardActions(app: FastifyInstance, internals: Internals): void {
+  parseStaffForms(app, BODY_LIMIT)
+  app.addHook('onRequest', async (request) => {
+    actingStaff(request)
+  })
+  app.addHook('onRequest', createActionGuard(internals))
+  app.addHook<{ Body: StaffForm }>('preHandler', async function refuseWrongToken(request, reply: FastifyReply) {
+    const token = request.body?.get(TOKEN_FIELD) ?? ''
+    if (isFormToken(request, token, actingStaff(request))) return
+    await countRefusal(internals, request, reply)
+    throw new FormTokenError()
+  })
+}
+
+/**
+ * Returns the name of who does the action of a request: all of them write overrides.
+ *
+ * @throws ActionDeniedError for a role that may not, and for staff without a name
+ */
+export function actingStaff(request: FastifyRequest): string {
+  return requireActor(request, 'writeOverrides')
+}
+
+/** The fields of a posted form; undefined where the request has no body. */
+export type StaffForm = URLSearchParams | undefined
+
+/**
+ * Adds the parser of forms of the staff pages. The host may parse forms already, into a shape of its choice.
+ *
+ * @param bodyLimit the most bytes of a form
+ */
+export function parseStaffForms(app: FastifyInstance, bodyLimit: number): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit },
+    async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
+  )
+}
+
+const COOKIE = createStaffCookie({ name: 'ratelimit_staff_form', value: /[\w-]{43}/, lifeMs: SESSION_MS })
+const SECRET_BYTES = 32
+
+/**
+ * Returns the token for the forms of a page, and makes the browser keep what it is derived from: a secret, keyed with the
+ * actor, that the page of another site cannot read (OWASP's signed double-submit cookie). It needs no state, so that every
+ * process of a deployment accepts it.
+ */
+export function issueFormToken(request: FastifyRequest, reply: FastifyReply, actor: string): string {
+  const [secret = randomBytes(SECRET_BYTES).toString('base64url')] = COOKIE.read(request)
+  reply.header('set-cookie', COOKIE.set(request, OWN_FOLDER, secret))
+  return tokenFor(secret, actor)
+}
+
+/** Returns whether a posted token is the one of this browser and actor. */
+function isFormToken(request: FastifyRequest, token: string, actor: string): boolean {
+  const posted = Buffer.from(token)
+  return COOKIE.read(request).some((secret) => {
+    const expected = Buffer.from(tokenFor(secret, actor))
+    return posted.length === expected.length && timingSafeEqual(posted, expected)
+  })
+}
+
+function tokenFor(secret: string, actor: string): string {
+  return createHmac('sha256', secret).update(`form ${actor}`).digest('base64url')
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { storeConformance } from '../../../src/limiter/stores/conformance.js'
+import { DatabaseStore } from '../../../src/limiter/stores/database-store.js'
+import { MemoryStore } from '../../../src/limiter/stores/memory-store.js'
+import { RedisStore } from '../../../src/limiter/stores/redis-store.js'
+import { openStore } from '../../support/store-place.js'
+import { forEachStore, onRedisCluster, type TestPlace } from '../../support/stores.js'
+
+describe('the memory store', () => {
+  for (const { name, prove } of storeConformance) test(name, () => prove(() => new MemoryStore()))
+})
+
+function proveStore(name: string, open: () => Promise<TestPlace>): void {
+  describe(`the store on ${name}`, () => {
+    for (const { name, prove } of storeConformance) {
+      test(name, async () => {
+        const { place, close } = await open()
+        try {
+          await prove(() => openStore(place))
+        } finally {
+          await close()
+        }
+      })
+    }
+  })
+}
+
+forEachStore(proveStore)
+onRedisCluster(proveStore)
+
+test('a store that a host makes refuses a namespace that counters could be mistaken for', () => {
+  for (const namespace of ['', 'a|ip:203.0.113.7', 'a:f', '{a}', 'x'.repeat(51), 'é']) {
+    for (const make of [
+      () => new DatabaseStore({ namespace }),
+      () => new RedisStore({ redis: 'redis://127.0.0.1', namespace }),
+    ]) {
+      assert.throws(make, /"namespace" is .*: give 1 to 50 letters, digits, _ \. -$/, namespace)
+    }
+  }
+})

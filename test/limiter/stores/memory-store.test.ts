@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { type Policy, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.js'
+import { parseRate, toPolicy } from '../../../src/limiter/rate.js'
+import { MemoryStore } from '../../../src/limiter/stores/memory-store.js'
+
+const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
+const NOW_MS = 1_705_161_600_000
+
+function check(store: MemoryStore, key: string, nowMs = NOW_MS) {
+  return store.checkOne({ key, policy: POLICY, cost: 1 }, nowMs)
+}
+
+describe('the memory store, bounded', () => {
+  test('keeps no more counters than it may, the oldest going first', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    for (let place = 0; place < 1_000; place++) check(store, `k${place}`)
+    assert.equal(store.size, 10)
+    assert.equal(check(store, 'k999').count, 2)
+    assert.equal(check(store, 'k0').count, 1)
+  })
+
+  for (const algorithm of RATE_ALGORITHMS) {
+    test(`counts on for a refused client whose place strangers took: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 10 })
+      const ask = (key: string) => store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+      const unbounded = new MemoryStore()
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const expected = unbounded.checkOne({ key: 'refused', policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+        assert.deepEqual(ask('refused'), expected)
+      }
+      for (let round = 0; round < 3; round++) {
+        for (let place = 0; place < 1_000; place++) ask(`k${round} ${place}`)
+        const expected = unbounded.checkOne({ key: 'refused', policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
+        assert.deepEqual(ask('refused'), expected)
+      }
+      assert.equal(store.size, 10)
+    })
+
+    test(`counts on in every window of a refused client whose place strangers took: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 10 })
+      const unbounded = new MemoryStore()
+      const policy = toPolicy(algorithm, parseRate('9/s, 3/m, 7/h'))
+      const ask = (key: string, nowMs: number) => store.checkOne({ key, policy, cost: 1 }, nowMs)
+      for (let attempt = 0; attempt < 9; attempt++) {
+        const nowMs = NOW_MS + attempt * 15_000
+        const expected = unbounded.checkOne({ key: 'refused', policy, cost: 1 }, nowMs)
+        assert.deepEqual(ask('refused', nowMs), expected, `attempt ${attempt}`)
+        if (expected.allowed) continue
+        for (let place = 0; place < 100; place++) ask(`k${attempt} ${place}`, nowMs)
+      }
+      store.reset(['refused'])
+      assert.equal(ask('refused', NOW_MS + 8 * 15_000).count, 1)
+    })
+
+    test(`admits newcomers when only refused clients are there, and these stay refused: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 3 })
+      const ask = (key: string, nowMs = NOW_MS) =>
+        store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, nowMs).allowed
+      const clients = Array.from({ length: 12 }, (_, place) => `client ${place}`)
+      for (const key of clients) assert.deepEqual([ask(key), ask(key)], [true, false], key)
+      for (const key of clients) assert.equal(ask(key), false, key)
+      assert.equal(store.size, 3)
+      for (const key of clients) assert.equal(ask(key, NOW_MS + 120_000), true, key)
+    })
+  }
+
+  test('however small it is, decides about a refused client as one without a bound does', (t) => {
+    const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
+    t.diagnostic(`seed ${seed} (TEST_SEED)`)
+    const steps = fc.record({
+      key: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
+      algorithm: fc.constantFrom(...RATE_ALGORITHMS),
+      limit: fc.constantFrom(1, 2, 5),
+      periodMs: fc.constantFrom(60_000, 60_000, 60_000, 3_600_000),
+      cost: fc.constantFrom(0, 1, 1, 1, 3),
+      waitMs: fc.constantFrom(0, 0, 0, 1_000, 20_000, 90_000),
+    })
+    const property = fc.property(fc.array(steps, { minLength: 50, maxLength: 200, size: 'max' }), (trace) => {
+      const store = new MemoryStore({ maxKeys: 1 })
+      const counters = new Map<string, { readonly unbounded: MemoryStore; isRefused: boolean; resetAtMs: number }>()
+      let [last, nowMs] = ['a', NOW_MS]
+      for (const { key, cost, waitMs, ...policy } of trace) {
+        nowMs += waitMs
+        // The place of the last key is taken: what it was not refused for is forgotten.
+        for (const [name, { isRefused, resetAtMs }] of counters) {
+          if (key !== last && name.startsWith(last) && !(isRefused && resetAtMs > nowMs)) counters.delete(name)
+        }
+        last = key
+        const name = `${key} ${policy.algorithm}`
+        const { unbounded } = counters.get(name) ?? { unbounded: new MemoryStore() }
+        const expected = unbounded.checkOne({ key, policy, cost }, nowMs)
+        counters.set(name, { unbounded, isRefused: !expected.allowed, resetAtMs: nowMs + expected.resetMs })
+        assert.deepEqual(store.checkOne({ key, policy, cost }, nowMs), expected, name)
+      }
+    })
+    fc.assert(property, { seed, numRuns: 150 })
+  })
+
+  test('forgets of the refused clients that it has no room for those first whose refusal ends first', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    const daily = { ...POLICY, periodMs: 86_400_000 }
+    const ask = (key: string, policy: Policy) => store.checkOne({ key, policy, cost: 1 }, NOW_MS).allowed
+    const refusedForLong = Array.from({ length: 5 }, (_, place) => `long ${place}`)
+    for (const key of refusedForLong) assert.deepEqual([ask(key, daily), ask(key, daily)], [true, false])
+    for (let place = 0; place < 10_000; place++) {
+      assert.deepEqual([ask(`k${place}`, POLICY), ask(`k${place}`, POLICY)], [true, false])
+    }
+    for (const key of refusedForLong) assert.equal(ask(key, daily), false, key)
+    assert.equal(store.size, 10)
+  })
+
+  test('a clock that was set back from far ahead leaves no counters that take the places of others', () => {
+    const store = new MemoryStore({ maxKeys: 10 })
+    const refuse = (stem: string, nowMs: number) => {
+      for (let place = 0; place < 2_000; place++) {
+        check(store, `${stem}${place}`, nowMs)
+        check(store, `${stem}${place}`, nowMs)
+      }
+    }
+    refuse('ahead', NOW_MS + 30 * 86_400_000)
+    refuse('now', NOW_MS)
+    assert.equal(check(store, 'ahead0').count, 1)
+    assert.equal(check(store, 'now0').count, 3)
+  })
+
+  test('forgets a refused client that is reset, wherever its counter is', () => {
+    const store = new MemoryStore({ maxKeys: 2 })
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'refused')
+    for (let place = 0; place < 10; place++) check(store, `k${place}`)
+    store.reset(['refused'])
+    assert.equal(check(store, 'refused').count, 1)
+  })
+
+  test('after 150,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
+    const store = new MemoryStore()
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'ip:203.0.113.7')
+    for (let place = 0; place < 150_000; place++) {
+      check(store, `header:${place}`)
+      check(store, `header:${place}`)
+    }
+    const newcomers = Array.from({ length: 100 }, (_, place) => check(store, `ip:198.51.100.${place}`).allowed)
+    assert.equal(newcomers.filter((allowed) => allowed).length, 100)
+    assert.equal(check(store, 'ip:203.0.113.7').allowed, false)
+    let forgotten = 0
+    for (let place = 0; place < 150_000; place += 500) if (check(store, `header:${place}`).allowed) forgotten++
+    assert.ok(forgotten <= 3, `${forgotten} of 300 were let in`)
+    assert.equal(store.size, 100_000)
+  })
+
+  test('makes room with the counters of refused clients once their window is over', () => {
+    const store = new MemoryStore({ maxKeys: 3 })
+    for (const key of ['a', 'b', 'c', 'd']) for (let attempt = 0; attempt < 2; attempt++) check(store, key)
+    for (const key of ['d', 'e', 'a']) assert.equal(check(store, key, NOW_MS + 60_000).count, 1)
+    assert.equal(store.size, 3)
+  })
+
+  test('keeps a client that is blocked by one algorithm, although another one allows it', () => {
+    const store = new MemoryStore({ maxKeys: 2 })
+    for (let attempt = 0; attempt < 2; attempt++) check(store, 'blocked')
+    store.checkOne({ key: 'blocked', policy: { ...POLICY, algorithm: 'token_bucket' }, cost: 1 }, NOW_MS)
+    for (let place = 0; place < 100; place++) check(store, `k${place}`)
+    assert.equal(check(store, 'blocked').count, 3)
+  })
+
+  test('forgets counters that have run out when new ones come, and only those', () => {
+    const store = new MemoryStore()
+    check(store, 'kept', NOW_MS + 600_000)
+    for (let place = 0; place < 50_000; place++) check(store, `old${place}`)
+    for (let place = 0; place < 60_000; place++) check(store, `new${place}`, NOW_MS + 70_000)
+    assert.equal(store.size, 60_001)
+    assert.equal(check(store, 'kept', NOW_MS + 600_000).count, 2)
+    for (let place = 0; place < 60_000; place += 100)
+      assert.equal(check(store, `new${place}`, NOW_MS + 70_000).count, 2)
+  })
+
+  test('makes room for more random keys than it has, and counts on for those it kept', () => {
+    const store = new MemoryStore()
+    for (let place = 0; place < 300_000; place++) check(store, `k${place}`)
+    assert.equal(store.size, 100_000)
+    assert.equal(check(store, 'k299999').count, 2)
+    assert.equal(check(store, 'k200000').count, 2)
+    assert.equal(check(store, 'k0').count, 1)
+  })
+
+  test('refuses a size that is none', () => {
+    for (const maxKeys of [0, -1, 1.5, Number.NaN]) assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
+  })
+})

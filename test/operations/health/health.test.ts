@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import { MINUTE_MS } from '../../../src/ground/time/clock.js'
+import { EventLog } from '../../../src/log/event-log.js'
+import { probeHealth } from '../../../src/operations/health/health.js'
+import { eventLogProbe } from '../../../src/operations/health/probes.js'
+import { atEnd } from '../../support/at-end.js'
+import { openDatabase, startApp } from '../../support/build-app.js'
+import { fakeClock } from '../../support/clock.js'
+import { openTestDatabase, postgresqlMissing } from '../../support/databases.js'
+import { EVENT, tableOf } from '../../support/events.js'
+import { eventually } from '../../support/eventually.js'
+import { startMailServer } from '../../support/mail-server.js'
+import { openRedis, redisMissing } from '../../support/redis.js'
+import { clusterMissing, startCluster } from '../../support/redis-cluster.js'
+import { closedPort, startProxyBefore } from '../../support/tcp-proxy.js'
+
+describe('app.smartRateLimit.health()', () => {
+  test('says of each part that is used how it does, and of the others that they are off', async (t) => {
+    const database = await openDatabase(t, 'sqlite')
+    const { url: smtpUrl } = await startMailServer(t)
+    const plugin = {
+      logEvents: true,
+      useDynamicRules: true,
+      alertEmails: ['ops@example.com'],
+      defaultFromEmail: 'alerts@example.com',
+      smtpUrl,
+    }
+    const { app, statuses } = await startApp(t, { database, plugin })
+    await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '5/m' } })
+    await statuses(2, '/')
+    await app.smartRateLimit.events.flush()
+
+    assert.deepEqual(await app.smartRateLimit.health(), {
+      ok: true,
+      ready: true,
+      checks: {
+        database: { status: 'ok', detail: `${database.url} answers, and is migrated` },
+        redis: { status: 'off', detail: 'not used' },
+        rules: { status: 'ok', detail: '1 active rule(s)' },
+        events: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
+        mail: { status: 'ok', detail: 'the mail server takes a sign-in' },
+        schedule: { status: 'off', detail: 'not used' },
+      },
+    })
+  })
+
+  test('a mail server that is away makes an app unwell, but not unready', async (t) => {
+    const plugin = {
+      alertEmails: ['ops@example.com'],
+      defaultFromEmail: 'alerts@example.com',
+      smtpUrl: `smtp://somebody:hunter2@127.0.0.1:${await closedPort()}`,
+    }
+    const { app } = await startApp(t, { database: null, plugin })
+    const { ok, ready, checks } = await app.smartRateLimit.health()
+    assert.deepEqual([ok, ready, checks.mail.status], [false, true, 'failing'])
+    assert.match(checks.mail.detail, /ECONNREFUSED/)
+    assert.doesNotMatch(JSON.stringify(checks), /hunter2/)
+  })
+
+  test('a mail server is asked once a minute at most', async (t) => {
+    let asked = 0
+    const mailer = {
+      sendMail: async () => undefined,
+      verify: async () => {
+        asked++
+      },
+    }
+    const { app, clock } = await startApp(t, {
+      database: null,
+      plugin: { alertEmails: ['ops@example.com'], defaultFromEmail: 'alerts@example.com', mailer },
+    })
+    for (const ms of [0, 0, MINUTE_MS - 1]) {
+      clock.advance(ms)
+      await app.smartRateLimit.health()
+    }
+    assert.equal(asked, 1)
+    clock.advance(1)
+    await app.smartRateLimit.health()
+    assert.equal(asked, 2)
+  })
+
+  test('an app without alerts by email needs no mail server', async (t) => {
+    const { app } = await startApp(t, { database: null, plugin: { alertEmails: [] } })
+    assert.equal((await app.smartRateLimit.health()).checks.mail.status, 'off')
+  })
+
+  test('recipients without a mail server are reported', async (t) => {
+    const { app } = await startApp(t, { database: null, plugin: { alertEmails: ['ops@example.com'] } })
+    const { checks } = await app.smartRateLimit.health()
+    assert.match(checks.mail.detail, /^no mail server: set SMTP_URL/)
+  })
+
+  test('an app whose database is away is unready, and says so in time', { skip: postgresqlMissing }, async (t) => {
+    const target = await openTestDatabase('postgresql')
+    atEnd(t, target.close)
+    const { proxy, url } = await startProxyBefore(t, target.url, 5432)
+    const { app } = await startApp(t, {
+      database: null,
+      plugin: { database: url, schema: target.schema, logEvents: true, useDynamicRules: true, storeTimeoutMs: 200 },
+    })
+    assert.equal((await app.smartRateLimit.health()).ready, true)
+    await proxy.switchOff()
+    app.smartRateLimit.rules.invalidateCache()
+    const { ready, checks } = await app.smartRateLimit.health()
+    assert.deepEqual([ready, checks.database.status, checks.rules.status], [false, 'failing', 'failing'])
+    assert.match(checks.rules.detail, /0 active rule\(s\) that were read before/)
+    await proxy.switchOn()
+    assert.equal((await app.smartRateLimit.health()).checks.database.status, 'ok')
+  })
+
+  test('a schema without its tables is reported', { skip: postgresqlMissing }, async (t) => {
+    const { url, schema, close } = await openTestDatabase('postgresql')
+    atEnd(t, close)
+    const { app } = await startApp(t, {
+      database: null,
+      plugin: { database: url, schema: `${schema}_new`, logEvents: true },
+    })
+    const { checks } = await app.smartRateLimit.health()
+    assert.match(checks.database.detail, /apply this package's migrations with "ratelimit migrate( --schema \w+)?"$/)
+  })
+
+  test('a database that answers and takes no writes is reported', { skip: postgresqlMissing }, async (t) => {
+    const { url, schema, close } = await openTestDatabase('postgresql')
+    atEnd(t, close)
+    const readOnly = new URL(url)
+    readOnly.searchParams.set('options', '-c default_transaction_read_only=on')
+    const database = { database: readOnly.href, schema }
+    const counting = await startApp(t, { database: null, plugin: { ...database, middleware: { backend: 'database' } } })
+    const { ready, checks } = await counting.app.smartRateLimit.health()
+    assert.equal(ready, false)
+    assert.match(checks.database.detail, /read-only transaction/)
+
+    const logging = await startApp(t, { database: null, plugin: { ...database, logEvents: true } })
+    await logging.statuses(3, '/')
+    await logging.app.smartRateLimit.events.flush()
+    const health = await logging.app.smartRateLimit.health()
+    assert.deepEqual([health.ready, health.checks.database.status], [true, 'ok'])
+    assert.match(
+      health.checks.events.detail,
+      /^0 s behind, 3 waiting, 0 lost since the start \(.*read-only transaction/,
+    )
+  })
+
+  test('a Redis that answers and takes no writes is reported', { skip: redisMissing }, async (t) => {
+    const { client, namespace, url } = openRedis(t)
+    await client.call('ACL', 'SETUSER', namespace, 'on', '>secret', '~*', '+@all', '-@write')
+    atEnd(t, () => client.call('ACL', 'DELUSER', namespace))
+    const redis = new URL(url)
+    redis.username = namespace
+    redis.password = 'secret'
+    const { app } = await startApp(t, {
+      database: null,
+      plugin: { redis: redis.href, namespace, middleware: { backend: 'redis' } },
+    })
+    const { ready, checks } = await app.smartRateLimit.health()
+    assert.equal(ready, false)
+    assert.match(checks.redis.detail, /can't run this command/)
+  })
+
+  test('a server of a cluster that is used as a single Redis is reported', { skip: clusterMissing }, async (t) => {
+    const { url, stop } = await startCluster()
+    atEnd(t, stop)
+    for (const [redis, status] of [
+      [url, 'ok'],
+      [url.replace('?cluster=true', ''), 'failing'],
+    ] as const) {
+      const { app } = await startApp(t, { database: null, plugin: { redis, middleware: { backend: 'redis' } } })
+      assert.equal((await app.smartRateLimit.health()).checks.redis.status, status)
+    }
+  })
+
+  test('Redis is asked where the counters are in it', async (t) => {
+    const redis = `redis://127.0.0.1:${await closedPort()}`
+    const { app } = await startApp(t, { database: null, plugin: { redis, middleware: { backend: 'redis' } } })
+    const { ready, checks } = await app.smartRateLimit.health()
+    assert.deepEqual([ready, checks.redis.status], [false, 'failing'])
+    assert.match(checks.redis.detail, /ECONNREFUSED/)
+  })
+})
+
+describe('a health check', () => {
+  test('that hangs is given up, and takes no other one along', async () => {
+    const probes = { redis: () => new Promise<string>(() => undefined), database: () => 'well' }
+    const { ok, checks } = await probeHealth(probes, 50)
+    assert.deepEqual(
+      [ok, checks.redis, checks.database],
+      [false, { status: 'failing', detail: 'it did not answer within 0.05 s' }, { status: 'ok', detail: 'well' }],
+    )
+  })
+})
+
+test('a log is behind by the time that its oldest event waits, and fails after ten seconds', async () => {
+  const clock = fakeClock()
+  let finish: () => void = () => undefined
+  const events = new EventLog({
+    writer: 'a',
+    table: tableOf(
+      () =>
+        new Promise<void>((resolve) => {
+          finish = resolve
+        }),
+    ),
+    batchSize: 1,
+    bufferSize: 10,
+    now: () => clock.now(),
+    log: { error: () => undefined },
+  })
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
+  const record = () => events.record({ ...EVENT, timestampMs: clock.now() })
+
+  record()
+  clock.advance(4_000)
+  record()
+  await yieldToEventLoop()
+  assert.deepEqual(await probe(), { status: 'ok', detail: '4 s behind, 2 waiting, 0 lost since the start' })
+  clock.advance(6_001)
+  assert.deepEqual(await probe(), { status: 'failing', detail: '10.001 s behind, 2 waiting, 0 lost since the start' })
+  finish()
+  await eventually('the first one is written', () => events.stats().written === 1)
+  assert.equal(events.lagMs(), 10_001)
+  await yieldToEventLoop()
+  finish()
+  await events.flush()
+  assert.equal(events.lagMs(), 0)
+})
+
+test('a log that loses its events fails until one is written', async () => {
+  let fails = true
+  const events = new EventLog({
+    writer: 'a',
+    table: {
+      ...tableOf(async () => {
+        if (fails) throw new Error('the value is refused')
+      }),
+      refusesRows: () => true,
+    },
+    batchSize: 1,
+    bufferSize: 10,
+    now: () => EVENT.timestampMs,
+    log: { error: () => undefined },
+  })
+  const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
+
+  events.record(EVENT)
+  await events.flush()
+  const detail = '0 s behind, 0 waiting, 1 lost since the start (the value is refused)'
+  assert.deepEqual(await probe(), { status: 'failing', detail })
+  fails = false
+  events.record(EVENT)
+  await events.flush()
+  assert.equal((await probe()).status, 'ok')
+})

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
+import { timesAround } from '../../src/reports/change-effects.js'
+
+const NOON_MS = Date.UTC(2026, 0, 15, 12)
+
+function lengthsAround(agoMs: number) {
+  const times = timesAround(NOON_MS - agoMs, NOON_MS)
+  if (times === undefined) return undefined
+  const { before, after } = times
+  assert.equal(before.endMs - before.startMs, after.endMs - after.startMs)
+  assert.ok(before.endMs <= NOON_MS - agoMs && NOON_MS - agoMs <= after.startMs && after.endMs <= NOON_MS)
+  return after.endMs - after.startMs
+}
+
+test('the times before and after a change are equal: whole minutes, then whole hours, a day at most', () => {
+  const lengths: readonly [agoMs: number, lengthMs: number | undefined][] = [
+    [0, undefined],
+    [MINUTE_MS - 1, undefined],
+    [MINUTE_MS, MINUTE_MS],
+    [90_000, MINUTE_MS],
+    [59 * MINUTE_MS, 59 * MINUTE_MS],
+    [HOUR_MS, HOUR_MS],
+    [119 * MINUTE_MS, HOUR_MS],
+    [5 * HOUR_MS + 1, 5 * HOUR_MS],
+    [30 * DAY_MS, DAY_MS],
+  ]
+  for (const [agoMs, lengthMs] of lengths) assert.equal(lengthsAround(agoMs), lengthMs, String(agoMs))
+})
+
+test('a change of the future has no time after it', () => {
+  assert.equal(timesAround(NOON_MS + MINUTE_MS, NOON_MS), undefined)
+})
