@@ -1,3 +1,4 @@
+import { Slices } from '../ground/time/slices.js'
 import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
 import {
   type ChangeEffect,
@@ -130,10 +131,27 @@ export function dashboardReport({
       nearLimit(filter)(snapshot),
       readRecentChanges(snapshot, days),
     ])
+    // There may be thousands of rules, and of paths.
+    const slices = new Slices()
+    async function inSlice<Result>(work: () => Result): Promise<Result> {
+      if (slices.over()) await slices.pause()
+      return work()
+    }
+    await slices.pause()
     const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
     const counts = sumTraffic(traffic)
     const window = toWindow(days, counts)
-    const by_rule = breakdown(traffic, ({ rule_name }) => rule_name)
+    const by_rule = await inSlice(() => breakdown(traffic, ({ rule_name }) => rule_name))
+    // The rollups count paths for which they had no room under the empty path.
+    const by_path = await inSlice(() =>
+      breakdown(
+        traffic,
+        ({ path }) => path,
+        (path) => path !== '',
+      ),
+    )
+    const by_method = await inSlice(() => breakdown(traffic, ({ method }) => method))
+    const rule_hits = await inSlice(() => toRuleHits(traffic, MAX_ROWS))
     const rules = new Set(by_rule.shares.map(({ name }) => name))
     const [rule_effects, override_effects] = await Promise.all([
       readRuleEffects(snapshot, changes, rules, filter),
@@ -149,7 +167,7 @@ export function dashboardReport({
       top_clients,
       top_networks,
       top_offenders,
-      rule_hits: toRuleHits(traffic, MAX_ROWS),
+      rule_hits,
       outcomes: {
         allowed: counts.total - counts.blocked - counts.would_block,
         would_block: counts.would_block,
@@ -157,13 +175,8 @@ export function dashboardReport({
         denied: counts.denied,
       },
       by_rule,
-      // The rollups count paths for which they had no room under the empty path.
-      by_path: breakdown(
-        traffic,
-        ({ path }) => path,
-        (path) => path !== '',
-      ),
-      by_method: breakdown(traffic, ({ method }) => method),
+      by_path,
+      by_method,
       over_time,
       near_limit,
       changes,

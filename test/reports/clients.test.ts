@@ -243,6 +243,20 @@ forEachDatabase((_provider, open) => {
     assert.ok(longest < 200_000, `a statement has a list of ${longest} characters`)
   })
 
+  test('a dashboard sums the traffic of rules and paths in slices', async (t) => {
+    const { database, read } = await start(t)
+    await logRows(database, [by('ip:203.0.113.50', 'rule:login:203.0.113.50', REFUSED)])
+    let nowMs = performance.now()
+    t.mock.method(performance, 'now', () => (nowMs += 10))
+    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { by_rule } = await read(dashboardReport({ days: 7 }))
+    assert.deepEqual(
+      by_rule.shares.map(({ name, blocked }) => [name, blocked]),
+      [['login', 1]],
+    )
+    assert.ok(mock.callCount() >= 5, `other work could run ${mock.callCount()} times`)
+  })
+
   test('a client is found in any spelling', async (t) => {
     const { database, read } = await start(t)
     await logRows(

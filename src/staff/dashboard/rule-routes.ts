@@ -4,7 +4,7 @@ import { nearestMount } from '../../plugin/internals.js'
 import { suggestedRates } from '../../reports/suggested-rates.js'
 import { readTraffic, ruleActivity } from '../../reports/traffic.js'
 import { windowFor } from '../../reports/window.js'
-import { requestedDays, requestedFilter } from '../sign-in/request-query.js'
+import { requestedDays, requestedFilter, requestedPageNumber } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { may, requireMay } from '../sign-in/staff-member.js'
 import { staffRoute } from '../sign-in/staff-routes.js'
@@ -14,8 +14,8 @@ import { newRuleHref, ruleHref } from './panel-links.js'
 import { proposeRule } from './proposed-rule.js'
 import { rulesContext } from './rules-page.js'
 
-/** More rules are not listed on one page. */
-const MAX_RULES = 1_000
+/** Rules per page: some milliseconds of work. */
+const PAGE_SIZE = 200
 
 const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no panel to edit rules in.', 404)
 
@@ -28,12 +28,17 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     const panel = nearestPanel()
     const mayEdit = may(request, 'writeRules')
-    const [rules, count, activity] = await Promise.all([
-      fromDatabase(rateLimitRule.findMany({ orderBy: [{ priority: 'desc' }, { name: 'asc' }], take: MAX_RULES })),
-      fromDatabase(rateLimitRule.count()),
-      read(ruleActivity()),
-    ])
-    const view = { rules, count, activity, codeLimits: internals.codeLimits() }
+    const [count, activity] = await Promise.all([fromDatabase(rateLimitRule.count()), read(ruleActivity())])
+    const pageCount = Math.max(1, Math.ceil(count / PAGE_SIZE))
+    const number = requestedPageNumber(request, pageCount)
+    const rules = await fromDatabase(
+      rateLimitRule.findMany({
+        orderBy: [{ priority: 'desc' }, { name: 'asc' }],
+        skip: (number - 1) * PAGE_SIZE,
+        take: PAGE_SIZE,
+      }),
+    )
+    const view = { rules, number, pageCount, activity, codeLimits: internals.codeLimits() }
     const { page } = rulesContext(view, readLogState(internals), clock.now(), ({ id }) =>
       panel === undefined ? undefined : ruleHref(panel, id, mayEdit),
     )

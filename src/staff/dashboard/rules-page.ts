@@ -21,10 +21,11 @@ interface ListedRule {
 }
 
 interface RulesView {
-  /** In the order in which they are tried. */
+  /** Those of one page, in the order in which they are tried. */
   readonly rules: readonly ListedRule[]
-  /** The number of all rules, of which some may be left out. */
-  readonly count: number
+  /** Which page that is, of so many. */
+  readonly number: number
+  readonly pageCount: number
   readonly codeLimits: readonly CodeLimit[]
   readonly activity: RuleActivity
 }
@@ -43,7 +44,7 @@ const SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
  * @param hrefFor returns the editor of a rule; undefined without a panel
  */
 export function rulesContext(
-  { rules, count, codeLimits, activity }: RulesView,
+  { rules, number, pageCount, codeLimits, activity }: RulesView,
   log: LogState,
   nowMs: number,
   hrefFor: (rule: ListedRule) => string | undefined,
@@ -73,7 +74,7 @@ export function rulesContext(
           idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
         }
       }),
-      hidden: count > rules.length ? `${formatCount(count - rules.length)} further rules are not listed.` : undefined,
+      pages: pageCount === 1 ? undefined : pageLinks(number, pageCount),
       code_limits: codeLimits.map(({ policy, rate, setting, routes }) => ({
         policy: visible(policy),
         rate: rate ?? 'a function of the request',
@@ -83,6 +84,15 @@ export function rulesContext(
       unruled: `In the last 24 hours no rule matched ${formatCount(unruled)} of the logged requests.`,
       now: toMoment(nowMs),
     },
+  }
+}
+
+function pageLinks(number: number, pageCount: number) {
+  const href = (page: number) => (page < 1 || page > pageCount ? undefined : `rules.html?page=${page}`)
+  return {
+    text: `Page ${formatCount(number)} of ${formatCount(pageCount)}`,
+    previous_href: href(number - 1),
+    next_href: href(number + 1),
   }
 }
 

@@ -23,6 +23,36 @@ function rowsOf({ text }: Answer): string[] {
 }
 
 forEachDatabase((provider) => {
+  test('thousands of rules are listed page by page', async (t) => {
+    const { request, app } = await start(t, provider)
+    const names = Array.from({ length: 401 }, (_, index) => `rule-${1_000 + index}`)
+    await app.smartRateLimit.client.rateLimitRule.createMany({
+      data: names.map((name) => ({ name, pathPattern: '^/', rate: '5/m' })),
+    })
+    const listed: string[] = []
+    let page = 'rules.html'
+    const lengths: number[] = []
+    for (let next: string | undefined = page; next !== undefined; ) {
+      page = next
+      const answer = await request(DASHBOARD + page)
+      const found = rowsOf(answer).flatMap((row) => /^rule-\d+/.exec(row)?.[0] ?? [])
+      lengths.push(found.length)
+      listed.push(...found)
+      next = /href="([^"]*)" rel="next"/.exec(answer.text)?.[1]?.replaceAll('&#x3D;', '=')
+    }
+    assert.deepEqual(lengths, [200, 200, 1])
+    assert.deepEqual(listed, names)
+    for (const number of ['99', '3', ' 3 ']) {
+      const { text } = await request(`${DASHBOARD}rules.html?page=${encodeURIComponent(number)}`)
+      assert.match(text, /Page 3 of 3/)
+      assert.match(text, /href="rules.html\?page(?:=|&#x3D;)2" rel="prev"/)
+      assert.doesNotMatch(text, /rel="next"/)
+    }
+    for (const number of ['0', '-1', 'x', '']) {
+      assert.match((await request(`${DASHBOARD}rules.html?page=${number}`)).text, /Page 1 of 3/)
+    }
+  })
+
   test('rules are listed in their order with hits and refusals of a day, and those that matched nothing for a week', async (t) => {
     const { request, app, clock, database } = await start(t, provider)
     const { client } = app.smartRateLimit
