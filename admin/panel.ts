@@ -22,7 +22,7 @@ import { THEME } from './theme.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
-  const internals = internalsFor(app, 'adminPlugin')
+  const internals = internalsFor(app)
   loadWritesAtStart(app, internals)
   const mount = `${app.prefix}${rootPath}`
   internals.places.panels.push(mount)

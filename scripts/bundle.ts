@@ -14,6 +14,8 @@ const DIST = join(PACKAGE_ROOT, 'dist')
 /** The modules that hosts import, that run by themselves, and that are loaded by their path. */
 const ENTRIES = [
   'src/index.js',
+  'src/dashboard.js',
+  'src/api.js',
   'src/limiter/stores/conformance.js',
   'src/database/generated-client.js',
   'src/database/sqlite-checkpointer.js',
@@ -23,7 +25,9 @@ const ENTRIES = [
   'scripts/ratelimit.js',
 ]
 /** The types of the entry points. */
-const TYPES = ['src/index.d.ts', 'src/limiter/stores/conformance.d.ts', 'admin/index.d.ts']
+const TYPES = ['src/index', 'src/dashboard', 'src/api', 'src/limiter/stores/conformance', 'admin/index'].map(
+  (name) => `${name}.d.ts`,
+)
 const GENERATED = join(DIST, 'src', 'database', 'generated')
 /** Other packages, bundled and minified already. They stay as they are, and are imported by their name in package.json. */
 const BUNDLED = [join(DIST, 'src', 'generated'), join(GENERATED, 'prisma')]

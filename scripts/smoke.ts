@@ -12,7 +12,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
-import { dashboardPlugin, hashPassword, rateLimitPlugin, staffAccounts } from '../src/index.js'
+import { dashboardPlugin, hashPassword, staffAccounts } from '../src/dashboard.js'
+import { rateLimitPlugin } from '../src/index.js'
 
 const PASSWORD = 'the password of the smoke test'
 const COLLECT_EVERY_MS = 50

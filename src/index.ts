@@ -111,17 +111,3 @@ export type { Change, ChangedFields, HistoryOptions } from './rules/history/hist
 export type { OverrideEntry } from './rules/overrides/override.js'
 export type { RefusalAnswer, Rule, RuleCandidate, RuleEntry } from './rules/rule.js'
 export type { Validity } from './rules/validity.js'
-export { type ApiOptions, apiPlugin } from './staff/api/api-plugin.js'
-export { dashboardPlugin } from './staff/dashboard/dashboard-plugin.js'
-export type { DashboardOptions } from './staff/dashboard/register-dashboard.js'
-export { hashPassword } from './staff/sign-in/passwords.js'
-export type { StaffRole } from './staff/sign-in/roles.js'
-export {
-  type StaffAccount,
-  type StaffAccounts,
-  type StaffAccountsOptions,
-  type StaffCredentials,
-  staffAccounts,
-} from './staff/sign-in/staff-accounts.js'
-export type { IsStaff, StaffOptions } from './staff/sign-in/staff-guard.js'
-export type { StaffAnswer, StaffMember } from './staff/sign-in/staff-member.js'

@@ -14,7 +14,7 @@ import { rules } from './rules.js'
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: LimitedApp, panel?: string): AdminResource[] {
-  const internals = internalsFor(app, 'adminPlugin')
+  const internals = internalsFor(app)
   const limits = app.smartRateLimit
   // Dashboards may be registered later.
   const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { Check } from 'typebox/schema'
+import { hashPassword } from '../../src/dashboard.js'
 import { errorCode } from '../../src/ground/errors.js'
-import { hashPassword } from '../../src/index.js'
 
 /** The settings of the built-in sign-in that have to survive a restart. */
 export interface StaffFile {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import Fastify from 'fastify'
-import { apiPlugin, rateLimitPlugin } from '../../src/index.js'
+import { apiPlugin } from '../../src/api.js'
+import { rateLimitPlugin } from '../../src/index.js'
 
 const MOUNT = '/ratelimit/api'
 

@@ -11,7 +11,7 @@ import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 const MAX_OWN_BYTES = 2_000_000
 /** Prisma, with its query compilers for two databases (0.7 MB) and the types of its client (0.6 MB). */
 const MAX_BUNDLED_BYTES = 1_800_000
-const BUNDLED = /^dist\/src\/(?:db\/)?generated\//
+const BUNDLED = /^dist\/src\/(?:database\/)?generated\//
 
 const [tarball] = process.argv.slice(2)
 if (tarball === undefined) throw new Error('Give the file that "npm pack" wrote')

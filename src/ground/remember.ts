@@ -47,12 +47,13 @@ export class ClientMemory<Value> {
    */
   keep(text: string, value: Value, bytes = 0): Value {
     if (isClosed || text.length > MAX_CLIENT_TEXT) return value
-    clientBytes += ENTRY_BYTES + CHARACTER_BYTES * text.length + bytes
-    if (clientBytes > MAX_CLIENT_BYTES) {
+    const taken = ENTRY_BYTES + CHARACTER_BYTES * text.length + bytes
+    if (clientBytes + taken > MAX_CLIENT_BYTES) {
       for (const memory of filled) memory.deref()?.forget()
       filled.clear()
       clientBytes = 0
     }
+    clientBytes += taken
     if (this.values.size === 0) filled.add(new WeakRef(this))
     this.values.set(text, value)
     return value

@@ -90,12 +90,9 @@ export function attachInternals(decoration: object, its: Internals): void {
 /** An app of any server, with the decoration of `rateLimitPlugin`. */
 export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'>
 
-/**
- * @param plugin the plugin that asks
- * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
- */
-export function internalsFor(app: LimitedApp, plugin = 'dashboardPlugin'): Internals {
+/** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
+export function internalsFor(app: LimitedApp): Internals {
   const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
-  if (its === undefined) throw new Error(`Register rateLimitPlugin before ${plugin}, on the same app`)
+  if (its === undefined) throw new Error('Register rateLimitPlugin before, on the same app')
   return its
 }

@@ -1,8 +1,9 @@
 /** Operators block, raise, allow and end from the page of a client; other senders change nothing. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { type DashboardOptions, staffAccounts } from '../../src/dashboard.js'
 import { HOUR_MS } from '../../src/ground/time/clock.js'
-import { type DashboardOptions, type RateLimitOptions, staffAccounts } from '../../src/index.js'
+import type { RateLimitOptions } from '../../src/index.js'
 import {
   act,
   keepCookies,

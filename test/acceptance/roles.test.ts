@@ -1,7 +1,8 @@
 /** What each role is shown, and let do, on the dashboard and the panel; the API's matrix is in api-roles.test.ts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { InvalidSettingError, type StaffAnswer, staffAccounts } from '../../src/index.js'
+import { type StaffAnswer, staffAccounts } from '../../src/dashboard.js'
+import { InvalidSettingError } from '../../src/index.js'
 import { mayDo, RIGHTS, STAFF_ROLES } from '../../src/staff/sign-in/roles.js'
 import { forEachDatabase } from '../support/databases.js'
 import { FROM_PANEL, formOf, PANEL, startWithPanel } from '../support/panel-app.js'

@@ -1,7 +1,7 @@
 /** Staff look at the reports, as a page, as CSV and as JSON; other clients get nothing, and nothing that a client sent does harm. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DashboardOptions } from '../../src/index.js'
+import type { DashboardOptions } from '../../src/dashboard.js'
 import { forEachDatabase } from '../support/databases.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
 

@@ -1,8 +1,9 @@
 /** Staff sign in; everybody else stays outside. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { staffAccounts } from '../../src/dashboard.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
-import { MemoryStore, type Store, staffAccounts } from '../../src/index.js'
+import { MemoryStore, type Store } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 

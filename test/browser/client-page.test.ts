@@ -1,7 +1,7 @@
 /** The actions of a client's page, in a browser without JavaScript. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { staffAccounts } from '../../src/index.js'
+import { staffAccounts } from '../../src/dashboard.js'
 import { findFaults, inChromium, openPage } from '../support/browser.js'
 import { ACCOUNTS, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 

@@ -36,7 +36,8 @@ model Order {
         import { ${adapter.name} } from '${adapter.module}'
         import { PrismaClient } from '@prisma/client'
         import Fastify from 'fastify'
-        import { dashboardPlugin, migrate, rateLimitPlugin } from 'fastify-smart-ratelimit'
+        import { migrate, rateLimitPlugin } from 'fastify-smart-ratelimit'
+        import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
         const url = process.env.HOST_DATABASE_URL
         const prisma = new PrismaClient({ adapter: new ${adapter.name}(${adapter.options}) })
         const id = '${provider === 'sqlite' ? 'INTEGER PRIMARY KEY AUTOINCREMENT' : 'SERIAL PRIMARY KEY'}'

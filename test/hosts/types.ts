@@ -4,7 +4,8 @@ import type { Host } from './host.js'
 
 const PROGRAM = `
   import Fastify from 'fastify'
-  import rateLimit, { type Decision, dashboardPlugin, parseRate, rateLimitPlugin, staffAccounts } from 'fastify-smart-ratelimit'
+  import rateLimit, { type Decision, parseRate, rateLimitPlugin } from 'fastify-smart-ratelimit'
+  import { dashboardPlugin, staffAccounts } from 'fastify-smart-ratelimit/dashboard'
 
   export async function createApp() {
     const app = Fastify()

@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { type ApiOptions, apiPlugin, type RateLimitOptions } from '../../src/index.js'
+import { type ApiOptions, apiPlugin } from '../../src/api.js'
+import type { RateLimitOptions } from '../../src/index.js'
 import { addToken } from '../../src/staff/api/token-table.js'
 import { STAFF_ROLES, type StaffRole } from '../../src/staff/sign-in/roles.js'
 import { type AppOptions, openDatabase, startApp } from './build-app.js'

@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test'
 import { type AdminOptions, adminPlugin } from '../../admin/index.js'
-import { dashboardPlugin, type RateLimitOptions, staffAccounts } from '../../src/index.js'
+import { dashboardPlugin, staffAccounts } from '../../src/dashboard.js'
+import type { RateLimitOptions } from '../../src/index.js'
 import { type AppOptions, openDatabase, startApp } from './build-app.js'
 import { fakeClock } from './clock.js'
 import type { Provider } from './databases.js'

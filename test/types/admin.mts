@@ -1,8 +1,9 @@
 /** The types of `fastify-smart-ratelimit/admin`, as a host sees them that has installed AdminJS. */
 import { type AdminJSOptions, ComponentLoader } from 'adminjs'
 import Fastify from 'fastify'
-import { rateLimitPlugin, staffAccounts } from 'fastify-smart-ratelimit'
+import { rateLimitPlugin } from 'fastify-smart-ratelimit'
 import { type AdminResource, adminPlugin, createAdminResources } from 'fastify-smart-ratelimit/admin'
+import { staffAccounts } from 'fastify-smart-ratelimit/dashboard'
 import { expectType } from './expect-type.mjs'
 
 const app = Fastify()

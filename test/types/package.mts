@@ -13,12 +13,10 @@ import rateLimit, {
   createRateLimitClient,
   DatabaseStore,
   type Decision,
-  dashboardPlugin,
   type EventLogStats,
   type Explanation,
   type FieldErrors,
   type Health,
-  hashPassword,
   type ImportResult,
   InvalidSettingError,
   MemoryStore,
@@ -39,15 +37,19 @@ import rateLimit, {
   RuleValidationError,
   rateLimitPlugin,
   type SmartRateLimit,
-  type StaffAccounts,
-  type StaffMember,
   type Store,
   StoreUnavailableError,
   type SuggestedRates,
-  staffAccounts,
   type TopClient,
   type TrafficSummary,
 } from 'fastify-smart-ratelimit'
+import {
+  dashboardPlugin,
+  hashPassword,
+  type StaffAccounts,
+  type StaffMember,
+  staffAccounts,
+} from 'fastify-smart-ratelimit/dashboard'
 import { type ConformanceCase, storeConformance } from 'fastify-smart-ratelimit/testing'
 import { expectType } from './expect-type.mjs'
 

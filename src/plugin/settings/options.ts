@@ -102,7 +102,7 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
    */
   eventBuffer?: number | undefined
   /**
-   * A local folder, such as `../../settings/ratelimit-events`, for the events that the database does not take: at most 256 MiB per
+   * A local folder, such as `./ratelimit-events`, for the events that the database does not take: at most 256 MiB per
    * process, which it takes when it is back, or when the next process starts. Processes can share it. Off by default.
    */
   eventSpool?: string | undefined

@@ -7,7 +7,7 @@ import { RULES, type RuleEntry } from '../rule.js'
 /** The version of the format: increased when an older version of this package could misread a newer document. */
 export const DOCUMENT_VERSION = 1
 /** The path of the schema for editors, relative to the folder of an app that has this package. */
-export const SCHEMA_PATH = '../../exchange/node_modules/fastify-smart-ratelimit/rules.schema.json'
+export const SCHEMA_PATH = './node_modules/fastify-smart-ratelimit/rules.schema.json'
 
 /** An exported document: all rules by priority and name, all overrides that have not expired by client and path. */
 export interface RuleDocument {

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
 import { loadWritesAtStart } from '../sign-in/load-writes.js'
@@ -23,10 +24,17 @@ const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
  *
  * @throws InvalidSettingError for an invalid or unknown option, without a prefix, or without that package
  */
-export async function apiPlugin(app: FastifyInstance, options: ApiOptions): Promise<void> {
+export const apiPlugin: FastifyPluginAsync<ApiOptions> = fp(registerWithApi, {
+  name: 'fastify-smart-ratelimit/api',
+  fastify: '5.x',
+  dependencies: ['fastify-smart-ratelimit'],
+  encapsulate: true,
+})
+
+async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateApiOptions(options, app.prefix)
-  const internals = internalsFor(app, 'apiPlugin')
+  const internals = internalsFor(app)
   loadWritesAtStart(app, internals)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
 import { loadWritesAtStart } from '../sign-in/load-writes.js'
@@ -13,7 +14,14 @@ import type { DashboardOptions } from './register-dashboard.js'
  *
  * @throws InvalidSettingError for an invalid or unknown option
  */
-export async function dashboardPlugin(app: FastifyInstance, options: DashboardOptions): Promise<void> {
+export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = fp(registerPages, {
+  name: 'fastify-smart-ratelimit/dashboard',
+  fastify: '5.x',
+  dependencies: ['fastify-smart-ratelimit'],
+  encapsulate: true,
+})
+
+async function registerPages(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   validateDashboardOptions(options)
   const { staff, isStaff } = options
   const internals = internalsFor(app)

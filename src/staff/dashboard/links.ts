@@ -75,11 +75,9 @@ export interface KeptView {
   readonly back: Back
 }
 
-/** Returns the address of a page of the dashboard, such as `../../dashboard/rules.html`, with what it keeps. */
+/** Returns the address of a page of the dashboard, such as `./rules.html`, with what it keeps. */
 export function keptHref(page: string, { days, back }: KeptView): string {
-  return page === '../../dashboard/'
-    ? dashboardHref(days, back)
-    : `${page}?${new URLSearchParams(clientFields(days, back))}`
+  return page === './' ? dashboardHref(days, back) : `${page}?${new URLSearchParams(clientFields(days, back))}`
 }
 
 /** Returns what is kept as the hidden fields of a form. */

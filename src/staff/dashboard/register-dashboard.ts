@@ -47,11 +47,11 @@ export async function registerDashboard(
 
 /** The links of the navigation that lead to the pages of a route, by its name. */
 const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
-  ['dashboard', '../../dashboard/'],
-  ['client-search', '../../dashboard/search.html'],
-  ['client-page', '../../dashboard/search.html'],
-  ['rules', '../../dashboard/rules.html'],
-  ['explain', '../../dashboard/explain.html'],
+  ['dashboard', './'],
+  ['client-search', './search.html'],
+  ['client-page', './search.html'],
+  ['rules', './rules.html'],
+  ['explain', './explain.html'],
 ] satisfies [StaffRouteName, string][])
 
 function navigationAt({ places }: Internals, mount: string, canSignOut: boolean) {
@@ -61,9 +61,9 @@ function navigationAt({ places }: Internals, mount: string, canSignOut: boolean)
     const present = PRESENT_PAGES.get(staffRouteName(request))
     const kept = keptView(request)
     return {
-      links: navigationLinks('../../dashboard/', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
+      links: navigationLinks('./', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
         text,
-        href: kept === undefined || !href.startsWith('../../dashboard/') ? href : keptHref(href, kept),
+        href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
         current: href === present,
       })),
       ...(kept !== undefined && { kept: keptFields(kept) }),

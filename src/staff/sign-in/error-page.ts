@@ -42,7 +42,7 @@ export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages
       page: {
         title: titleFor(error, statusCode),
         message,
-        dashboard_href: mayGoOn ? '../../sign-in/' : statusCode === 404 ? mount : undefined,
+        dashboard_href: mayGoOn ? './' : statusCode === 404 ? mount : undefined,
       },
     })
   }

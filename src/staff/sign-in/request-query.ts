@@ -130,11 +130,11 @@ function refererBelow(mount: string, { headers: { referer = '' } }: FastifyReque
   return pathname.startsWith(mount) ? pathname.slice(mount.length) + search : ''
 }
 
-/** Returns the address to redirect to, relative to the sign-in: `../../sign-in/` for one that is not below the same mount. */
+/** Returns the address to redirect to, relative to the sign-in: `./` for one that is not below the same mount. */
 export function returnAddress(given: string): string {
   const address = `./${given}`
-  if (given.length > MAX_LENGTH || !URL.canParse(address, MOUNT.href)) return '../../sign-in/'
+  if (given.length > MAX_LENGTH || !URL.canParse(address, MOUNT.href)) return './'
   const { origin, pathname, search } = new URL(address, MOUNT.href)
   const isBelow = origin === MOUNT.origin && pathname.startsWith(MOUNT.path)
-  return isBelow ? `./${pathname.slice(MOUNT.path.length)}${search}` : '../../sign-in/'
+  return isBelow ? `./${pathname.slice(MOUNT.path.length)}${search}` : './'
 }

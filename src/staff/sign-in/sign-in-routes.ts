@@ -24,7 +24,7 @@ export function registerSignInRoutes(
   const refuseCrossSite = createCrossSiteGuard(internals)
 
   async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
-    if (await fromDatabase(staff.isStaff(request))) return reply.redirect('../../sign-in/')
+    if (await fromDatabase(staff.isStaff(request))) return reply.redirect('./')
     return pages.send(reply, 'sign-in', signInContext(request, {}))
   }
 

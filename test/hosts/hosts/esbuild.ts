@@ -16,7 +16,8 @@ export const host: Host = {
   files: {
     'app.js': `
       import Fastify from 'fastify'
-      import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
       async function serve() {
         const app = Fastify()
         await app.register(rateLimitPlugin, { middleware: { backend: process.env.BACKEND, defaultRate: '2/h' } })

@@ -7,7 +7,8 @@ export const host: Host = {
   isQuick: true,
   files: {
     'app.js': `
-      import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
       const { default: Fastify } = await import(process.argv[2])
       const trustProxy = process.argv[3] === 'list' ? ['127.0.0.1'] : 1
       const app = Fastify({ trustProxy, logger: { level: 'warn' } })

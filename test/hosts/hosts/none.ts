@@ -10,7 +10,8 @@ export const host: Host = {
   files: {
     'app.js': `
       import Fastify from 'fastify'
-      import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
       const app = Fastify()
       const middleware = { defaultRate: '100/m', rateLimits: { '/auth/': '2/h' } }
       await app.register(rateLimitPlugin, { logEvents: true, useDynamicRules: true, middleware })

@@ -40,7 +40,8 @@ export const host: Host = {
       import underPressure from '@fastify/under-pressure'
       import websocket from '@fastify/websocket'
       import Fastify from 'fastify'
-      import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
 
       const secret = 'a secret of at least thirty-two characters'
       const upstream = Fastify()

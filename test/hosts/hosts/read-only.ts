@@ -12,7 +12,8 @@ export const host: Host = {
   files: {
     'app.js': `
       import Fastify from 'fastify'
-      import { dashboardPlugin, rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { rateLimitPlugin } from 'fastify-smart-ratelimit'
+      import { dashboardPlugin } from 'fastify-smart-ratelimit/dashboard'
       const app = Fastify()
       await app.register(rateLimitPlugin, JSON.parse(process.env.SETTINGS))
       if (process.env.DASHBOARD) await app.register(dashboardPlugin)

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import Fastify from 'fastify'
-import { dashboardPlugin, InvalidSettingError, rateLimitPlugin } from '../../../src/index.js'
+import { dashboardPlugin } from '../../../src/dashboard.js'
+import { InvalidSettingError, rateLimitPlugin } from '../../../src/index.js'
 import { startWithStaff } from '../../support/staff-app.js'
 
 const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][] = [
@@ -23,7 +24,7 @@ const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][]
   ['templates that are no path', { templates: 7 }, /"templates" is 7: give the path of a folder/],
   [
     'a folder that does not exist',
-    { templates: '../../dashboard/no-such-folder' },
+    { templates: './no-such-folder' },
     /"templates" is ".\/no-such-folder": give a folder that exists/,
   ],
 ]
@@ -46,7 +47,10 @@ for (const [what, options, message] of WRONG_OPTIONS) {
 test('without rateLimitPlugin the pages cannot be registered', async (t) => {
   const app = Fastify()
   t.after(() => app.close())
-  await assert.rejects(async () => app.register(dashboardPlugin, {}), /Register rateLimitPlugin before dashboardPlugin/)
+  await assert.rejects(
+    async () => app.register(dashboardPlugin, {}),
+    /The dependency 'fastify-smart-ratelimit' of plugin 'fastify-smart-ratelimit\/dashboard' is not registered/,
+  )
 })
 
 test('without staff and isStaff every request is refused, and the log says why', async (t) => {

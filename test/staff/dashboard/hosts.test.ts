@@ -5,7 +5,7 @@ import fastifyCookie from '@fastify/cookie'
 import fastifyView from '@fastify/view'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import Handlebars from 'handlebars'
-import { dashboardPlugin, staffAccounts } from '../../../src/index.js'
+import { dashboardPlugin, staffAccounts } from '../../../src/dashboard.js'
 import { type AppOptions, openDatabase, startApp } from '../../support/build-app.js'
 import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from '../../support/staff-app.js'
 
@@ -85,7 +85,7 @@ for (const { name, fastify = {}, before, prefix = '/ops' } of HOSTS) {
       body: new URLSearchParams({ account: 'alice', password: PASSWORD }).toString(),
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
     })
-    assert.deepEqual([signedIn.status, signedIn.headers.location], [303, '../../dashboard/'])
+    assert.deepEqual([signedIn.status, signedIn.headers.location], [303, './'])
     const [cookie = ''] = signedIn.headers['set-cookie'] ?? []
     assert.match(cookie, new RegExp(`; Path=${prefix === '' ? '/' : prefix}; HttpOnly; SameSite=Strict$`))
     const headers = { cookie: cookieOf(signedIn.headers) }

@@ -1,7 +1,7 @@
 /** What a row of the dashboard offers for its client, and for whom. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DashboardOptions } from '../../../src/index.js'
+import type { DashboardOptions } from '../../../src/dashboard.js'
 import { keepCookies, SAME_ORIGIN, unescapeHtml } from '../../support/client-forms.js'
 import { logEvents } from '../../support/events.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
@@ -72,7 +72,7 @@ test('the page that a block of a row leads to leads back to the list and the fil
   assert.equal(status, 303)
   const { text } = await send(headers.location ?? '')
   const [, back = ''] = /<a class="back" href="([^"]*)"/.exec(text) ?? []
-  assert.equal(unescapeHtml(back), '../../dashboard/?days=1&path=%2Flogin&by=requests&group=network')
+  assert.equal(unescapeHtml(back), './?days=1&path=%2Flogin&by=requests&group=network')
 })
 
 test('staff who may not write, and a server without overrides, have no such button', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { dashboardPlugin, InvalidSettingError, staffAccounts } from '../../../src/index.js'
+import { dashboardPlugin, staffAccounts } from '../../../src/dashboard.js'
+import { InvalidSettingError } from '../../../src/index.js'
 import { startApp } from '../../support/build-app.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../../support/staff-app.js'

@@ -1,0 +1,2 @@
+/** `fastify-smart-ratelimit/api`: the management API. */
+export { type ApiOptions, apiPlugin } from './staff/api/api-plugin.js'
