@@ -101,6 +101,7 @@ forEachDatabase((provider, open) => {
       })
       const document = await exported()
       assert.deepEqual(Object.keys(document), ['$schema', 'version', 'rules', 'overrides'])
+      assert.equal(document.$schema, './node_modules/fastify-smart-ratelimit/rules.schema.json')
       assert.deepEqual(
         document.rules.map(({ name }) => name),
         ['login', 'Zoo', 'api'],
