@@ -1,7 +1,7 @@
 import type { GeneratedClient } from '../../database/generated-client.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { RULES } from '../../rules/rule.js'
-import { checkedWrites, type WriteOptions } from '../../rules/writes/checked-writes.js'
+import { checkedWrites, type WriteOptions } from './checked-writes.js'
 
 export interface ClientWriteOptions extends WriteOptions {
   /** Runs a query when the tables can be used. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createGeneratedClient } from '../../../src/database/generated-client.js'
-import { clientBeside } from '../../../src/rules/writes/client-beside.js'
+import { clientBeside } from '../../../src/plugin/client/transaction-client.js'
 
 const CLIENT = createGeneratedClient('file:unused.db', 'unused')
 const INTERACTIVE = { __internalParams: { transaction: { kind: 'itx', id: 'x' } } }

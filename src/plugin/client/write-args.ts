@@ -1,5 +1,5 @@
 /** Reads the arguments of a write in all forms that Prisma accepts. */
-import type { Values } from '../description.js'
+import type { Values } from '../../rules/description.js'
 
 /** The values of a stored row, with its id. */
 export interface StoredRow extends Values {

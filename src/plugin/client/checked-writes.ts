@@ -1,9 +1,9 @@
 import type { GeneratedClient } from '../../database/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { Slices } from '../../ground/time/slices.js'
-import { type Description, type Extent, spelled, type Values } from '../description.js'
-import { changeToken, currentAuthor } from '../history/actor.js'
-import { clientBeside, interactiveTransaction } from './client-beside.js'
+import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'
+import { changeToken, currentAuthor } from '../../rules/history/actor.js'
+import { clientBeside, interactiveTransaction } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
