@@ -9,8 +9,8 @@ import { allowed, notice, type PanelAction, READ_ONLY, requireRecord } from './a
 import { filterByText, MOMENT, only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
 
-/** Columns that say nothing to an operator: the id, and the bookkeeping of places. */
-const INTERNAL = ['id', 'places', 'firstMs', 'lastMs', 'granted']
+/** Columns that say nothing to an operator: the id, and the bookkeeping of permits. */
+const INTERNAL = ['id', 'permits', 'firstMs', 'lastMs', 'granted']
 
 interface StateTable {
   readonly name: string
@@ -174,7 +174,7 @@ function textsFor(name: string, label: string) {
       windows: 'Several windows',
       used: 'In use',
       drainLimit: 'Limit',
-      places: 'Places (JSON)',
+      permits: 'Permits (JSON)',
       expiresAt: 'Expires',
       updatedAt: 'Changed',
       createdAt: 'Created',

@@ -152,7 +152,7 @@ export class HeldPlaces {
   take({ request, asked, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
     const { policy } = asked
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
-    const taken = { ...asked, policy, place: this.#nextPlace++ }
+    const taken = { ...asked, policy, permit: this.#nextPlace++ }
     return after(ask(taken, nowMs, waitedMs), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision

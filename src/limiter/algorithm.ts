@@ -90,19 +90,19 @@ export interface Check {
    */
   readonly cost: number
   /**
-   * With `concurrency`: identifies the places that the check takes, so that these can be given back and no others. An
-   * integer, 0 to 2^53 - 1, that no other check with places on the counter has.
+   * With `concurrency`: identifies the permits that the check takes, so that these can be given back and no others. An
+   * integer, 0 to 2^53 - 1, that no other check with permits on the counter has.
    */
-  readonly place?: number
+  readonly permit?: number
 }
 
-/** Gives a counter back what a check used of it, and its client did not; with `concurrency` the places of a check. */
+/** Gives a counter back what a check used of it, and its client did not; with `concurrency` the permits of a check. */
 export interface Settlement extends Check {
   /** Of the window that gets it back: where a policy lists several, each has a settlement of its own. */
   readonly policy: PlainPolicy
   /**
    * When the counter forgets by itself what the check used: at the end of a fixed window, or of the cell after that of a
-   * sliding window. Not needed with `concurrency`, where `place` says what is given back.
+   * sliding window. Not needed with `concurrency`, where `permit` says what is given back.
    */
   readonly forgottenAtMs?: number
 }

@@ -1,8 +1,8 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
 import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import type { Fallback } from './fallback.js'
-import { holdsPlaces } from './owed-places.js'
 import { Recovery } from './recovery.js'
+import { holdsPermits } from './unreturned-permits.js'
 
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
@@ -109,8 +109,8 @@ export class CircuitBreaker implements SafeStore {
 
   decideWithout(check: Check, nowMs: number): Decision {
     const decision = this.#options.fallback.decide(check, nowMs)
-    // The store may have taken places all the same. Of those that are admitted the end is settled.
-    if (!decision.allowed && holdsPlaces(check)) void this.settle([check], nowMs)
+    // The store may have taken permits all the same. Of those that are admitted the end is settled.
+    if (!decision.allowed && holdsPermits(check)) void this.settle([check], nowMs)
     return decision
   }
 

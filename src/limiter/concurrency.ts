@@ -1,16 +1,16 @@
 import { latestStartMs, SECOND_MS } from '../ground/time/clock.js'
 import { type Check, type Checked, type Decision, neededFor, type Policy } from './algorithm.js'
 
-/** The highest limit: a counter lists the places that are taken. */
-export const MAX_PLACES = 10_000
+/** The highest limit: a counter lists the permits that are taken. */
+export const MAX_PERMITS = 10_000
 
 /** The wait of a refused request. Nothing says when another one will finish. */
 const WAIT_MS = SECOND_MS
 
-/** What one check took: `cost` places, until they are given back, or until `untilMs`. */
-export interface TakenPlaces {
+/** What one check took: `cost` permits, until they are given back, or until `untilMs`. */
+export interface TakenPermits {
   /** The identity that the check gave. */
-  readonly place: number
+  readonly permit: number
   readonly untilMs: number
   readonly cost: number
 }
@@ -18,20 +18,20 @@ export interface TakenPlaces {
 /** The state that a store keeps per key: what is taken, in the order in which it ends. */
 export interface ConcurrencyCounter {
   readonly periodMs: number
-  readonly taken: readonly TakenPlaces[]
+  readonly taken: readonly TakenPermits[]
 }
 
 /**
- * Checks how many requests are in progress: a check takes `cost` places of `limit`, which `settleConcurrency` gives
- * back. Places that are not given back, since a server died, are free again after one period.
+ * Checks how many requests are in progress: a check takes `cost` permits of `limit`, which `settleConcurrency` gives
+ * back. Permits that are not given back, since a server died, are free again after one period.
  *
- * Time never runs backwards as long as places are taken: for the counter it is one period before the last of them ends,
+ * Time never runs backwards as long as permits are taken: for the counter it is one period before the last of them ends,
  * or later. Another limit applies at once to what is taken. A counter of another period is replaced by a new one, and so
- * is one whose last places a wrong clock has taken: the same clock had ended those before.
+ * is one whose last permits a wrong clock has taken: the same clock had ended those before.
  */
 export function checkConcurrency(
   counter: ConcurrencyCounter | undefined,
-  { policy, cost, place = 0 }: Check,
+  { policy, cost, permit = 0 }: Check,
   nowMs: number,
 ): Checked<ConcurrencyCounter> {
   const { periodMs } = policy
@@ -40,21 +40,21 @@ export function checkConcurrency(
   const isNone = lastMs > latestStartMs(nowMs, periodMs)
   const [before, momentMs] = isNone ? [[], nowMs] : [known, Math.max(nowMs, lastMs)]
   const taken = before.filter(({ untilMs }) => untilMs > momentMs)
-  const decision = decideConcurrency(policy, countPlaces(taken), cost)
-  if (decision.allowed && cost > 0) taken.push({ place, untilMs: momentMs + periodMs, cost })
+  const decision = decideConcurrency(policy, countPermits(taken), cost)
+  if (decision.allowed && cost > 0) taken.push({ permit, untilMs: momentMs + periodMs, cost })
   return { counter: { periodMs, taken }, decision }
 }
 
-/** Returns the counter without the places of one check; as it is where these are free already. */
-export function settleConcurrency(counter: ConcurrencyCounter, place: number): ConcurrencyCounter {
-  return { ...counter, taken: counter.taken.filter((each) => each.place !== place) }
+/** Returns the counter without the permits of one check; as it is where these are free already. */
+export function settleConcurrency(counter: ConcurrencyCounter, permit: number): ConcurrencyCounter {
+  return { ...counter, taken: counter.taken.filter((each) => each.permit !== permit) }
 }
 
-function countPlaces(taken: readonly TakenPlaces[]): number {
+function countPermits(taken: readonly TakenPermits[]): number {
   return taken.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-/** Returns the decision on a check where `inUse` places are taken. */
+/** Returns the decision on a check where `inUse` permits are taken. */
 function decideConcurrency({ limit }: Policy, inUse: number, cost: number): Decision {
   const needed = neededFor(cost)
   const allowed = inUse + needed <= limit
@@ -68,7 +68,7 @@ function decideConcurrency({ limit }: Policy, inUse: number, cost: number): Deci
   }
 }
 
-/** Decides checks on one counter, one after the other, the first of them where `inUse` places are taken. */
+/** Decides checks on one counter, one after the other, the first of them where `inUse` permits are taken. */
 export function decideConcurrencyInOrder(checks: readonly Check[], inUse: number): Decision[] {
   let used = inUse
   return checks.map(({ policy, cost }) => {

@@ -6,9 +6,9 @@ import { limiterByPart } from './by-part.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import type { Limiter } from './limiter.js'
-import { OwedPlaces } from './owed-places.js'
 import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
+import { UnreturnedPermits } from './unreturned-permits.js'
 
 export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
   readonly store: BatchStore
@@ -42,7 +42,7 @@ function createPartLimiter(
   const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   // Once more around leases, which may ask several times for one batch.
-  const owed = new OwedPlaces(leases === undefined ? timed : limitTime(leases))
+  const owed = new UnreturnedPermits(leases === undefined ? timed : limitTime(leases))
   const onRecovery = () => refusals?.forgetAll()
   const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined

@@ -18,7 +18,7 @@ export interface LeaseOptions {
 /** The checks on one counter in one batch. */
 interface Asking {
   readonly share: Share
-  readonly checks: { readonly check: Check; readonly place: number }[]
+  readonly checks: { readonly check: Check; readonly index: number }[]
   kept: number
   taken: number
   /** Whether the store has answered, after which the share may be spent. */
@@ -72,7 +72,7 @@ export class Leases implements WrappedStore {
       const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
       const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
       const decisions = new Array<Decision | undefined>(checks.length)
-      this.#place(single, answers, nowMs, decisions)
+      this.#assign(single, answers, nowMs, decisions)
       const refused = askings.filter((asking, index) => {
         const decision = answers[single.length + index]
         asking.isAnswered = decision !== undefined
@@ -85,7 +85,7 @@ export class Leases implements WrappedStore {
           again.map(({ check }) => check),
           nowMs,
         )
-        this.#place(again, answered, nowMs, decisions)
+        this.#assign(again, answered, nowMs, decisions)
       }
       return decisions
     } finally {
@@ -129,12 +129,12 @@ export class Leases implements WrappedStore {
   #plan(checks: readonly Check[], nowMs: number) {
     const byShare = new Map<Share, Asking>()
     const single: Asking['checks'] = []
-    for (const [place, check] of checks.entries()) {
+    for (const [index, check] of checks.entries()) {
       const share = this.#shares.get(check.key)
-      if (share === undefined || share.isAsking) single.push({ check, place })
+      if (share === undefined || share.isAsking) single.push({ check, index })
       else {
         const asking = byShare.get(share) ?? { share, checks: [], kept: 0, taken: 0, isAnswered: false }
-        asking.checks.push({ check, place })
+        asking.checks.push({ check, index })
         byShare.set(share, asking)
       }
     }
@@ -186,18 +186,18 @@ export class Leases implements WrappedStore {
     }
     this.#ended.push(...share.note(sum.policy, decision, nowMs, kept, taken))
     let unused = share.unused + sum.cost - taken
-    for (const { check, place } of checks) {
+    for (const { check, index } of checks) {
       unused -= check.cost
-      decisions[place] = share.decide(check.cost, unused, nowMs)
+      decisions[index] = share.decide(check.cost, unused, nowMs)
     }
     return true
   }
 
-  #place(asked: Asking['checks'], answers: Answers, nowMs: number, decisions: (Decision | undefined)[]): void {
-    for (const [index, { check, place }] of asked.entries()) {
-      const decision = answers[index]
+  #assign(asked: Asking['checks'], answers: Answers, nowMs: number, decisions: (Decision | undefined)[]): void {
+    for (const [position, { check, index }] of asked.entries()) {
+      const decision = answers[position]
       if (decision === undefined) continue
-      decisions[place] = decision
+      decisions[index] = decision
       const share = this.#shares.get(check.key)
       if (share !== undefined && !share.isAsking && share.unused === 0) share.note(check.policy, decision, nowMs)
     }

@@ -15,7 +15,7 @@ export interface Limiter {
   checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision>
   /**
    * Gives a counter back what a check took of it. Never fails: what a failing store holds it forgets after the period,
-   * or gets back when it answers again, where these are places.
+   * or gets back when it answers again, where these are permits.
    */
   settle(settlement: Settlement, nowMs: number): void | Promise<void>
   /**

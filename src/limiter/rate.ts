@@ -15,7 +15,7 @@
 import { InvalidRateError } from '../ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Algorithm, NamedWindow, Policy, Window } from './algorithm.js'
-import { MAX_PLACES } from './concurrency.js'
+import { MAX_PERMITS } from './concurrency.js'
 import { MONTH_MS } from './period.js'
 
 const COUNT = /^\d{1,10}$/
@@ -131,15 +131,15 @@ export function toPolicy(algorithm: Algorithm, rate: Rate): Policy {
  * and a limit of their own.
  */
 export function findRateProblem(algorithm: Algorithm, rate: Rate): string | undefined {
-  return findMonthProblem(algorithm, rate) ?? (algorithm === 'concurrency' ? findPlacesProblem(rate) : undefined)
+  return findMonthProblem(algorithm, rate) ?? (algorithm === 'concurrency' ? findConcurrencyProblem(rate) : undefined)
 }
 
-function findPlacesProblem({ limit, windows }: Rate): string | undefined {
+function findConcurrencyProblem({ limit, windows }: Rate): string | undefined {
   if (windows !== undefined) {
-    return `The rate has ${windows.length} windows, and the algorithm concurrency counts in one: give one such as 20/60s, at most 20 requests in progress, each of which holds its place for 60 s at most`
+    return `The rate has ${windows.length} windows, and the algorithm concurrency counts in one: give one such as 20/60s, at most 20 requests in progress, each of which holds its permit for 60 s at most`
   }
-  if (limit <= MAX_PLACES) return undefined
-  return `The rate has the count ${limit}, and the algorithm concurrency counts at most ${MAX_PLACES} requests in progress: give 0 to ${MAX_PLACES}`
+  if (limit <= MAX_PERMITS) return undefined
+  return `The rate has the count ${limit}, and the algorithm concurrency counts at most ${MAX_PERMITS} requests in progress: give 0 to ${MAX_PERMITS}`
 }
 
 function findMonthProblem(algorithm: Algorithm, { windows }: Rate): string | undefined {

@@ -109,7 +109,7 @@ export function createHeldPlaces({ clock }: Settings, limiter: Limiter, log: Pic
   return new HeldPlaces(
     limiter,
     () => Math.floor(clock.now()),
-    (error) => log.error({ err: error }, 'Rate limit failed to give back the place of a request: its period frees it'),
+    (error) => log.error({ err: error }, 'Rate limit failed to give back the permit of a request: its period frees it'),
   )
 }
 

@@ -42,7 +42,7 @@ forEachDatabase((provider) => {
       assert.equal(inProgress(), 7)
       for (const { letGo } of servers) letGo()
       await Promise.all(answers)
-      for (const { app } of servers) await eventually('all places are free', async () => (await taken(app)) === 0)
+      for (const { app } of servers) await eventually('all permits are free', async () => (await taken(app)) === 0)
     }
   })
 
@@ -86,8 +86,8 @@ test('requests in progress are limited on Redis, too', { skip: redisMissing }, a
 })
 
 /** Declares the tests that are the same wherever the counters are. */
-function declareTests(place: string, openApp: (t: TestContext) => Promise<Started>): void {
-  test(`at most the limit is in progress, and the next one goes on when one has ended: ${place}`, async (t) => {
+function declareTests(permit: string, openApp: (t: TestContext) => Promise<Started>): void {
+  test(`at most the limit is in progress, and the next one goes on when one has ended: ${permit}`, async (t) => {
     const { rules, request, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const answers = await hold(2)
@@ -107,7 +107,7 @@ function declareTests(place: string, openApp: (t: TestContext) => Promise<Starte
     await Promise.all(answers)
   })
 
-  test(`a place that is not given back is free after the period, and is not given back later: ${place}`, async (t) => {
+  test(`a permit that is not given back is free after the period, and is not given back later: ${permit}`, async (t) => {
     const { rules, clock, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const slow = await hold(2)
@@ -124,7 +124,7 @@ function declareTests(place: string, openApp: (t: TestContext) => Promise<Starte
     assert.deepEqual(await statuses(1, '/'), [200])
   })
 
-  test(`a reset frees all places, and what ends later frees no other: ${place}`, async (t) => {
+  test(`a reset frees all permits, and what ends later frees no other: ${permit}`, async (t) => {
     const { app, rules, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const before = await hold(2)
@@ -137,7 +137,7 @@ function declareTests(place: string, openApp: (t: TestContext) => Promise<Starte
     await Promise.all(after)
   })
 
-  test(`a request takes as many places as it costs: ${place}`, async (t) => {
+  test(`a request takes as many permits as it costs: ${permit}`, async (t) => {
     const { rules, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: { ...UPLOADS, rate: '5/60s', cost: 2 } })
     const answers = await hold(2)
@@ -157,7 +157,7 @@ for (const [what, path, status] of [
   ['of a path without a route', '/nowhere', 404],
   ['without a body', '/empty', 204],
 ] as const) {
-  test(`a place is given back after a response ${what}`, async (t) => {
+  test(`a permit is given back after a response ${what}`, async (t) => {
     const { statuses, app } = await open(t, { plugin: { middleware: { ...LIMITED, defaultRate: '1/60s' } } })
     assert.deepEqual(await statuses(4, path), Array(4).fill(status))
     assert.equal((await app.inject(path)).statusCode, status)
@@ -165,7 +165,7 @@ for (const [what, path, status] of [
   })
 }
 
-test('a client that goes away gives its place back, before its response and amid it, and once', async (t) => {
+test('a client that goes away gives its permit back, before its response and amid it, and once', async (t) => {
   const { app, port, held, letGo } = await open(t, { plugin: { middleware: LIMITED } })
   const waiting = connect(port, '127.0.0.1')
   waiting.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n')
@@ -174,15 +174,15 @@ test('a client that goes away gives its place back, before its response and amid
   await once(reading, 'data')
   await eventually('both are in progress', async () => held.length === 1 && (await taken(app)) === 2)
   waiting.destroy()
-  await eventually('the first place is free', async () => (await taken(app)) === 1)
+  await eventually('the first permit is free', async () => (await taken(app)) === 1)
   letGo()
   await turn()
   assert.equal(await taken(app), 1)
   reading.destroy()
-  await eventually('the second place is free', async () => (await taken(app)) === 0)
+  await eventually('the second permit is free', async () => (await taken(app)) === 0)
 })
 
-test('all requests of one connection give their places back when it is gone', async (t) => {
+test('all requests of one connection give their permits back when it is gone', async (t) => {
   const { app, port, held } = await open(t, { plugin: { middleware: { ...LIMITED, defaultRate: '20/60s' } } })
   const warnings: Error[] = []
   const note = (warning: Error) => warnings.push(warning)
@@ -193,11 +193,11 @@ test('all requests of one connection give their places back when it is gone', as
   await eventually('all are in progress', () => held.length === 15)
   assert.equal(await taken(app), 15)
   socket.destroy()
-  await eventually('all places are free', async () => (await taken(app)) === 0)
+  await eventually('all permits are free', async () => (await taken(app)) === 0)
   assert.deepEqual(warnings, [])
 })
 
-test('a client that goes away while the store is asked gives its place back', async (t) => {
+test('a client that goes away while the store is asked gives its permit back', async (t) => {
   const { store, release, asked } = createHeldStore()
   const { app, port, connections } = await open(t, { plugin: { middleware: { ...LIMITED, backend: store } } })
   const socket = connect(port, '127.0.0.1')
@@ -206,10 +206,10 @@ test('a client that goes away while the store is asked gives its place back', as
   socket.destroy()
   await eventually('the server knows', () => connections[0]?.destroyed === true)
   release()
-  await eventually('the place is free', async () => (await taken(app)) === 0)
+  await eventually('the permit is free', async () => (await taken(app)) === 0)
 })
 
-test('an HTTP/2 stream that is reset gives its place back, and others once they have ended', async (t) => {
+test('an HTTP/2 stream that is reset gives its permit back, and others once they have ended', async (t) => {
   const { app, port, held, letGo } = await open(t, { fastify: HTTP2, plugin: { middleware: LIMITED } })
   const session = connectSession(`http://127.0.0.1:${port}`)
   t.after(() => session.close())
@@ -220,14 +220,14 @@ test('an HTTP/2 stream that is reset gives its place back, and others once they 
   assert.equal(await taken(app), 2)
   reset.close(8)
   await once(reset, 'close')
-  await eventually('its place is free', async () => (await taken(app)) === 1)
+  await eventually('its permit is free', async () => (await taken(app)) === 1)
   letGo()
   kept.resume()
   await once(kept, 'close')
-  await eventually('all places are free', async () => (await taken(app)) === 0)
+  await eventually('all permits are free', async () => (await taken(app)) === 0)
 })
 
-test('an HTTP/2 answer that waits for the client’s window gives its place back when it is reset, however, and once', async (t) => {
+test('an HTTP/2 answer that waits for the client’s window gives its permit back when it is reset, however, and once', async (t) => {
   const { app, port } = await open(t, { fastify: HTTP2, plugin: { middleware: LIMITED } })
   destroySessions(t, app)
   const { session, close } = connectHttp2(port, NO_WINDOW)
@@ -241,32 +241,32 @@ test('an HTTP/2 answer that waits for the client’s window gives its place back
       for (const stream of waiting) await new Promise((written) => stream.write('y', written))
       assert.equal(await taken(app), 2)
       waiting[0]?.close(code)
-      await eventually('one place is free', async () => (await taken(app)) === 1)
+      await eventually('one permit is free', async () => (await taken(app)) === 1)
       waiting[1]?.close(constants.NGHTTP2_CANCEL)
       await eventually('both are', async () => (await taken(app)) === 0)
     }
   }
 })
 
-test('a WebSocket holds its place until it is closed', async (t) => {
+test('a WebSocket holds its permit until it is closed', async (t) => {
   const { app, port, statuses } = await open(t, { plugin: { middleware: LIMITED } })
   const [first, second] = [await openWebSocket(port), await openWebSocket(port)]
   assert.equal(await taken(app), 2)
   assert.deepEqual(await statuses(1, '/'), [429])
   first.destroy()
-  await eventually('its place is free', async () => (await taken(app)) === 1)
+  await eventually('its permit is free', async () => (await taken(app)) === 1)
   second.destroy()
-  await eventually('all places are free', async () => (await taken(app)) === 0)
+  await eventually('all permits are free', async () => (await taken(app)) === 0)
 })
 
-test('a connection that the host took over holds its place until it is closed', async (t) => {
+test('a connection that the host took over holds its permit until it is closed', async (t) => {
   const { app, port } = await open(t, { plugin: { middleware: LIMITED } })
   const socket = connect(port, '127.0.0.1')
   socket.write('GET /taken-over HTTP/1.1\r\nHost: a\r\n\r\n')
   assert.equal(String((await once(socket, 'data'))[0]), 'mine now')
   assert.equal(await taken(app), 1)
   socket.destroy()
-  await eventually('its place is free', async () => (await taken(app)) === 0)
+  await eventually('its permit is free', async () => (await taken(app)) === 0)
 })
 
 test('an app that closes gives back what is in progress, for the other servers', async (t) => {
@@ -288,13 +288,13 @@ test('what a killed server held is free after the period', async (t) => {
   const { clock, statuses } = await open(t, { database, plugin: { middleware: LIMITED } })
   const { store } = (await open(t, { database })).app.smartRateLimit
   const policy = { algorithm: 'concurrency', limit: 2, periodMs: MINUTE_MS } as const
-  for (const place of [1, 2]) await store.check([{ key: 'ip:127.0.0.1', policy, cost: 1, place }], clock.now())
+  for (const permit of [1, 2]) await store.check([{ key: 'ip:127.0.0.1', policy, cost: 1, permit }], clock.now())
   assert.deepEqual(await statuses(1, '/'), [429])
   clock.advance(MINUTE_MS)
   assert.deepEqual(await statuses(1, '/'), [200])
 })
 
-test('with block: false requests take places, and none is refused', async (t) => {
+test('with block: false requests take permits, and none is refused', async (t) => {
   const { rules, hold, letGo, statuses, request } = await start(t, 'sqlite')
   await rules.create({ data: { ...UPLOADS, block: false } })
   const answers = await hold(3)
@@ -352,7 +352,7 @@ test('a path prefix and a rate that a function answers count requests in progres
   assert.equal((await request('/')).headers['x-ratelimit-remaining'], '1')
 })
 
-test('check() holds a place until the response of its request, each time it is asked; peek() holds none', async (t) => {
+test('check() holds a permit until the response of its request, each time it is asked; peek() holds none', async (t) => {
   const { app, request, hold, letGo, statuses } = await open(t, {
     plugin: { middleware: { ...LIMITED, defaultRate: '20/60s' } },
   })
@@ -369,7 +369,7 @@ test('check() holds a place until the response of its request, each time it is a
   await eventually('what was taken after the response is free', async () => (await taken(app)) === 0)
 })
 
-test('check() of a limit holds a place until the response of its request', async (t) => {
+test('check() of a limit holds a permit until the response of its request', async (t) => {
   const { request, hold, letGo, statuses } = await open(t, {})
   const answers = await hold(1, '/own/check')
   assert.equal((await request('/own/peek')).text, '1')
@@ -379,7 +379,7 @@ test('check() of a limit holds a place until the response of its request', async
   assert.equal((await request('/own/peek')).text, '0')
 })
 
-test('check() in a hook before the plugin’s own holds a place until the response, on a connection that goes on', async (t) => {
+test('check() in a hook before the plugin’s own holds a permit until the response, on a connection that goes on', async (t) => {
   const { request } = await startApp(t, {
     database: null,
     plugin: { hook: 'preHandler' },
@@ -399,7 +399,7 @@ test('check() in a hook before the plugin’s own holds a place until the respon
   )
 })
 
-test('a request that takes places for hours keeps no account of those that are free again', async (t) => {
+test('a request that takes permits for hours keeps no account of those that are free again', async (t) => {
   const { store } = createRemoteStore()
   let settled = 0
   const settle: Store['settle'] = async (settlements, nowMs) => {
@@ -447,7 +447,7 @@ test('refusals are not remembered: the store is asked for each', async (t) => {
   await Promise.all(answers)
 })
 
-test('a client whose requests follow each other is never refused, however slowly places are given back', async (t) => {
+test('a client whose requests follow each other is never refused, however slowly permits are given back', async (t) => {
   const { store } = createRemoteStore()
   const settle: Store['settle'] = async (settlements, nowMs) => {
     for (let turns = 0; turns < 20; turns++) await turn()
@@ -463,7 +463,7 @@ for (const [onStoreError, during] of [
   ['allow', [200, 200, 200]],
   ['deny', [503, 503, 503]],
 ] as const) {
-  test(`a store that fails when places are given back is logged once, and onStoreError decides: ${onStoreError}`, async (t) => {
+  test(`a store that fails when permits are given back is logged once, and onStoreError decides: ${onStoreError}`, async (t) => {
     const { store, fail, counters } = createRemoteStore()
     const { app, hold, letGo, statuses, clock, log } = await open(t, {
       plugin: { onStoreError, middleware: { ...LIMITED, backend: store } },
@@ -500,7 +500,7 @@ for (const [onStoreError, during] of [
   })
 }
 
-test('places that the fallback gave are given back to it', async (t) => {
+test('permits that the fallback gave are given back to it', async (t) => {
   const { store, fail } = createRemoteStore()
   const { hold, letGo, statuses } = await open(t, { plugin: { middleware: { ...LIMITED, backend: store } } })
   fail(true)
@@ -525,7 +525,7 @@ test('a clock that fails when a request ends is logged, and ends nothing', async
   assert.equal((await Promise.all(answers))[0]?.status, 200)
   assert.deepEqual(
     log.map(({ msg, err }) => [msg, err?.message]),
-    [['Rate limit failed to give back the place of a request: its period frees it', 'no time']],
+    [['Rate limit failed to give back the permit of a request: its period frees it', 'no time']],
   )
 })
 
@@ -759,7 +759,7 @@ async function* endless(): AsyncGenerator<string> {
   }
 }
 
-/** Returns how many places this machine has taken. */
+/** Returns how many permits this machine has taken. */
 async function taken(app: FastifyInstance): Promise<number> {
   return (await app.inject('/peek')).json().count
 }

@@ -30,37 +30,38 @@ test('what is counted is what was let through within the period and has not ende
     fc.property(steps, (trace: readonly Step[]) => {
       let counter: ConcurrencyCounter | undefined
       let nowMs = START_MS
-      const requests: { readonly place: number; readonly cost: number; readonly sinceMs: number; ended: boolean }[] = []
+      const requests: { readonly permit: number; readonly cost: number; readonly sinceMs: number; ended: boolean }[] =
+        []
       const inProgress = () =>
         requests
           .filter(({ sinceMs, ended }) => !ended && nowMs < sinceMs + MINUTE_MS)
           .reduce((sum, { cost }) => sum + cost, 0)
-      for (const [place, step] of trace.entries()) {
+      for (const [permit, step] of trace.entries()) {
         nowMs += step.waitMs
         if (step.does === 'take') {
           const { cost } = step
           const before = inProgress()
-          const checked = checkConcurrency(counter, { key: 'a', policy: POLICY, cost, place }, nowMs)
+          const checked = checkConcurrency(counter, { key: 'a', policy: POLICY, cost, permit }, nowMs)
           counter = checked.counter
           const { allowed, count, remaining } = checked.decision
           assert.deepEqual([allowed, count], [before + Math.max(1, cost) <= POLICY.limit, before + cost])
-          if (allowed) requests.push({ place, cost, sinceMs: nowMs, ended: false })
+          if (allowed) requests.push({ permit, cost, sinceMs: nowMs, ended: false })
           assert.equal(remaining, Math.max(0, POLICY.limit - inProgress()))
         } else {
           const request = requests[step.which % (requests.length || 1)]
           if (request === undefined || counter === undefined) continue
           request.ended = true
-          counter = settleConcurrency(counter, request.place)
-          if (step.again) counter = settleConcurrency(counter, request.place)
+          counter = settleConcurrency(counter, request.permit)
+          if (step.again) counter = settleConcurrency(counter, request.permit)
         }
       }
     }),
   )
 })
 
-test('a clock that steps back ends no place early, and one ahead of others keeps its lead while it has places', () => {
-  const take = (counter: ConcurrencyCounter | undefined, place: number, nowMs: number) =>
-    checkConcurrency(counter, { key: 'a', policy: POLICY, cost: 1, place }, nowMs).counter
+test('a clock that steps back ends no permit early, and one ahead of others keeps its lead while it has permits', () => {
+  const take = (counter: ConcurrencyCounter | undefined, permit: number, nowMs: number) =>
+    checkConcurrency(counter, { key: 'a', policy: POLICY, cost: 1, permit }, nowMs).counter
   const first = take(undefined, 1, START_MS)
   const back = take(first, 2, START_MS - 30_000)
   assert.deepEqual(
@@ -73,11 +74,11 @@ test('a clock that steps back ends no place early, and one ahead of others keeps
 
 test('what ends is sent in the batches of checks, beside these', async () => {
   const { limiter, calls } = createCounted()
-  const taken = Array.from({ length: 3 }, (_, place) => ({ key: 'a', policy: POLICY, cost: 1, place }))
+  const taken = Array.from({ length: 3 }, (_, permit) => ({ key: 'a', policy: POLICY, cost: 1, permit }))
   await Promise.all(taken.map((check) => limiter.check(check, START_MS)))
   await Promise.all([
     ...taken.map((check) => limiter.settle(check, START_MS)),
-    limiter.check({ key: 'b', policy: POLICY, cost: 1, place: 9 }, START_MS),
+    limiter.check({ key: 'b', policy: POLICY, cost: 1, permit: 9 }, START_MS),
   ])
   assert.deepEqual(calls, [
     ['check', 3],
@@ -89,7 +90,7 @@ test('what ends is sent in the batches of checks, beside these', async () => {
 test('a store that has failed is tried with a check that takes nothing', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { limiter, asked, fail } = createCounted()
-  const check = { key: 'a', policy: POLICY, cost: 2, place: 1 }
+  const check = { key: 'a', policy: POLICY, cost: 2, permit: 1 }
   fail(true)
   await limiter.check(check, START_MS)
   assert.equal(limiter.storeIsDown, true)

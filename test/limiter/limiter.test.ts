@@ -137,7 +137,7 @@ describe('the limiter', () => {
   test('sends no batch of more than 512 checks', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)
-    await Promise.all(Array.from({ length: 1_100 }, (_, place) => limiter.check(checkOf(`k${place}`), NOW_MS)))
+    await Promise.all(Array.from({ length: 1_100 }, (_, permit) => limiter.check(checkOf(`k${permit}`), NOW_MS)))
     assert.deepEqual(
       store.batches.map(({ length }) => length),
       [32, 512, 512, 44],
@@ -169,8 +169,8 @@ describe('the limiter', () => {
     const { limiter } = limiterOf(store)
     store.held = true
     const answers: (Decision | Promise<Decision>)[] = []
-    for (let place = 0; place < 5; place++) {
-      answers.push(limiter.check(checkOf(`k${place}`), NOW_MS))
+    for (let permit = 0; permit < 5; permit++) {
+      answers.push(limiter.check(checkOf(`k${permit}`), NOW_MS))
       await turn()
     }
     assert.equal(store.batches.length, 2)
@@ -420,15 +420,15 @@ describe('the limiter', () => {
     assert.deepEqual(lines, [])
   })
 
-  test('gives a store that answers again the places back that it may hold, unless their period is over', async (t) => {
+  test('gives a store that answers again the permits back that it may hold, unless their period is over', async (t) => {
     controlTimers(t)
     const store = controlledStore(1)
     const settled: number[] = []
     const settle = (settlements: readonly Settlement[]) =>
-      void settled.push(...settlements.map(({ place = -1 }) => place))
+      void settled.push(...settlements.map(({ permit = -1 }) => permit))
     const { limiter, pass } = limiterOf({ ...store, settle, check: (checks, nowMs) => store.check(checks, nowMs) })
-    const take = (place: number, periodMs = 60_000) =>
-      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs }, cost: 1, place }) as const
+    const take = (permit: number, periodMs = 60_000) =>
+      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs }, cost: 1, permit }) as const
     const [held, free, failed, unasked] = [take(1), take(2, 1_000), take(3), take(4)]
     await Promise.all([limiter.check(held, NOW_MS), limiter.check(free, NOW_MS)])
     store.failure = new Error('connection reset')
@@ -447,10 +447,10 @@ describe('the limiter', () => {
     const store = controlledStore(8)
     const settled: number[] = []
     const settle = (settlements: readonly Settlement[]) =>
-      void settled.push(...settlements.map(({ place = -1 }) => place))
+      void settled.push(...settlements.map(({ permit = -1 }) => permit))
     const { limiter } = limiterOf({ ...store, settle, check: (checks, nowMs) => store.check(checks, nowMs) }, 20)
-    const take = (place: number) =>
-      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs: 60_000 }, cost: 1, place }) as const
+    const take = (permit: number) =>
+      ({ key: 'a', policy: { algorithm: 'concurrency', limit: 5, periodMs: 60_000 }, cost: 1, permit }) as const
     const [ended, lasting] = [take(1), take(2)]
     store.held = true
     await Promise.all([limiter.check(ended, NOW_MS), limiter.check(lasting, NOW_MS)])

@@ -12,14 +12,14 @@ import { openStore } from './store-place.js'
 const [place, checks, policies, ...moments] = process.argv.slice(2)
 const BATCH = 7
 
-let places = process.pid * 1_000_000
+let nextPermit = process.pid * 1_000_000
 
 async function countAllowed(store: Store, check: Check, nowMs: number): Promise<number> {
   let left = Number(checks)
   let allowed = 0
   const work = async () => {
     while (left > 0) {
-      const batch = Array.from({ length: Math.min(BATCH, left) }, () => ({ ...check, place: places++ }))
+      const batch = Array.from({ length: Math.min(BATCH, left) }, () => ({ ...check, permit: nextPermit++ }))
       left -= batch.length
       for (const decision of await store.check(batch, nowMs)) if (decision.allowed) allowed++
     }

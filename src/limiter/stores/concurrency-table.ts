@@ -4,8 +4,8 @@ import type { Dialect } from '../../database/dialect.js'
 import { latestStartMs } from '../../ground/time/clock.js'
 import { decideConcurrencyInOrder } from '../concurrency.js'
 import { byKey, type CounterTable, lockedRows } from './counter-table.js'
-import { type CheckGroup, placeDecisions, sameLimitAndCost } from './groups.js'
-import { PLACES_PATTERN } from './places-text.js'
+import { assignDecisions, type CheckGroup, sameLimitAndCost } from './groups.js'
+import { PERMITS_PATTERN } from './permits-text.js'
 
 const NAME = 'rate_limit_concurrency'
 
@@ -26,9 +26,9 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
     joins: sameLimitAndCost,
     async advance({ query }, groups, nowMs, decisions) {
       const rows = [...groups].sort(byKey).map(([key, group]) => {
-        const places = placesFor(group, nowMs)
-        const used = places.reduce((sum, [, , cost]) => sum + cost, 0)
-        return [key, group.first.policy.periodMs, used, places]
+        const permits = permitsFor(group, nowMs)
+        const used = permits.reduce((sum, [, , cost]) => sum + cost, 0)
+        return [key, group.first.policy.periodMs, used, permits]
       })
       for (const { key, used, granted } of await query<PlacesRow>(advance, [
         JSON.stringify(rows),
@@ -37,13 +37,13 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
       ])) {
         const group = groups.get(key)
         if (group !== undefined) {
-          placeDecisions(group, decideConcurrencyInOrder(group.checks, used - granted), decisions)
+          assignDecisions(group, decideConcurrencyInOrder(group.checks, used - granted), decisions)
         }
       }
     },
     async settle(database, groups, nowMs) {
       const rows = [...groups].sort(byKey).map(([key, { checks }], order) => {
-        return [key, order, checks.map(({ place = 0 }) => [place])]
+        return [key, order, checks.map(({ permit = 0 }) => [permit])]
       })
       await database.execute(settle, [JSON.stringify(rows), nowMs])
     },
@@ -51,13 +51,13 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
 }
 
 /**
- * Returns the places that a new counter gives to a group: of each check its place, its end, its cost, and how many may
+ * Returns the permits that a new counter gives to a group: of each check its permit, its end, its cost, and how many may
  * be in use before it. A counter that exists gives the same or less, since all checks have one limit and one cost.
  */
-function placesFor({ checks }: CheckGroup, nowMs: number): (readonly [number, number, number, number])[] {
-  return checks.flatMap(({ policy: { limit, periodMs }, cost, place = 0 }, index) => {
+function permitsFor({ checks }: CheckGroup, nowMs: number): (readonly [number, number, number, number])[] {
+  return checks.flatMap(({ policy: { limit, periodMs }, cost, permit = 0 }, index) => {
     const room = limit - (index + 1) * cost
-    return cost === 0 || room < 0 ? [] : [[place, nowMs + periodMs, cost, room] as const]
+    return cost === 0 || room < 0 ? [] : [[permit, nowMs + periodMs, cost, room] as const]
   })
 }
 
@@ -70,52 +70,52 @@ function advanceSql(dialect: Dialect): string {
   const nowMs = dialect.whole('$2')
   const now = dialect.fromMs('$2')
   const last = 'c.last_ms - excluded.period_ms'
-  // As `latestStartMs`: $3 is that of a place that has no length.
+  // As `latestStartMs`: $3 is that of a permit that has no length.
   const goesOn = `c.period_ms = excluded.period_ms AND (${last} <= ${dialect.whole('$3')} OR ${last} <= ${nowMs} + excluded.period_ms)`
-  const appended = `substr(c.places, 1, length(c.places) - 1) || ',' || substr(list, 2)`
+  const appended = `substr(c.permits, 1, length(c.permits) - 1) || ',' || substr(list, 2)`
   return `INSERT INTO ${dialect.table(NAME)} AS c
-      (key, period_ms, used, granted, first_ms, last_ms, places, expires_at, created_at, updated_at)
+      (key, period_ms, used, granted, first_ms, last_ms, permits, expires_at, created_at, updated_at)
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(2)}, ${nowMs} + ${field(1)},
       CASE WHEN ${field(2)} > 0 THEN ${nowMs} + ${field(1)} ELSE 0 END, ${dialect.jsonField(3, 'text')},
       ${dialect.fromMs(`${nowMs} + ${field(1)}`)}, ${now}, ${now}
     FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
     ON CONFLICT (key) DO UPDATE SET
-      (period_ms, used, granted, first_ms, last_ms, places, expires_at, updated_at) =
+      (period_ms, used, granted, first_ms, last_ms, permits, expires_at, updated_at) =
       (WITH moment AS MATERIALIZED
           (SELECT CASE WHEN ${goesOn} AND ${last} > ${nowMs} THEN ${last} ELSE ${nowMs} END AS now_ms),
         state AS MATERIALIZED
           (SELECT now_ms, CASE WHEN ${goesOn} AND (c.used = 0 OR c.first_ms > now_ms) THEN 1 ELSE 0 END AS is_whole,
             now_ms + excluded.period_ms AS ends_ms FROM moment),
-        held AS MATERIALIZED (SELECT ${field(0)} AS place, ${field(1)} AS until_ms, ${field(2)} AS cost
-          FROM state, ${dialect.jsonRows(`CASE WHEN is_whole = 0 AND ${goesOn} THEN ${dialect.matching('c.places', PLACES_PATTERN, '[]')} ELSE '[]' END`)}
+        held AS MATERIALIZED (SELECT ${field(0)} AS permit, ${field(1)} AS until_ms, ${field(2)} AS cost
+          FROM state, ${dialect.jsonRows(`CASE WHEN is_whole = 0 AND ${goesOn} THEN ${dialect.matching('c.permits', PERMITS_PATTERN, '[]')} ELSE '[]' END`)}
           WHERE ${field(1)} > now_ms),
         before AS MATERIALIZED (SELECT CASE WHEN MAX(is_whole) = 1 THEN c.used ELSE COALESCE(SUM(cost), 0) END AS in_use,
           MIN(until_ms) AS first_ms, MAX(until_ms) AS last_ms FROM state LEFT JOIN held ON true),
-        taken AS MATERIALIZED (SELECT ${field(0)} AS place, ends_ms AS until_ms, ${field(2)} AS cost
-          FROM state, before, ${dialect.jsonRows('excluded.places')} WHERE in_use <= ${field(3)}),
+        taken AS MATERIALIZED (SELECT ${field(0)} AS permit, ends_ms AS until_ms, ${field(2)} AS cost
+          FROM state, before, ${dialect.jsonRows('excluded.permits')} WHERE in_use <= ${field(3)}),
         sums AS MATERIALIZED (SELECT COALESCE(SUM(cost), 0) AS granted,
-          COALESCE(${dialect.rowsAsJson('place, until_ms, cost')}, '[]') AS list FROM taken)
+          COALESCE(${dialect.rowsAsJson('permit, until_ms, cost')}, '[]') AS list FROM taken)
        SELECT excluded.period_ms, in_use + granted, granted,
         CASE WHEN in_use = 0 THEN ends_ms WHEN is_whole = 1 THEN c.first_ms ELSE before.first_ms END,
         CASE WHEN granted > 0 THEN ends_ms WHEN in_use = 0 THEN 0 WHEN is_whole = 1 THEN c.last_ms ELSE before.last_ms END,
-        CASE WHEN is_whole = 0 THEN COALESCE((SELECT ${dialect.rowsAsJson('place, until_ms, cost')}
-            FROM (SELECT * FROM held UNION ALL SELECT * FROM taken) AS places), '[]')
-          WHEN granted = 0 THEN c.places WHEN in_use = 0 THEN list
+        CASE WHEN is_whole = 0 THEN COALESCE((SELECT ${dialect.rowsAsJson('permit, until_ms, cost')}
+            FROM (SELECT * FROM held UNION ALL SELECT * FROM taken) AS permits), '[]')
+          WHEN granted = 0 THEN c.permits WHEN in_use = 0 THEN list
           ELSE ${appended} END,
         ${dialect.fromMs('ends_ms')}, excluded.updated_at
        FROM state, before, sums)
     RETURNING key, used, granted`
 }
 
-/** Returns SQL that gives places back, by their identities. */
+/** Returns SQL that gives permits back, by their identities. */
 function settleSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
-  return `UPDATE ${dialect.table(NAME)} AS c SET (used, granted, first_ms, last_ms, places, updated_at) =
-      (WITH given AS MATERIALIZED (SELECT ${field(0)} AS place FROM ${dialect.jsonRows('settled.given')}),
-        held AS MATERIALIZED (SELECT ${field(0)} AS place, ${field(1)} AS until_ms, ${field(2)} AS cost
-          FROM ${dialect.jsonRows(dialect.matching('settled.places', PLACES_PATTERN, '[]'))} WHERE ${field(0)} NOT IN (SELECT place FROM given))
+  return `UPDATE ${dialect.table(NAME)} AS c SET (used, granted, first_ms, last_ms, permits, updated_at) =
+      (WITH given AS MATERIALIZED (SELECT ${field(0)} AS permit FROM ${dialect.jsonRows('settled.given')}),
+        held AS MATERIALIZED (SELECT ${field(0)} AS permit, ${field(1)} AS until_ms, ${field(2)} AS cost
+          FROM ${dialect.jsonRows(dialect.matching('settled.permits', PERMITS_PATTERN, '[]'))} WHERE ${field(0)} NOT IN (SELECT permit FROM given))
        SELECT COALESCE(SUM(cost), 0), 0, COALESCE(MIN(until_ms), 0), COALESCE(MAX(until_ms), 0),
-        COALESCE(${dialect.rowsAsJson('place, until_ms, cost')}, '[]'), ${dialect.fromMs(dialect.whole('$2'))} FROM held)
+        COALESCE(${dialect.rowsAsJson('permit, until_ms, cost')}, '[]'), ${dialect.fromMs(dialect.whole('$2'))} FROM held)
     FROM ${lockedRows(dialect, NAME, `${dialect.jsonField(2, 'text')} AS given`)} AS settled
     WHERE c.key = settled.key`
 }

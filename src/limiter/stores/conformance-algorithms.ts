@@ -30,7 +30,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     const allowed = decisions.filter((decision) => decision.allowed)
     assert.deepEqual(
       allowed.map(({ count }) => count).sort((a, b) => a - b),
-      Array.from({ length: 50 }, (_, place) => place + 1),
+      Array.from({ length: 50 }, (_, index) => index + 1),
     )
     for (const { allowed, count } of decisions) assert.equal(count <= 50, allowed)
   },
@@ -347,8 +347,8 @@ export const KEY_CASES: Cases = {
     const checks = [...ends, ...odd, ...long].map((end) => ({ key: stem + end, policy: fixedWindow(5), cost: 1 }))
     for (const round of [1, 2]) {
       const decisions = await checkAll(store, NOW_MS, ...checks)
-      for (const [place, { count }] of decisions.entries()) {
-        assert.equal(count, round, JSON.stringify(checks[place]?.key))
+      for (const [index, { count }] of decisions.entries()) {
+        assert.equal(count, round, JSON.stringify(checks[index]?.key))
       }
     }
   },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Check, Decision, PlainPolicy, Settlement } from '../algorithm.js'
-import { type ConcurrencyCounter, checkConcurrency, MAX_PLACES, settleConcurrency } from '../concurrency.js'
+import { type ConcurrencyCounter, checkConcurrency, MAX_PERMITS, settleConcurrency } from '../concurrency.js'
 import { checkAll, freshKey, MAX_LIMIT, NOW_MS, seededRandom } from './conformance-checks.js'
 import type { Store } from './store.js'
 
@@ -10,13 +10,13 @@ type Cases = Readonly<Record<string, (store: Store) => Promise<void>>>
 
 interface Taking extends Check {
   readonly policy: PlainPolicy
-  readonly place: number
+  readonly permit: number
 }
 
-let places = 0
+let permits = 0
 
 function take(key: string, limit: number, { cost = 1, periodMs = MINUTE_MS } = {}): Taking {
-  return { key, policy: { algorithm: 'concurrency', limit, periodMs }, cost, place: places++ }
+  return { key, policy: { algorithm: 'concurrency', limit, periodMs }, cost, permit: permits++ }
 }
 
 async function ask(store: Store, nowMs: number, check: Check): Promise<Decision> {
@@ -30,9 +30,9 @@ async function giveBack(store: Store, nowMs: number, ...taken: Settlement[]): Pr
   await store.settle(taken, nowMs)
 }
 
-/** Returns how many places are taken. */
+/** Returns how many permits are taken. */
 async function countTaken(store: Store, nowMs: number, key: string, periodMs = MINUTE_MS): Promise<number> {
-  return (await ask(store, nowMs, take(key, MAX_PLACES, { cost: 0, periodMs }))).count
+  return (await ask(store, nowMs, take(key, MAX_PERMITS, { cost: 0, periodMs }))).count
 }
 
 const CASES: Cases = {
@@ -78,7 +78,7 @@ const CASES: Cases = {
     assert.deepEqual(await checkAll(store, NOW_MS, ...batchFor([freshKey(), freshKey(), freshKey()])), expected)
   },
 
-  'a place that is not given back is free after the period, not a millisecond earlier': async (store) => {
+  'a permit that is not given back is free after the period, not a millisecond earlier': async (store) => {
     const key = freshKey()
     await ask(store, NOW_MS, take(key, 2))
     await ask(store, NOW_MS + 1, take(key, 2))
@@ -87,7 +87,7 @@ const CASES: Cases = {
     assert.equal((await ask(store, NOW_MS + MINUTE_MS, take(key, 2))).allowed, false)
   },
 
-  'a place that its period has freed and that is given back then frees no other one': async (store) => {
+  'a permit that its period has freed and that is given back then frees no other one': async (store) => {
     const key = freshKey()
     const late = take(key, 1)
     await ask(store, NOW_MS, late)
@@ -96,7 +96,7 @@ const CASES: Cases = {
     assert.equal((await ask(store, NOW_MS + MINUTE_MS, take(key, 1))).allowed, false)
   },
 
-  'a place is given back once, however often that is said, and one that was never taken not at all': async (store) => {
+  'a permit is given back once, however often that is said, and one that was never taken not at all': async (store) => {
     const key = freshKey()
     const [first, second, refused] = [take(key, 2), take(key, 2), take(key, 2)]
     for (const check of [first, second, refused]) await ask(store, NOW_MS, check)
@@ -108,7 +108,7 @@ const CASES: Cases = {
     assert.equal(await countTaken(store, NOW_MS, key), 0)
   },
 
-  'a reset frees all places, and one from before it that is given back frees none from after it': async (store) => {
+  'a reset frees all permits, and one from before it that is given back frees none from after it': async (store) => {
     const key = freshKey()
     const before = [take(key, 2), take(key, 2)]
     for (const check of before) await ask(store, NOW_MS, check)
@@ -118,7 +118,7 @@ const CASES: Cases = {
     assert.equal((await ask(store, NOW_MS, take(key, 2))).allowed, false)
   },
 
-  'a cost is as many places, all of them or none': async (store) => {
+  'a cost is as many permits, all of them or none': async (store) => {
     const key = freshKey()
     const three = take(key, 5, { cost: 3 })
     assert.equal((await ask(store, NOW_MS, three)).remaining, 2)
@@ -169,7 +169,9 @@ const CASES: Cases = {
     assert.equal(await countTaken(store, NOW_MS, key), 0)
   },
 
-  'a clock that is set back frees nothing, and lengthens no place beyond the period of the last one': async (store) => {
+  'a clock that is set back frees nothing, and lengthens no permit beyond the period of the last one': async (
+    store,
+  ) => {
     const key = freshKey()
     await ask(store, NOW_MS, take(key, 2))
     await ask(store, NOW_MS - 30_000, take(key, 2))
@@ -178,7 +180,7 @@ const CASES: Cases = {
     assert.equal(await countTaken(store, NOW_MS + MINUTE_MS, key), 0)
   },
 
-  'places that were taken up to an hour ahead stay taken, and those further ahead are free': async (store) => {
+  'permits that were taken up to an hour ahead stay taken, and those further ahead are free': async (store) => {
     const key = freshKey()
     const aheadMs = NOW_MS + HOUR_MS
     await ask(store, aheadMs, take(key, 2, { cost: 2 }))
@@ -190,11 +192,11 @@ const CASES: Cases = {
     assert.equal(await countTaken(store, NOW_MS - 1, key), 0)
   },
 
-  'takes all places of the highest limit at once, and gives them back': async (store) => {
+  'takes all permits of the highest limit at once, and gives them back': async (store) => {
     const key = freshKey()
-    const all = take(key, MAX_PLACES, { cost: MAX_PLACES })
+    const all = take(key, MAX_PERMITS, { cost: MAX_PERMITS })
     assert.equal((await ask(store, NOW_MS, all)).remaining, 0)
-    assert.equal((await ask(store, NOW_MS, take(key, MAX_PLACES))).count, MAX_PLACES + 1)
+    assert.equal((await ask(store, NOW_MS, take(key, MAX_PERMITS))).count, MAX_PERMITS + 1)
     await giveBack(store, NOW_MS, all)
     assert.equal(await countTaken(store, NOW_MS, key), 0)
   },
@@ -226,9 +228,9 @@ async function decidesAsThePureFunctions(store: Store): Promise<void> {
     taken.push(...batch)
     const returned = taken.splice(upTo(taken.length), upTo(6))
     if (random() < 0.2) taken.push(...returned)
-    for (const { key, place } of returned) {
+    for (const { key, permit } of returned) {
       const counter = counters.get(key)
-      if (counter !== undefined) counters.set(key, settleConcurrency(counter, place))
+      if (counter !== undefined) counters.set(key, settleConcurrency(counter, permit))
     }
     await giveBack(store, nowMs, ...returned)
   }

@@ -142,8 +142,8 @@ export async function settlesAsThePureFunctions(store: Store): Promise<void> {
       const check = batch[index]
       if (check === undefined) continue
       const { windows = [decision] } = decision
-      for (const [place, policy] of singlePolicies(check.policy).entries()) {
-        const resetMs = windows[place]?.resetMs ?? 0
+      for (const [index, policy] of singlePolicies(check.policy).entries()) {
+        const resetMs = windows[index]?.resetMs ?? 0
         taken.push({ ...check, policy, forgottenAtMs: nowMs + resetMs - upTo(2_000) * upTo(1) })
       }
     }

@@ -1,7 +1,7 @@
 /** What the tables of counters in windows share; each lists its own statements. */
 import type { Dialect, SqlConnection, SqlValue } from '../../database/dialect.js'
 import type { Decision, Settlement } from '../algorithm.js'
-import { type CheckGroup, type Joins, MAX_COST, placeDecisions } from './groups.js'
+import { assignDecisions, type CheckGroup, type Joins, MAX_COST } from './groups.js'
 
 /** The table of one algorithm's counters. */
 export interface CounterTable {
@@ -46,7 +46,7 @@ export async function advanceGroups<Row extends { readonly key: string }>(
   const stored = await database.query<Row>(sql, toParameters(sorted, nowMs))
   for (const row of stored) {
     const group = groups.get(row.key)
-    if (group !== undefined) placeDecisions(group, answer(row, group, nowMs), decisions)
+    if (group !== undefined) assignDecisions(group, answer(row, group, nowMs), decisions)
   }
   return stored
 }
@@ -72,8 +72,8 @@ export function byKey([a]: readonly [string, unknown], [b]: readonly [string, un
 }
 
 /**
- * Returns a subquery of the rows of some keys, with more fields of the JSON in `$1`: its elements are the key, its place
- * by `byKey`, and these fields. The rows are locked in the order of their places, as other writers do.
+ * Returns a subquery of the rows of some keys, with more fields of the JSON in `$1`: its elements are the key, its index
+ * by `byKey`, and these fields. The rows are locked in the order of their keys, as other writers do.
  */
 export function lockedRows(dialect: Dialect, name: string, fields: string): string {
   return `(SELECT locked.*, ${fields}
@@ -103,8 +103,8 @@ export function settlementRows(
   groups: ReadonlyMap<string, CheckGroup<Settlement>>,
   toForgottenMs: (settlement: Settlement) => number,
 ): string {
-  const rows = [...groups].sort(byKey).map(([key, { first }], place) => {
-    return [key, place, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
+  const rows = [...groups].sort(byKey).map(([key, { first }], index) => {
+    return [key, index, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
   })
   return JSON.stringify(rows)
 }

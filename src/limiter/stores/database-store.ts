@@ -65,10 +65,10 @@ export class DatabaseStore implements Store {
     const isApart = this.#areLocked(checks)
     // A batch that gathered behind the one that met them has them too: it does not wait for them again.
     const locked = new Set(isApart ? [] : this.#lockedAmong(checks))
-    const isAsked = (place: number) => !locked.has(this.#storedKey(checks[place]?.key ?? ''))
+    const isAsked = (index: number) => !locked.has(this.#storedKey(checks[index]?.key ?? ''))
     let cause: unknown
-    for (let places = [...checks.keys()].filter(isAsked); places.length > 0; ) {
-      const { byAlgorithm, left } = groupChecks(checks, places, grouping)
+    for (let indexes = [...checks.keys()].filter(isAsked); indexes.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
       await allDone(
         [...byAlgorithm].map(async ([algorithm, groups]) => {
@@ -80,18 +80,18 @@ export class DatabaseStore implements Store {
             cause = error
             for (const key of await this.#findLocked(table, groups, error)) locked.add(key)
             // Another statement of this table may have advanced a part of them.
-            const isLeft = ([key, { places }]: [string, CheckGroup]) =>
-              !locked.has(key) && places.some((place) => decisions[place] === undefined)
+            const isLeft = ([key, { indexes }]: [string, CheckGroup]) =>
+              !locked.has(key) && indexes.some((index) => decisions[index] === undefined)
             await advance(new Map([...groups].filter(isLeft)))
           }
         }),
       )
-      places = left.filter(isAsked)
+      indexes = left.filter(isAsked)
     }
     if (locked.size > 0) {
       if (isApart) throw cause
       throw new PartlyDecidedError(
-        checks.map((_check, place) => decisions[place]),
+        checks.map((_check, index) => decisions[index]),
         cause,
       )
     }
@@ -103,8 +103,8 @@ export class DatabaseStore implements Store {
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: SETTLING }
     const isApart = this.#areLocked(settlements)
-    for (let places = [...settlements.keys()]; places.length > 0; ) {
-      const { byAlgorithm, left } = groupChecks(settlements, places, grouping)
+    for (let indexes = [...settlements.keys()]; indexes.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(settlements, indexes, grouping)
       for (const [algorithm, groups] of byAlgorithm) {
         const table = this.#tables[algorithm]
         try {
@@ -115,7 +115,7 @@ export class DatabaseStore implements Store {
           await table.settle(this.#database.short, groups, nowMs)
         }
       }
-      places = left
+      indexes = left
     }
   }
 

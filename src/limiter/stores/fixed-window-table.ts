@@ -52,7 +52,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
         let left = sorted.filter(([, { first }]) => isPlain(first.policy))
         for (const statement of plainStatements) {
           await allDone(byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)))
-          left = left.filter(([, { places }]) => places.some((place) => decisions[place] === undefined))
+          left = left.filter(([, { indexes }]) => indexes.some((index) => decisions[index] === undefined))
         }
         return left
       }
@@ -198,9 +198,9 @@ function makePlainSql(dialect: Dialect): string {
     WHERE c.key = rows.key AND ${dialect.listText('rows.windows')} = rows.seen`
 }
 
-function toPlainRow({ key, windows }: ListedRow, place: number): readonly (number | string)[] {
+function toPlainRow({ key, windows }: ListedRow, index: number): readonly (number | string)[] {
   const [first = []] = readListed(LISTED_FORMS.rate_limit_fixed_windows, windows).windows
-  return [key, place, windows, ...first]
+  return [key, index, windows, ...first]
 }
 
 /** Returns SQL with the rules of `settleFixedWindow`. */

@@ -14,7 +14,7 @@ export interface CheckGroup<Asked extends Check = Check> {
   readonly first: Asked
   readonly checks: Asked[]
   /** The positions of their decisions in the batch. */
-  readonly places: number[]
+  readonly indexes: number[]
 }
 
 /** Returns whether a check can join the group of `first`, a check on the same counter. */
@@ -27,20 +27,20 @@ interface Grouping {
 }
 
 /**
- * Groups the checks at `places` by algorithm and counter, since one statement can change a counter only once. A check
+ * Groups the checks at `indexes` by algorithm and counter, since one statement can change a counter only once. A check
  * that cannot join those before it (a rule was just edited, or costs differ) is left for later, as are all later checks
  * on its counter.
  */
 export function groupChecks<Asked extends Check>(
   checks: readonly Asked[],
-  places: readonly number[],
+  indexes: readonly number[],
   { storedKey, counters }: Grouping,
 ) {
   const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup<Asked>>>()
   const closed = new Set<CheckGroup<Asked>>()
   const left: number[] = []
-  for (const place of places) {
-    const check = checks[place]
+  for (const index of indexes) {
+    const check = checks[index]
     if (check === undefined) continue
     const { algorithm } = check.policy
     let groups = byAlgorithm.get(algorithm)
@@ -51,20 +51,20 @@ export function groupChecks<Asked extends Check>(
     const key = storedKey(check.key)
     const group = groups.get(key)
     if (group === undefined) {
-      groups.set(key, { first: check, checks: [check], places: [place] })
+      groups.set(key, { first: check, checks: [check], indexes: [index] })
     } else if (!closed.has(group) && counters[algorithm].joins(group.first, check)) {
       group.checks.push(check)
-      group.places.push(place)
+      group.indexes.push(index)
     } else {
       closed.add(group)
-      left.push(place)
+      left.push(index)
     }
   }
   return { byAlgorithm, left }
 }
 
 const ALONE = { joins: () => false }
-/** Settlements of one counter are taken one after the other, but places are given back together. */
+/** Settlements of one counter are taken one after the other, but permits are given back together. */
 export const SETTLING = {
   fixed_window: ALONE,
   sliding_window: ALONE,
@@ -74,10 +74,10 @@ export const SETTLING = {
 }
 
 /** Puts the decisions on a group at their positions in the batch. */
-export function placeDecisions({ places }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {
+export function assignDecisions({ indexes }: CheckGroup, answered: readonly Decision[], decisions: Decision[]): void {
   for (const [index, decision] of answered.entries()) {
-    const place = places[index]
-    if (place !== undefined) decisions[place] = decision
+    const position = indexes[index]
+    if (position !== undefined) decisions[position] = decision
   }
 }
 

@@ -14,7 +14,7 @@ const HEAD = 2
 
 interface Form {
   readonly algorithm: RateAlgorithm
-  /** The number of a window's numbers, and the places of its use and of its limit, if that matters, among them. */
+  /** The number of a window's numbers, and the positions of its use and of its limit, if that matters, among them. */
   readonly size: number
   readonly use: number
   readonly limit?: number

@@ -34,7 +34,7 @@ export class MemoryStore implements Store {
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
   #refused: RefusedCounters | undefined
-  readonly #places = new MemoryPlaces()
+  readonly #permits = new MemoryPermits()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
     if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
@@ -42,7 +42,7 @@ export class MemoryStore implements Store {
   }
 
   get size(): number {
-    return this.#counters.size + this.#places.size
+    return this.#counters.size + this.#permits.size
   }
 
   check(checks: readonly Check[], nowMs: number): readonly Decision[] {
@@ -66,7 +66,7 @@ export class MemoryStore implements Store {
     for (const settlement of settlements) {
       const { key, policy } = settlement
       if (!isRate(policy)) {
-        this.#places.settle(settlement)
+        this.#permits.settle(settlement)
         continue
       }
       let entry = this.#counters.get(key)
@@ -79,20 +79,20 @@ export class MemoryStore implements Store {
     for (const key of keys) {
       this.#counters.delete(key)
       this.#refused?.forget(key)
-      this.#places.reset(key)
+      this.#permits.reset(key)
     }
   }
 
   close(): void {
     this.#counters.clear()
     this.#refused = undefined
-    this.#places.clear()
+    this.#permits.clear()
   }
 
   /** Decides a check that is not for the first counter of its key, or for several windows. */
   #checkOther(check: Check, nowMs: number): Decision {
     const { key, policy, cost } = check
-    if (!isRate(policy)) return this.#places.check(check, nowMs)
+    if (!isRate(policy)) return this.#permits.check(check, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
     return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs)
   }
@@ -155,15 +155,15 @@ function isOver(first: MemoryCounter, nowMs: number): boolean {
   return true
 }
 
-/** How many counters are inspected for each new one: more than one, so that forgotten places do not add up. */
+/** How many counters are inspected for each new one: more than one, so that forgotten permits do not add up. */
 const INSPECTIONS = 2
 
 /**
- * The counters of requests in progress, in process memory. A counter without places does not exist, so that there are
- * never more than requests in progress and places that were not given back within their period. None is evicted: its
- * client could take all places again.
+ * The counters of requests in progress, in process memory. A counter without permits does not exist, so that there are
+ * never more than requests in progress and permits that were not given back within their period. None is evicted: its
+ * client could take all permits again.
  */
-class MemoryPlaces {
+class MemoryPermits {
   readonly #counters = new Map<string, ConcurrencyCounter>()
   readonly #next = new Rounds(this.#counters)
 
@@ -180,9 +180,9 @@ class MemoryPlaces {
     return decision
   }
 
-  settle({ key, place = 0 }: Settlement): void {
+  settle({ key, permit = 0 }: Settlement): void {
     const counter = this.#counters.get(key)
-    if (counter !== undefined) this.#keep(key, settleConcurrency(counter, place))
+    if (counter !== undefined) this.#keep(key, settleConcurrency(counter, permit))
   }
 
   reset(key: string): void {

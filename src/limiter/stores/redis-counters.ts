@@ -84,17 +84,17 @@ function defineRedisCounter<Counter>({
   }
 }
 
-/** The counter of requests in progress. Calls name the places; the script answers how many were taken before. */
+/** The counter of requests in progress. Calls name the permits; the script answers how many were taken before. */
 const CONCURRENCY: RedisCounter = {
   letter: 'c',
   joins: sameLimitAndCost,
   call(key, { first: { policy, cost }, checks }) {
     // A cost above the limit takes nothing, whatever it is.
-    const places = cost === 0 || cost > policy.limit ? [] : checks.map(({ place = 0 }) => place)
-    return { key, asks: ['c', policy.periodMs, policy.limit, cost, ...places].join(' ') }
+    const permits = cost === 0 || cost > policy.limit ? [] : checks.map(({ permit = 0 }) => permit)
+    return { key, asks: ['c', policy.periodMs, policy.limit, cost, ...permits].join(' ') }
   },
   answer: (used, { checks }) => decideConcurrencyInOrder(checks, Number(used)),
-  settle: (key, { cost, place = 0 }) => ({ key, asks: `C ${cost} ${place}` }),
+  settle: (key, { cost, permit = 0 }) => ({ key, asks: `C ${cost} ${permit}` }),
 }
 
 function listWindows(windows: readonly NamedWindow[], nowMs: number): string {

@@ -8,7 +8,7 @@ import { latestStartMs } from '../../ground/time/clock.js'
  * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again. A
  * capital letter settles the counter instead; the last number is then when it forgets the use, with `F` the window's
  * start. `w` before the letter is for several windows: the cost and the number of checks follow, then each window's
- * period, start and limit. `c` has the period, the limit, the cost, and the identity of each check's places, and is
+ * period, start and limit. `c` has the period, the limit, the cost, and the identity of each check's permits, and is
  * answered by how many are taken; `C` has the cost and the identity of what is given back.
  *
  * The stored numbers are integers, the period first: `f` has the window's start and its count; `s` the cell's start,
@@ -19,7 +19,7 @@ import { latestStartMs } from '../../ground/time/clock.js'
  * Lua's numbers are doubles. No step exceeds 2^53: products are split at 2^16, and their remainder,
  * which `math.fmod` returns without rounding, is subtracted before they are divided.
  *
- * Places are members of a sorted set, each with the moment at which it ends: the identity, with \`:2\` and so on where the
+ * Permits are members of a sorted set, each with the moment at which it ends: the identity, with \`:2\` and so on where the
  * cost is above 1. The member \`p\` has the period, negative, so that it comes first and never ends.
  *
  * A counter expires some time after its usage is 0, so that a process whose clock is behind still finds it.
@@ -138,12 +138,12 @@ end
 
 local function fixed_windows(key, was, asks)
   local keeps_ttl, cost = was.listed, asks.cost
-  for place, window in ipairs(asks.windows) do
-    local start = was[2 * place - 1]
+  for index, window in ipairs(asks.windows) do
+    local start = was[2 * index - 1]
     if start == window.text or start and goes_on(tonumber(start), window.start, window.period) then
-      was[2 * place] = was[2 * place] + cost
+      was[2 * index] = was[2 * index] + cost
     else
-      was[2 * place - 1], was[2 * place], keeps_ttl = window.text, cost, false
+      was[2 * index - 1], was[2 * index], keeps_ttl = window.text, cost, false
     end
   end
   local text = format(asks.form, unpack(was))
@@ -152,16 +152,16 @@ local function fixed_windows(key, was, asks)
     return
   end
   local expires = 0
-  for place, window in ipairs(asks.windows) do
+  for index, window in ipairs(asks.windows) do
     -- A month is a little shorter.
-    expires = max(expires, tonumber(was[2 * place - 1]) + window.period)
+    expires = max(expires, tonumber(was[2 * index - 1]) + window.period)
   end
   store(key, expires, text)
 end
 
 -- Returns the four stored numbers of a window, or nothing.
-local function numbers_at(was, place)
-  local first = 4 * place - 3
+local function numbers_at(was, index)
+  local first = 4 * index - 3
   if was[first] then
     return tonumber(was[first]), tonumber(was[first + 1]), tonumber(was[first + 2]), tonumber(was[first + 3])
   end
@@ -169,9 +169,9 @@ end
 
 local function sliding_windows(key, was, asks)
   local expires, granted, cost, numbers = 0, asks.asked, asks.cost, {}
-  for place, window in ipairs(asks.windows) do
-    local period, first = window.period, 4 * place - 3
-    local cell, checked, previous, current, in_use = slide(period, numbers_at(was, place))
+  for index, window in ipairs(asks.windows) do
+    local period, first = window.period, 4 * index - 3
+    local cell, checked, previous, current, in_use = slide(period, numbers_at(was, index))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = cell, checked, previous, current
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, cell + 2 * period)
@@ -182,15 +182,15 @@ end
 
 local function buckets(key, was, asks)
   local expires, granted, cost, numbers = 0, asks.asked, asks.cost, {}
-  for place, window in ipairs(asks.windows) do
-    local period, first = window.period, 4 * place - 3
-    local checked, drain, used, fraction, in_use = drained(period, window.limit, numbers_at(was, place))
+  for index, window in ipairs(asks.windows) do
+    local period, first = window.period, 4 * index - 3
+    local checked, drain, used, fraction, in_use = drained(period, window.limit, numbers_at(was, index))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = checked, drain, used, fraction
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, checked + period)
   end
-  for place, window in ipairs(asks.windows) do
-    local drain = 4 * place - 2
+  for index, window in ipairs(asks.windows) do
+    local drain = 4 * index - 2
     if granted > 0 or numbers[drain] < window.limit then numbers[drain] = window.limit end
     numbers[drain + 1] = numbers[drain + 1] + granted * cost
   end
@@ -199,21 +199,21 @@ end
 
 local LISTED = { f = fixed_windows, s = sliding_windows, t = buckets, l = buckets }
 
--- Reads what is asked. Its form has the periods, and places for all other numbers; 'all' matches such a text, and 'one' a
+-- Reads what is asked. Its form has the periods, and a format for each other number; 'all' matches such a text, and 'one' a
 -- single window of it.
 local function parse_windows(text)
   local letter, cost, asked, list = match(text, '^w(%a) (%S+) (%S+) (.+)$')
-  local places = letter == 'f' and ' %s %.0f' or ' %.0f %.0f %.0f %.0f'
+  local others = letter == 'f' and ' %s %.0f' or ' %.0f %.0f %.0f %.0f'
   local windows, forms = {}, {}
   for period, start, limit in gmatch(list, '(%S+) (%S+) (%S+)') do
     windows[#windows + 1] = { period = tonumber(period), text = start, start = tonumber(start), limit = tonumber(limit) }
-    forms[#forms + 1] = period .. places
+    forms[#forms + 1] = period .. others
   end
   local form = 'w' .. table.concat(forms, '|')
   return {
     advance = LISTED[letter], cost = tonumber(cost), asked = tonumber(asked), windows = windows, form = form,
     all = '^' .. gsub(form, '%%[^ |]+', '([^ |]+)') .. '$',
-    one = '^%S+' .. gsub(places, '%%[^ |]+', '([^ |]+)')
+    one = '^%S+' .. gsub(others, '%%[^ |]+', '([^ |]+)')
   }
 end
 
@@ -223,11 +223,11 @@ local function stored_windows(stored, asks)
   local was = stored and { match(stored, asks.all) } or {}
   was.listed = was[1] ~= nil
   if not was.listed then
-    for place, window in ipairs(asks.windows) do
+    for position, window in ipairs(asks.windows) do
       local found = window_of(stored, window.period)
       if found and tonumber((match(found, '^%S+'))) == window.period then
         local numbers = { match(found, asks.one) }
-        for index, number in ipairs(numbers) do was[#numbers * (place - 1) + index] = number end
+        for index, number in ipairs(numbers) do was[#numbers * (position - 1) + index] = number end
       end
     end
   end
@@ -259,14 +259,14 @@ local function settle(key, letter, stored, ...)
   if text ~= stored then call('SET', key, text, 'KEEPTTL') end
 end
 
-local function give_places_back(key, asks)
-  local cost, place = match(asks, '^C (%S+) (%S+)$')
-  call('ZREM', key, place)
-  for each = 2, tonumber(cost) do call('ZREM', key, place .. ':' .. each) end
+local function give_permits_back(key, asks)
+  local cost, permit = match(asks, '^C (%S+) (%S+)$')
+  call('ZREM', key, permit)
+  for each = 2, tonumber(cost) do call('ZREM', key, permit .. ':' .. each) end
   if call('ZCARD', key) == 1 then call('DEL', key) end
 end
 
--- Returns how many places are taken of a counter of this period, and the moment of the counter.
+-- Returns how many permits are taken of a counter of this period, and the moment of the counter.
 local function places_of(key, period)
   local was_period = call('ZSCORE', key, 'p')
   if not was_period then return 0, now end
@@ -282,23 +282,23 @@ local function places_of(key, period)
   return used, moment
 end
 
-local function take_places(key, asks)
-  local period, limit, cost, places = match(asks, '^c (%S+) (%S+) (%S+)(.*)$')
+local function take_permits(key, asks)
+  local period, limit, cost, permits = match(asks, '^c (%S+) (%S+) (%S+)(.*)$')
   period, limit, cost = tonumber(period), tonumber(limit), tonumber(cost)
   local before, moment = places_of(key, period)
   local used, ends = before, format('%.0f', moment + period)
-  for place in gmatch(places, '%S+') do
+  for permit in gmatch(permits, '%S+') do
     if used + cost > limit then break end
     if used == 0 then call('ZADD', key, format('-%.0f', period), 'p') end
-    call('ZADD', key, ends, place)
-    for each = 2, cost do call('ZADD', key, ends, place .. ':' .. each) end
+    call('ZADD', key, ends, permit)
+    for each = 2, cost do call('ZADD', key, ends, permit .. ':' .. each) end
     used = used + cost
   end
   if used > before then call('PEXPIRE', key, format('%.0f', moment + period + GRACE_MS - now)) end
   return before
 end
 
-local PLACES = { [byte('c')] = take_places, [byte('C')] = give_places_back }
+local PERMITS = { [byte('c')] = take_permits, [byte('C')] = give_permits_back }
 
 local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
 local parsed, asks, letter, period, limit, cost, asked
@@ -324,9 +324,9 @@ local function advance(key, text)
 end
 
 local answers = {}
-for place, key in ipairs(KEYS) do
-  local text = ARGV[place + 1]
-  answers[place] = (PLACES[byte(text)] or advance)(key, text) or false
+for index, key in ipairs(KEYS) do
+  local text = ARGV[index + 1]
+  answers[index] = (PERMITS[byte(text)] or advance)(key, text) or false
 end
 return answers
 `

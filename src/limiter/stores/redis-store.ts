@@ -4,7 +4,7 @@ import { keyNodesOf, nodeForTag, RedisConnection } from '../../database/redis.js
 import type { RedisClient } from '../../database/redis-client.js'
 import { counterKey, validateNamespace } from '../../ground/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../algorithm.js'
-import { type CheckGroup, groupChecks, placeDecisions } from './groups.js'
+import { assignDecisions, type CheckGroup, groupChecks } from './groups.js'
 import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
 import { SCRIPT } from './redis-lua.js'
 import type { Store } from './store.js'
@@ -47,8 +47,8 @@ export class RedisStore implements Store {
     const client = await this.#connection.client()
     const decisions: Decision[] = []
     const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
-    for (let places = [...checks.keys()]; places.length > 0; ) {
-      const { byAlgorithm, left } = groupChecks(checks, places, grouping)
+    for (let indexes = [...checks.keys()]; indexes.length > 0; ) {
+      const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
       const asked: [RedisCounter, string, CheckGroup][] = []
       for (const [algorithm, groups] of byAlgorithm) {
         for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
@@ -56,9 +56,9 @@ export class RedisStore implements Store {
       const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
       const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
       for (const [index, [counter, , group]] of asked.entries()) {
-        placeDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
+        assignDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
       }
-      places = left
+      indexes = left
     }
     return decisions
   }

@@ -4,11 +4,11 @@ import { RATE_ALGORITHMS, type RateAlgorithm, type RatePolicy } from '../algorit
 import type { WindowNumbers } from '../windows.js'
 import { MAX_WINDOWS, type MemoryCounter, newEntry, WINDOW_NUMBERS } from './memory-entry.js'
 
-/** The number of places for a key's counter: enough that the table is nearly full before a counter finds none. */
-const PLACES = 32
-/** A place has the mark of a key, the moment when its counter expires, and one of its windows: 56 bytes. */
-const PLACE_LENGTH = 2 + WINDOW_NUMBERS
-/** The mark of an empty place. */
+/** The number of slots for a key's counter: enough that the table is nearly full before a counter finds none. */
+const SLOTS = 32
+/** A slot has the mark of a key, the moment when its counter expires, and one of its windows: 56 bytes. */
+const SLOT_LENGTH = 2 + WINDOW_NUMBERS
+/** The mark of an empty slot. */
 const EMPTY = 0
 
 interface KeptWindow {
@@ -21,7 +21,7 @@ interface KeptWindow {
 /**
  * The counters of refused clients that a store in process memory has no room for, in a table of a fixed size. It
  * identifies a key by its mark, a hash with a secret of this process, so that a client cannot forge a key with the mark
- * of another one. Where all places of a key are taken, one that a wrong clock wrote is forgotten, or the counter that expires first.
+ * of another one. Where all slots of a key are taken, one that a wrong clock wrote is forgotten, or the counter that expires first.
  */
 export class RefusedCounters {
   readonly #secret = randomBytes(32)
@@ -30,8 +30,8 @@ export class RefusedCounters {
 
   /** @param capacity the approximate number of counters that fit */
   constructor(capacity: number) {
-    this.#sets = Math.ceil(capacity / PLACES)
-    this.#table = new Float64Array(this.#sets * PLACES * PLACE_LENGTH)
+    this.#sets = Math.ceil(capacity / SLOTS)
+    this.#table = new Float64Array(this.#sets * SLOTS * SLOT_LENGTH)
   }
 
   /** Keeps the counter of a key. */
@@ -40,15 +40,15 @@ export class RefusedCounters {
   }
 
   #keepWindow(key: string, entry: MemoryCounter, { index, numbers, nowMs }: KeptWindow): void {
-    const { mark, start, end } = this.#placesFor(key, entry.algorithm, index)
-    let [place, soonestMs] = [start, entry.resetAtMs]
-    for (let each = start; each < end; each += PLACE_LENGTH) {
+    const { mark, start, end } = this.#slotsFor(key, entry.algorithm, index)
+    let [slot, soonestMs] = [start, entry.resetAtMs]
+    for (let each = start; each < end; each += SLOT_LENGTH) {
       const isFree = this.#at(each) === EMPTY || this.#at(each + 3) > latestStartMs(nowMs, this.#at(each + 2))
       const resetAtMs = isFree ? Number.NEGATIVE_INFINITY : this.#at(each + 1)
-      if (resetAtMs < soonestMs) [place, soonestMs] = [each, resetAtMs]
+      if (resetAtMs < soonestMs) [slot, soonestMs] = [each, resetAtMs]
     }
     if (soonestMs === entry.resetAtMs) return
-    this.#table.fill(0, place, place + PLACE_LENGTH).set([mark, entry.resetAtMs, ...numbers], place)
+    this.#table.fill(0, slot, slot + SLOT_LENGTH).set([mark, entry.resetAtMs, ...numbers], slot)
   }
 
   /** Removes and returns the counter of a key; undefined where there is none. */
@@ -74,12 +74,12 @@ export class RefusedCounters {
   }
 
   #takeWindow(key: string, algorithm: RateAlgorithm, index: number) {
-    const { mark, start, end } = this.#placesFor(key, algorithm, index)
-    for (let place = start; place < end; place += PLACE_LENGTH) {
-      if (this.#at(place) !== mark) continue
-      this.#table[place] = EMPTY
-      const numbers = [...this.#table.subarray(place + 2, place + PLACE_LENGTH)]
-      return [{ resetAtMs: this.#at(place + 1), numbers }]
+    const { mark, start, end } = this.#slotsFor(key, algorithm, index)
+    for (let slot = start; slot < end; slot += SLOT_LENGTH) {
+      if (this.#at(slot) !== mark) continue
+      this.#table[slot] = EMPTY
+      const numbers = [...this.#table.subarray(slot + 2, slot + SLOT_LENGTH)]
+      return [{ resetAtMs: this.#at(slot + 1), numbers }]
     }
     return []
   }
@@ -88,10 +88,10 @@ export class RefusedCounters {
     return this.#table[index] ?? EMPTY
   }
 
-  #placesFor(key: string, algorithm: RateAlgorithm, index: number): { mark: number; start: number; end: number } {
+  #slotsFor(key: string, algorithm: RateAlgorithm, index: number): { mark: number; start: number; end: number } {
     // Hashed as UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
     const hash = createHash('sha256').update(this.#secret).update(`${algorithm} ${index} ${key}`, 'utf16le').digest()
-    const start = (hash.readUInt32BE(0) % this.#sets) * PLACES * PLACE_LENGTH
-    return { mark: 1 + hash.readUIntBE(4, 6), start, end: start + PLACES * PLACE_LENGTH }
+    const start = (hash.readUInt32BE(0) % this.#sets) * SLOTS * SLOT_LENGTH
+    return { mark: 1 + hash.readUIntBE(4, 6), start, end: start + SLOTS * SLOT_LENGTH }
   }
 }

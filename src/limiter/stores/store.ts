@@ -8,8 +8,8 @@ import type { Check, Decision, Settlement } from '../algorithm.js'
  * *Windows*: a check whose policy lists `windows` is allowed when every window allows it. A fixed window counts it in any
  * case; with the other algorithms a check that one window refuses costs nothing in any. The decision has all `windows`. A
  * window keeps its state while its period is among those of each check, whatever other periods come and go.
- * *Requests in progress*: a check of `concurrency` takes `cost` places, by the identity `place`, until these are given
- * back by `settle`, or one period has passed. `settle` frees no places but those with that identity.
+ * *Requests in progress*: a check of `concurrency` takes `cost` permits, by the identity `permit`, until these are given
+ * back by `settle`, or one period has passed. `settle` frees no permits but those with that identity.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
  * never goes back. But what begins more than an hour and more than one period ahead was written by a wrong clock: it is
  * taken as none, and overwritten.

@@ -157,7 +157,7 @@ forEachDatabase((provider) => {
     })
   }
 
-  test('a row whose places were made wrong counts as none, and fails no other check or settlement', async (t) => {
+  test('a row whose permits were made wrong counts as none, and fails no other check or settlement', async (t) => {
     const { client, database } = await openDatabase(t, provider)
     const store = new DatabaseStore({ database: client })
     const policy = { algorithm: 'concurrency', limit: 5, periodMs: DAY_MS } as const
@@ -176,9 +176,9 @@ forEachDatabase((provider) => {
     ]) {
       await counts(take('broken', 1))
       const table = database.dialect.table('rate_limit_concurrency')
-      await database.execute(`UPDATE ${table} SET places = $1, first_ms = 0 WHERE key = 'broken'`, [broken])
+      await database.execute(`UPDATE ${table} SET permits = $1, first_ms = 0 WHERE key = 'broken'`, [broken])
       assert.deepEqual(await counts(take('broken', 2), take(broken, 3)), [1, 1], broken)
-      await database.execute(`UPDATE ${table} SET places = $1 WHERE key = 'broken'`, [broken])
+      await database.execute(`UPDATE ${table} SET permits = $1 WHERE key = 'broken'`, [broken])
       await store.settle([take('broken', 2), take(broken, 3)], NOW_MS)
       assert.deepEqual(await counts({ ...take('broken', 0), cost: 0 }, { ...take(broken, 0), cost: 0 }), [0, 0], broken)
     }

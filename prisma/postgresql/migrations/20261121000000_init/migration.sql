@@ -167,7 +167,7 @@ CREATE TABLE "rate_limit_concurrency" (
     "granted" BIGINT NOT NULL,
     "first_ms" BIGINT NOT NULL,
     "last_ms" BIGINT NOT NULL,
-    "places" TEXT NOT NULL,
+    "permits" TEXT NOT NULL,
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "updated_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,

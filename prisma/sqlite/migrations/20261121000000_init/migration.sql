@@ -164,7 +164,7 @@ CREATE TABLE "rate_limit_concurrency" (
     "granted" BIGINT NOT NULL,
     "first_ms" BIGINT NOT NULL,
     "last_ms" BIGINT NOT NULL,
-    "places" TEXT NOT NULL,
+    "permits" TEXT NOT NULL,
     "expires_at" DATETIME NOT NULL,
     "created_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
     "updated_at" DATETIME NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))

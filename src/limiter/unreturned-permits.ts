@@ -7,15 +7,15 @@ const MAX_OWED = 10_000
 const MAX_SENT = 512
 
 /**
- * Gives places back that a failing store may hold for requests that have ended, or were never admitted, once it answers
+ * Gives permits back that a failing store may hold for requests that have ended, or were never admitted, once it answers
  * again, unless their period has freed them. To give back what was not taken changes nothing. What a store takes after
  * that, for a batch that it had not answered in time, is given back when it does answer.
  */
-export class OwedPlaces implements BatchStore {
+export class UnreturnedPermits implements BatchStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #untilMs = new Map<Settlement, number>()
-  /** Whose requests hold no places any more. */
+  /** Whose requests hold no permits any more. */
   readonly #ended = new WeakSet<Check>()
   /** Whether the store has failed since it answered last. */
   #fails = false
@@ -41,9 +41,9 @@ export class OwedPlaces implements BatchStore {
     )
   }
 
-  /** While the store fails it is not asked: it forgets by itself, and gets back places when it answers again. */
+  /** While the store fails it is not asked: it forgets by itself, and gets back permits when it answers again. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    for (const settlement of settlements) if (holdsPlaces(settlement)) this.#ended.add(settlement)
+    for (const settlement of settlements) if (holdsPermits(settlement)) this.#ended.add(settlement)
     if (this.#fails) {
       this.#owe(settlements, nowMs)
       return
@@ -72,7 +72,7 @@ export class OwedPlaces implements BatchStore {
 
   #owe(checks: readonly Check[], nowMs: number): void {
     for (const check of checks) {
-      if (holdsPlaces(check) && this.#untilMs.size < MAX_OWED) this.#untilMs.set(check, nowMs + check.policy.periodMs)
+      if (holdsPermits(check) && this.#untilMs.size < MAX_OWED) this.#untilMs.set(check, nowMs + check.policy.periodMs)
     }
   }
 
@@ -86,7 +86,7 @@ export class OwedPlaces implements BatchStore {
   }
 }
 
-/** Returns whether an allowed check takes places, which have to be given back. */
-export function holdsPlaces(check: Check): check is Settlement {
+/** Returns whether an allowed check takes permits, which have to be given back. */
+export function holdsPermits(check: Check): check is Settlement {
   return !isRate(check.policy) && isPlain(check.policy) && check.cost > 0
 }

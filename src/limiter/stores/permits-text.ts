@@ -1,8 +1,8 @@
-/** The text in which a counter of requests in progress lists its places, on both databases. */
+/** The text in which a counter of requests in progress lists its permits, on both databases. */
 
 const NUMBER = '-?[0-9]{1,16}'
 /** Its identity, its end, its cost, and in a new counter a number more. */
-const PLACE = `\\[${NUMBER}(?:, ?${NUMBER}){2,3}\\]`
+const PERMIT = `\\[${NUMBER}(?:, ?${NUMBER}){2,3}\\]`
 
 /** A regular expression that both JavaScript and PostgreSQL read: statements of others may have written anything. */
-export const PLACES_PATTERN = `^\\[(?:${PLACE}(?:, ?${PLACE})*)?\\]$`
+export const PERMITS_PATTERN = `^\\[(?:${PERMIT}(?:, ?${PERMIT})*)?\\]$`
