@@ -20,7 +20,7 @@ export function homePage(
   { client }: SmartRateLimit,
   mount: string,
 ): NonNullable<AdminJSOptions['dashboard']> {
-  const { database, places, clock, switches } = internals
+  const { database, mounts, clock, switches } = internals
   async function readHome(_request: unknown, _response: unknown, context: PageContext) {
     const mayBlock = hasRight(context, 'writeOverrides')
     const [rules, active, overrides, { summary, clients }] = await Promise.all([
@@ -31,7 +31,7 @@ export function homePage(
       }),
       createReportRunner(database, clock)(readTraffic),
     ])
-    const dashboard = nearestMount(places.dashboards, mount)
+    const dashboard = nearestMount(mounts.dashboards, mount)
     const log = readLogState(internals)
     return {
       dashboard,

@@ -11,7 +11,7 @@ import type { AdminResource } from './resources/resource.js'
  * @param mount the path of the panel
  */
 export function createPanelNavigation(
-  { places }: Internals,
+  { mounts }: Internals,
   mount: string,
   resources: readonly AdminResource[],
   canSignOut: boolean,
@@ -40,7 +40,7 @@ export function createPanelNavigation(
 
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
     const path = requestedPath(request)
-    const dashboard = nearestMount(places.dashboards, mount)
+    const dashboard = nearestMount(mounts.dashboards, mount)
     const marked = (links: readonly NavigationLink[]) =>
       links.map((link) => ({ ...link, current: isAt(path, link, mount) }))
     return {

@@ -25,7 +25,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   const internals = internalsFor(app)
   loadWritesAtStart(app, internals)
   const mount = `${app.prefix}${rootPath}`
-  internals.places.panels.push(mount)
+  internals.mounts.panels.push(mount)
   const { staff, isStaff } = options
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')

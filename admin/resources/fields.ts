@@ -1,9 +1,9 @@
 import type { PropertyOptions } from 'adminjs'
 import type { Choice } from '../../src/rules/description.js'
 
-const PLACES = ['list', 'show', 'edit', 'filter'] as const
+const VIEWS = ['list', 'show', 'edit', 'filter'] as const
 
-type Place = (typeof PLACES)[number]
+type View = (typeof VIEWS)[number]
 
 /** Returns a field of a filter with its help beside it, which AdminJS hides behind a mark. */
 export function filterByText(help: string): PropertyOptions {
@@ -15,9 +15,9 @@ export function filterBy(choices: readonly Choice[]): PropertyOptions {
   return { props: { choices }, components: { edit: 'RateLimitField', filter: 'RateLimitSelect' } }
 }
 
-/** Returns a field that is visible only in these places. */
-export function only(...places: Place[]): PropertyOptions {
-  return { isVisible: Object.fromEntries(PLACES.map((place) => [place, places.includes(place)])) }
+/** Returns a field that is visible only in these views. */
+export function only(...views: View[]): PropertyOptions {
+  return { isVisible: Object.fromEntries(VIEWS.map((view) => [view, views.includes(view)])) }
 }
 
 /** The presentation of a moment. */

@@ -17,7 +17,7 @@ export function createResources(app: LimitedApp, panel?: string): AdminResource[
   const internals = internalsFor(app)
   const limits = app.smartRateLimit
   // Dashboards may be registered later.
-  const dashboard = () => nearestMount(internals.places.dashboards, panel ?? '')
+  const dashboard = () => nearestMount(internals.mounts.dashboards, panel ?? '')
   const dependencies = { internals, limits, client: limits.client, mounts: { panel, dashboard } }
   return [
     rules(dependencies),

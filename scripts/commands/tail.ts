@@ -3,7 +3,7 @@ import { latestStartMs, SECOND_MS } from '../../src/ground/time/clock.js'
 import { CLIENT, OUTCOME, POLICY } from '../../src/log/readings.js'
 import type { Settings } from '../../src/plugin/settings/resolve.js'
 import { isFound, parseClientSearch } from '../../src/reports/client-search.js'
-import { followsPlace, NEWEST_FIRST } from '../../src/reports/listed-events.js'
+import { followsPosition, NEWEST_FIRST } from '../../src/reports/listed-events.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
 import { follow } from './support/progress.js'
@@ -80,7 +80,7 @@ async function readLatest(
 ): Promise<ShownEvent[]> {
   const found: ShownEvent[] = []
   const { fromMs, whole } = database.dialect
-  const follows = `AND ${followsPlace(fromMs('$4'), whole('$5'))}`
+  const follows = `AND ${followsPosition(fromMs('$4'), whole('$5'))}`
   let before: readonly number[] = []
   for (let lookedAt = 0; found.length < most && lookedAt < LOOKED_AT; lookedAt += PAGE) {
     const page = await selectEvents(

@@ -68,7 +68,7 @@ export function postgresqlDialect(schema: string): Dialect {
     ],
     lastSettledId: `(SELECT last_value FROM ${table('rate_limit_watermark_ahead')})`,
     readOnce: ({ name, sql }, statements, parameters) => {
-      const parts = statements.slice(0, -1).map((statement, place) => `, statement_${place} AS (${statement})`)
+      const parts = statements.slice(0, -1).map((statement, index) => `, statement_${index} AS (${statement})`)
       return [
         { sql: ADD_UP_BY_HASH, parameters: [] },
         { sql: `WITH ${name} AS MATERIALIZED (${sql})${parts.join('')} ${statements.at(-1)}`, parameters },

@@ -114,7 +114,7 @@ export function createInternals(
     clock: settings.clock,
     switches: settings,
     privacy: settings.privacy,
-    places: { dashboards: [], panels: [] },
+    mounts: { dashboards: [], panels: [] },
     eventStats: () => events.stats(),
     countsByUser: (ruleName) => {
       const { key } = settings.middleware

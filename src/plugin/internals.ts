@@ -16,7 +16,7 @@ export interface Switches {
 }
 
 /** The paths of the staff routes, as browsers request them: each links to the other. */
-export interface Places {
+export interface StaffMounts {
   /** Each ends with a slash. */
   readonly dashboards: string[]
   /** The root paths of admin panels. */
@@ -28,7 +28,7 @@ export function nearestMount(mounts: readonly string[], own: string): string | u
   const segments = own.split('/')
   const shared = (mount: string) => {
     const theirs = mount.split('/')
-    const apart = segments.findIndex((segment, place) => segment !== theirs[place])
+    const apart = segments.findIndex((segment, index) => segment !== theirs[index])
     return apart === -1 ? segments.length : apart
   }
   return mounts.toSorted((one, other) => shared(other) - shared(one))[0]
@@ -61,7 +61,7 @@ export interface Internals {
   readonly switches: Switches
   /** How addresses are stored; undefined where they are stored in full. */
   readonly privacy: AddressPrivacy | undefined
-  readonly places: Places
+  readonly mounts: StaffMounts
   /** Closes something when the app closes, within the time that all of the plugin has. */
   closeWithPlugin(name: string, close: () => Promise<void>): void
   /** Returns the state of this process's event log. */

@@ -78,8 +78,8 @@ export function sumTraffic(traffic: readonly TrafficCounts[]): TrafficCounts {
 /** Compares in the order of UTF-8, as the databases do. UTF-16 has the same order, except that surrogates come last. */
 export function compareBytes(one: string, other: string): number {
   const length = Math.min(one.length, other.length)
-  for (let place = 0; place < length; place++) {
-    const [unit, otherUnit] = [one.charCodeAt(place), other.charCodeAt(place)]
+  for (let index = 0; index < length; index++) {
+    const [unit, otherUnit] = [one.charCodeAt(index), other.charCodeAt(index)]
     if (unit !== otherUnit) return Number(isSurrogate(unit)) - Number(isSurrogate(otherUnit)) || unit - otherUnit
   }
   return one.length - other.length

@@ -60,9 +60,9 @@ export async function readRefusedOverTime(
     : await readSplit<RefusedBar>(snapshot, ...rollupMinutes(snapshot, bars, clients, select))
   const refused = new Map<string, Refusals>()
   for (const { client, bar, over_limit, denied } of rows) {
-    const place = `${bar * bars.barMs} ${client}`
-    const before = refused.get(place) ?? NONE
-    refused.set(place, { over_limit: before.over_limit + over_limit, denied: before.denied + denied })
+    const barKey = `${bar * bars.barMs} ${client}`
+    const before = refused.get(barKey) ?? NONE
+    refused.set(barKey, { over_limit: before.over_limit + over_limit, denied: before.denied + denied })
   }
   const overTime = (client: string): RefusedOverTime => ({
     bar_ms: bars.barMs,

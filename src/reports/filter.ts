@@ -63,7 +63,7 @@ export function oneByOne(
 ): string {
   const { from, to } = range
   if (to - from > MAX_VALUES) return inRange(column, range, parameters)
-  const values = Array.from({ length: to - from }, (_, place) => from + place)
+  const values = Array.from({ length: to - from }, (_, index) => from + index)
   return dialect.isOneOf(column, parameters.add(JSON.stringify(values)), 'bigint')
 }
 

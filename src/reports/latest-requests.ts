@@ -35,8 +35,8 @@ export function latestRequests(
     )
     const events = await readLatest(snapshot, [...new Set(keys.flat())], days)
     return new Map(
-      clients.map(({ client }, place) => {
-        const ofKeys = (keys[place] ?? []).flatMap((key) => events.get(key) ?? [])
+      clients.map(({ client }, index) => {
+        const ofKeys = (keys[index] ?? []).flatMap((key) => events.get(key) ?? [])
         return [client, toLatest(ofKeys.filter((event) => event.client === client))]
       }),
     )

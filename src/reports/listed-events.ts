@@ -26,13 +26,13 @@ interface ListedFilter {
   readonly untilMs?: number | undefined
 }
 
-/** The place of an event in the list, whatever is inserted before or behind it. */
-interface EventPlace {
+/** The position of an event in the list, whatever is inserted before or behind it. */
+interface EventPosition {
   readonly timestampMs: number
   readonly id: number
 }
 
-export interface ListedEvent extends EventPlace {
+export interface ListedEvent extends EventPosition {
   readonly allowed: boolean | number
   readonly method: string
   readonly path: string
@@ -53,10 +53,14 @@ const ALL_DAYS = 36_500
 /**
  * Lists the events that pass a filter.
  *
- * @param before the place of the last event of the page before
+ * @param before the position of the last event of the page before
  * @throws InvalidSettingError for a client that the log cannot tell
  */
-export function listEvents(filter: ListedFilter, before: EventPlace | undefined, limit: number): Report<ListedEvent[]> {
+export function listEvents(
+  filter: ListedFilter,
+  before: EventPosition | undefined,
+  limit: number,
+): Report<ListedEvent[]> {
   return async (snapshot) => {
     const found = await findClient(snapshot, filter)
     const lists = listsFor(filter, found)
@@ -64,14 +68,14 @@ export function listEvents(filter: ListedFilter, before: EventPlace | undefined,
       const parameters = new Parameters()
       return readEvents(snapshot, conditionsFor(snapshot, filter, found, before, parameters), parameters, limit)
     }
-    const places = await readPlaces(
+    const positions = await readPositions(
       snapshot,
       lists,
       (parameters) => conditionsFor(snapshot, filter, found, before, parameters),
       limit,
     )
     const parameters = new Parameters()
-    const ids = parameters.add(JSON.stringify(places.map(({ id }) => id)))
+    const ids = parameters.add(JSON.stringify(positions.map(({ id }) => id)))
     return readEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], parameters, limit)
   }
 }
@@ -123,12 +127,12 @@ function listsFor({ key, outcome, allowed }: ListedFilter, found: FoundClients |
   return isRare ? { column: 'allowed', type: 'boolean', values: [false, true] } : undefined
 }
 
-/** Returns the conditions of an event that passes the filter, and that follows a place. */
+/** Returns the conditions of an event that passes the filter, and that follows a position. */
 function conditionsFor(
   snapshot: LogSnapshot,
   { key, client, policy, outcome, allowed, path, method, sinceMs, untilMs }: ListedFilter,
   found: FoundClients | undefined,
-  before: EventPlace | undefined,
+  before: EventPosition | undefined,
   parameters: Parameters,
 ): string[] {
   const { dialect } = snapshot
@@ -148,13 +152,13 @@ function conditionsFor(
   if (sinceMs !== undefined) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)
   if (untilMs !== undefined) conditions.push(`"timestamp" < ${moment(untilMs)}`)
   if (before !== undefined) {
-    conditions.push(followsPlace(moment(before.timestampMs), dialect.whole(add(before.id))))
+    conditions.push(followsPosition(moment(before.timestampMs), dialect.whole(add(before.id))))
   }
   return conditions
 }
 
-/** Returns the condition of an event that follows a place, the newest first: a range of the index of timestamps. */
-export function followsPlace(timestamp: string, id: string): string {
+/** Returns the condition of an event that follows a position, the newest first: a range of the index of timestamps. */
+export function followsPosition(timestamp: string, id: string): string {
   return `"timestamp" <= ${timestamp} AND ("timestamp" < ${timestamp} OR id < ${id})`
 }
 
@@ -171,32 +175,32 @@ function readEvents(
   )
 }
 
-/** Reads the first places of several lists, in one statement that looks each of them up in the index. */
-async function readPlaces(
+/** Reads the first positions of several lists, in one statement that looks each of them up in the index. */
+async function readPositions(
   { query, dialect }: LogSnapshot,
   { column, type, values }: Lists,
   conditionsWith: (parameters: Parameters) => readonly string[],
   limit: number,
-): Promise<EventPlace[]> {
+): Promise<EventPosition[]> {
   const parameters = new Parameters()
   const lists = dialect.jsonRows(parameters.add(JSON.stringify(values.map((value) => [value]))))
   const conditions = [`${column} = ${dialect.jsonField(0, type)}`, ...conditionsWith(parameters)]
-  const rows = await query<{ places: string | null }>(
+  const rows = await query<{ positions: string | null }>(
     `SELECT (
        SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
          SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
          WHERE ${conditions.join(' AND ')} ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}
        ) AS latest
-     ) AS places FROM ${lists}`,
+     ) AS positions FROM ${lists}`,
     parameters.values,
   )
   return rows
-    .flatMap(({ places }) => toPlaces(places))
+    .flatMap(({ positions }) => toPositions(positions))
     .toSorted((one, other) => other.timestampMs - one.timestampMs || other.id - one.id)
     .slice(0, limit)
 }
 
-function toPlaces(text: string | null): EventPlace[] {
+function toPositions(text: string | null): EventPosition[] {
   const pairs: readonly (readonly [timestampMs: number, id: number])[] = text === null ? [] : JSON.parse(text)
   return pairs.map(([timestampMs, id]) => ({ timestampMs, id }))
 }

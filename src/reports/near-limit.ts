@@ -50,9 +50,9 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
          SELECT client, key, policy, count, "limit", "timestamp" FROM (
            SELECT latest.*, ROW_NUMBER() OVER (
              PARTITION BY ${['key', 'client', 'policy'].map(dialect.bytewise).join(', ')} ORDER BY "timestamp" DESC, id DESC
-           ) AS place FROM latest
+           ) AS rank FROM latest
          ) AS standing
-         WHERE place = 1 AND allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
+         WHERE rank = 1 AND allowed <> false AND count <= "limit" AND count * 10 > ${dialect.whole('"limit"')} * 8 AND "limit" > 0
          ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}
          LIMIT ${MAX_CLIENTS}
        )

@@ -49,7 +49,7 @@ export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars 
   const last = Math.floor(nowMs / barMs)
   return {
     barMs,
-    starts: Array.from({ length: last - first + 1 }, (_, place) => (first + place) * barMs),
+    starts: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * barMs),
     period: { startMs: first * barMs, endMs: (last + 1) * barMs },
     span: barMs < HOUR_MS ? 1 : barMs < DAY_MS ? HOUR_SPAN : DAY_SPAN,
   }

@@ -107,10 +107,10 @@ export class RankedCounts {
     // Thousands of names can share the least count: they are left out, and each row has that count.
     const rows = await query<Leading>(
       `SELECT name, count, others FROM (
-         SELECT name, count, ROW_NUMBER() OVER (ORDER BY count DESC) AS place,
+         SELECT name, count, ROW_NUMBER() OVER (ORDER BY count DESC) AS rank,
            CASE WHEN COUNT(*) OVER () > ${parameters.add(count)} THEN MIN(count) OVER () ELSE 0 END AS others
          FROM (${sumByName(this.#queries(ranges, parameters))} ORDER BY SUM(count) DESC LIMIT ${parameters.add(count + 1)}) AS named
-       ) AS placed WHERE place = 1 OR count > others ORDER BY place`,
+       ) AS placed WHERE rank = 1 OR count > others ORDER BY rank`,
       parameters.values,
     )
     const known = LEADERS.get(rows)

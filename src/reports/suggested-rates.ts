@@ -218,7 +218,7 @@ function sample(busy: readonly BusyHour[], maxEvents: number): readonly BusyHour
   for (; ; distance++) {
     // Other distances would always read the same hours of a day, or days of a week.
     if (greatestDivisor(distance, WEEK_HOURS) > 1) continue
-    const chosen = busy.filter((_, place) => place % distance === 1)
+    const chosen = busy.filter((_, index) => index % distance === 1)
     if (chosen.length <= 1 || (sumEvents(chosen) <= maxEvents && chosen.length <= MAX_HOURS)) return chosen
   }
 }

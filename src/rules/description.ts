@@ -91,7 +91,7 @@ export interface Description<
 > {
   readonly entity: 'rule' | 'override'
   /** The name of the list in a document. */
-  readonly place: 'rules' | 'overrides'
+  readonly list: 'rules' | 'overrides'
   readonly table: string
   readonly fields: Table
   /** The fields that identify a row; texts. Messages name a row by the first of them. */

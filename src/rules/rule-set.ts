@@ -103,8 +103,8 @@ export class RuleSet {
       path,
       () => true,
       request,
-      (place) => {
-        const rule = this.rules[place]
+      (index) => {
+        const rule = this.rules[index]
         if (rule !== undefined) found.add(rule)
       },
     )
@@ -132,24 +132,24 @@ export class RuleSet {
 
   #search(path: string, method: string, nowMs: number, request: RequestWork): Rule | null | undefined {
     let first = Number.POSITIVE_INFINITY
-    const precedes = (place: number) => place < first && applies(this.rules[place], method, nowMs)
-    const isSearched = this.#visit(path, precedes, request, (place) => {
-      first = place
+    const precedes = (index: number) => index < first && applies(this.rules[index], method, nowMs)
+    const isSearched = this.#visit(path, precedes, request, (index) => {
+      first = index
     })
     return isSearched ? this.rules[first] : null
   }
 
   #searchAll(path: string, method: string, nowMs: number, request: RequestWork): readonly Rule[] | null {
     let last = Number.POSITIVE_INFINITY
-    const places = new Set<number>()
-    const precedes = (place: number) => place < last && applies(this.rules[place], method, nowMs)
-    const isSearched = this.#visit(path, precedes, request, (place) => {
-      if (this.rules[place]?.condition === undefined) last = place
-      places.add(place)
+    const indexes = new Set<number>()
+    const precedes = (index: number) => index < last && applies(this.rules[index], method, nowMs)
+    const isSearched = this.#visit(path, precedes, request, (index) => {
+      if (this.rules[index]?.condition === undefined) last = index
+      indexes.add(index)
     })
     if (!isSearched) return null
-    const inPlace = [...places].filter((place) => place <= last).sort((a, b) => a - b)
-    return inPlace.flatMap((place) => this.rules[place] ?? [])
+    const sorted = [...indexes].filter((index) => index <= last).sort((a, b) => a - b)
+    return sorted.flatMap((index) => this.rules[index] ?? [])
   }
 
   /**
@@ -159,12 +159,12 @@ export class RuleSet {
    */
   #visit(
     path: string,
-    matters: (place: number) => boolean,
+    matters: (index: number) => boolean,
     request: RequestWork,
-    found: (place: number) => void,
+    found: (index: number) => void,
   ): boolean {
-    const consider = (place: number) => {
-      if (matters(place)) found(place)
+    const consider = (index: number) => {
+      if (matters(index)) found(index)
     }
     if (!this.#patterns.match(path, consider, matters, request)) return false
     if (!this.#bothSlashForms || path.length < 2) return true
@@ -179,7 +179,7 @@ function inOrder(rules: Iterable<Rule>): Rule[] {
 function haveSamePatterns(rules: readonly Rule[], others: readonly Rule[]): boolean {
   return (
     rules.length === others.length &&
-    rules.every(({ pathPattern }, place) => pathPattern === others[place]?.pathPattern)
+    rules.every(({ pathPattern }, index) => pathPattern === others[index]?.pathPattern)
   )
 }
 

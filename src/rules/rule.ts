@@ -266,7 +266,7 @@ export type RuleRow = Row<typeof RULE_FIELDS>
 
 export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   entity: 'rule',
-  place: 'rules',
+  list: 'rules',
   table: 'rate_limit_rule',
   fields: RULE_FIELDS,
   identity: ['name'],

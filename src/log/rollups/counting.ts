@@ -148,9 +148,9 @@ function withRoom(table: string, minutes: string, spans: string, hasBucket: stri
     ), placed AS (
       SELECT counted.*, ROW_NUMBER() OVER (
         PARTITION BY span, bucket, has_place ORDER BY total DESC, known_path, rule_name, method
-      ) AS place FROM counted
+      ) AS rank FROM counted
     )
-    SELECT span, bucket, CASE WHEN has_place = 1 OR place <= room THEN known_path ELSE '' END AS kept_path, rule_name, method, ${sums}
+    SELECT span, bucket, CASE WHEN has_place = 1 OR rank <= room THEN known_path ELSE '' END AS kept_path, rule_name, method, ${sums}
     FROM placed WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 

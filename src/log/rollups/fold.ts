@@ -215,7 +215,7 @@ async function endOfPart({ dialect, query }: Database, rollup: Rollup, day: numb
   const { table, sliced } = rollup
   if (sliced === undefined) return null
   const rows = Math.ceil(dialect.eventsPerFold / DAY_HOURS)
-  const buckets = Array.from({ length: DAY_HOURS }, (_, place) => [day * DAY_HOURS + place])
+  const buckets = Array.from({ length: DAY_HOURS }, (_, index) => [day * DAY_HOURS + index])
   const rowAfter = (span: Span, bucket: string, offset: number) =>
     `(SELECT ${sliced} FROM ${dialect.table(table)} WHERE span = ${span} AND bucket = ${bucket} AND ${sliced} > $2
       ORDER BY ${sliced} LIMIT 1 OFFSET ${offset}) AS bound`
@@ -231,7 +231,7 @@ async function endOfPart({ dialect, query }: Database, rollup: Rollup, day: numb
 /** Returns the statements that count a day from its hours: all of it, or its rows from a key up to another. */
 function daySteps(dialect: Dialect, rollup: Rollup, day: number, from = '', to: string | null = null): SqlStatement[] {
   const part: SqlValue[] = rollup.sliced === undefined ? [] : [from, to].filter((bound) => bound !== null)
-  const isInPart = part.map((_, place) => ` AND ${rollup.sliced} ${place === 0 ? '>= $3' : '< $4'}`).join('')
+  const isInPart = part.map((_, index) => ` AND ${rollup.sliced} ${index === 0 ? '>= $3' : '< $4'}`).join('')
   const condition = `bucket >= $1 AND bucket < $2${isInPart}`
   return [
     {

@@ -141,7 +141,7 @@ function* releaseClaim(dialect: Dialect, { watch, id }: Claimant): SqlWork<void>
 }
 
 function toSlices<Entry>(entries: readonly Entry[]): Entry[][] {
-  return Array.from({ length: Math.ceil(entries.length / SLICE) }, (_, place) =>
-    entries.slice(place * SLICE, (place + 1) * SLICE),
+  return Array.from({ length: Math.ceil(entries.length / SLICE) }, (_, index) =>
+    entries.slice(index * SLICE, (index + 1) * SLICE),
   )
 }

@@ -67,9 +67,9 @@ function jsonBody({ threshold, days, offenders, resolved, publicUrl }: AlertMess
 /** Returns an incoming webhook: a fallback for notifications, and blocks. Texts inside `rich_text` have no markup. */
 function slackBody(message: AlertMessage): object {
   const lines = textLines(message, CHAT_LINES, CHAT_KEY_LENGTH)
-  const elements = lines.flatMap(({ text, url }, place) => [
+  const elements = lines.flatMap(({ text, url }, index) => [
     url === undefined ? { type: 'text', text } : { type: 'link', url, text },
-    ...(place < lines.length - 1 ? [{ type: 'text', text: '\n' }] : []),
+    ...(index < lines.length - 1 ? [{ type: 'text', text: '\n' }] : []),
   ])
   return {
     text: `${toTitle(message)}: ${toSentence(message)}`,
@@ -120,7 +120,7 @@ function discordBody(message: AlertMessage): object {
     .replaceAll('`', "'")
   const description = `${toSentence(message)}\n\`\`\`\n${list}\n\`\`\``
   // A block of code has no links, and a link's text would have markup: it is the number of its line.
-  const links = lines.flatMap(({ url }, place) => (url === undefined ? [] : ` [${place + 1}](${url})`))
+  const links = lines.flatMap(({ url }, index) => (url === undefined ? [] : ` [${index + 1}](${url})`))
   let left = DISCORD_LENGTH - description.length - LINKS.length
   const fitting = links.filter((link) => {
     left -= link.length

@@ -19,5 +19,5 @@ export function tokenPatterns({ tokens }: ErasedClient): string[] {
 
 /** Returns the condition that a column may name the client: its patterns are the parameters from `first` on. */
 export function containsToken(column: string, patterns: readonly string[], first = 1): string {
-  return `(${patterns.map((_, place) => `${column} LIKE $${first + place} ESCAPE '\\'`).join(' OR ')})`
+  return `(${patterns.map((_, index) => `${column} LIKE $${first + index} ESCAPE '\\'`).join(' OR ')})`
 }

@@ -37,7 +37,7 @@ export function databaseProbe(database: Database, clock: Clock, store?: Store): 
 
 /** Creates a probe that Redis counts: without its replicas, or a part of its cluster, Redis still answers. */
 export function redisProbe(store: Store, clock: Clock): Probe {
-  const keys = Array.from({ length: REDIS_PROBES }, (_, place) => `health:${place}`)
+  const keys = Array.from({ length: REDIS_PROBES }, (_, index) => `health:${index}`)
   return async () => {
     await count(store, clock, keys)
     return 'answers'

@@ -113,8 +113,8 @@ export function describePreview(findings: PreviewFindings): RulePreview {
     newly_refused: replayed.newlyRefused,
     newly_allowed: replayed.newlyAllowed,
     uncovered,
-    by_hour: replayed.hours.map((tally, place) => ({
-      hour: isoTime(firstHourMs + place * HOUR_MS),
+    by_hour: replayed.hours.map((tally, index) => ({
+      hour: isoTime(firstHourMs + index * HOUR_MS),
       ...counts(tally, rule),
     })),
     top_keys: topKeys(replayed, rule),

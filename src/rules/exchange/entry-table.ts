@@ -85,7 +85,7 @@ export function parseEntries<Table extends FieldTable>(
   const rows: [number, ...unknown[]][] = JSON.parse(text ?? '[]')
   return rows.map(([id, ...values]) => {
     const entry: Record<string, unknown> = {}
-    for (const [place, [name, { kind }]] of described.entries()) entry[name] = documentValue(kind, values[place])
+    for (const [index, [name, { kind }]] of described.entries()) entry[name] = documentValue(kind, values[index])
     // As above.
     return { id, entry: entry as Entry<Table> }
   })
@@ -122,7 +122,7 @@ export function* writeEntries<Table extends FieldTable, Identity extends keyof T
   if (entries.length === 0) return
   const described = fieldEntries(fields)
   const rows = entries.map((entry) => described.map(([name, { kind }]) => storedValue(kind, entry[name])))
-  const values = described.map(([, { kind }], place) => columnValue(dialect, kind, place))
+  const values = described.map(([, { kind }], index) => columnValue(dialect, kind, index))
   const columns = described.map(([name]) => toColumn(name))
   const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
   // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
@@ -149,7 +149,7 @@ export function* deleteEntries<Table extends FieldTable, Identity extends keyof 
   const rows = entries.map((entry) => identity.map((name) => entry[name]))
   yield* runStatement(
     `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(toColumn).join(', ')}) IN
-     (SELECT ${identity.map((_, place) => dialect.jsonField(place, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
+     (SELECT ${identity.map((_, index) => dialect.jsonField(index, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
     [JSON.stringify(rows)],
   )
   yield* runStatement(
@@ -159,9 +159,9 @@ export function* deleteEntries<Table extends FieldTable, Identity extends keyof 
   )
 }
 
-function columnValue(dialect: Dialect, kind: Kind, place: number): string {
-  if (kind === 'moment') return dialect.fromMs(dialect.jsonField(place, 'bigint'))
-  return dialect.jsonField(place, kind === 'integer' ? 'bigint' : kind)
+function columnValue(dialect: Dialect, kind: Kind, index: number): string {
+  if (kind === 'moment') return dialect.fromMs(dialect.jsonField(index, 'bigint'))
+  return dialect.jsonField(index, kind === 'integer' ? 'bigint' : kind)
 }
 
 function storedValue(kind: Kind, value: unknown): unknown {

@@ -78,7 +78,7 @@ async function* readSlices(
  * nothing.
  *
  * @param document an exported document, or the parsed JSON of its file
- * @throws RuleDocumentError with a message for every invalid place, InvalidSettingError for an unknown option; nothing
+ * @throws RuleDocumentError with a message for xqeip, InvalidSettingError for an unknown option; nothing
  * is written then
  */
 export async function importRules(

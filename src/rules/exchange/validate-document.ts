@@ -19,25 +19,25 @@ export interface ValidDocument {
   readonly overrides: readonly OverrideEntry[] | undefined
 }
 
-/** Records an error and its place. The first error of a place stays. */
-type Complain = (place: string, message: string) => void
+/** Records an error and its location. The first error of a location stays. */
+type Complain = (location: string, message: string) => void
 
 /** The number of errors after which no more entries are checked: an unrelated file may have millions. */
 const ENOUGH = 10_000
 /** The number of unknown fields of an object after which no more are looked for. */
 const ENOUGH_UNKNOWN = 100
 const SHOWN_VERSION = 50
-const KNOWN = ['$schema', 'version', RULES.place, OVERRIDES.place]
+const KNOWN = ['$schema', 'version', RULES.list, OVERRIDES.list]
 
 /**
  * Validates a document, and lets other work of the process run in between.
  *
  * @param document the parsed JSON
- * @throws RuleDocumentError with a message for every invalid place, up to about ten thousand
+ * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
  */
 export async function validateDocument(document: unknown): Promise<ValidDocument> {
   const errors = new Map<string, string>()
-  const complain: Complain = (place, message) => errors.set(place, errors.get(place) ?? message)
+  const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
   const given = pickFields(document, KNOWN)
   // The meaning of another version is unknown.
@@ -70,25 +70,25 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
 ): Promise<Entry<Table>[] | undefined> {
   if (given === undefined) return undefined
   if (!Array.isArray(given)) {
-    complain(description.place, 'must be a list')
+    complain(description.list, 'must be a list')
     return undefined
   }
   const defaults = defaultsFor(description.fields)
   const entries: Entry<Table>[] = []
-  const places = new Map<string, string>()
+  const locations = new Map<string, string>()
   const slices = new Slices()
   for (const [index, value] of given.entries()) {
-    const place = `${description.place}[${index}]`
+    const location = `${description.list}[${index}]`
     if (isEnough()) {
-      complain(description.place, `has too many errors: ${place} and later entries were not validated`)
+      complain(description.list, `has too many errors: ${location} and later entries were not validated`)
       break
     }
-    const entry = validateEntry(description, place, value, defaults, complain)
+    const entry = validateEntry(description, location, value, defaults, complain)
     if (entry !== undefined) {
       const identity = toIdentity(description, entry)
-      const twin = places.get(identity)
-      if (twin === undefined) places.set(identity, place)
-      else complain(place, `is the same ${description.entity} as ${twin}: ${identity}`)
+      const twin = locations.get(identity)
+      if (twin === undefined) locations.set(identity, location)
+      else complain(location, `is the same ${description.entity} as ${twin}: ${identity}`)
       entries.push(entry)
     }
     if (slices.over()) await slices.pause()
@@ -99,13 +99,13 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
 /** Returns the entry as it is to be stored, or undefined when it is invalid. */
 function validateEntry<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
-  place: string,
+  location: string,
   value: unknown,
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
   if (!isObject(value)) {
-    complain(place, 'must be an object')
+    complain(location, 'must be an object')
     return undefined
   }
   const known = Object.keys(description.fields)
@@ -113,7 +113,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
   for (const [field, message] of unknownFields(value, known)) errors.set(field, message)
-  for (const [field, message] of errors) complain(field === '' ? place : `${place}.${field}`, message)
+  for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
   // Each field was checked above, which types cannot express.

@@ -93,7 +93,7 @@ export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' 
 
 export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPattern'> = {
   entity: 'override',
-  place: 'overrides',
+  list: 'overrides',
   table: 'rate_limit_override',
   fields: OVERRIDE_FIELDS,
   identity: ['client', 'pathPattern'],

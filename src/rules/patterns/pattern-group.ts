@@ -10,9 +10,9 @@ const MAX_GROUPED_SIZE = 64
 /** Up to this many patterns are compiled one by one, on demand; more are compiled beforehand: no request waits. */
 export const FEW = 4
 
-/** A pattern and its place in the set. */
+/** A pattern and its index in the set. */
 export interface PlacedPattern {
-  readonly place: number
+  readonly index: number
   readonly pattern: string
   /** The number of instructions that it compiles to. */
   readonly size: number
@@ -42,8 +42,8 @@ export function* groupPatterns(patterns: readonly PlacedPattern[]): Generator<vo
   while (patterns.length / count > GROUP_SIZE) count *= 2
   const groups = Array.from({ length: count }, emptyGroup)
   for (const placed of patterns) {
-    const place = placed.size > MAX_GROUPED_SIZE ? groups.push(emptyGroup()) - 1 : toHash(placed.pattern) % count
-    const group = groups[place]
+    const index = placed.size > MAX_GROUPED_SIZE ? groups.push(emptyGroup()) - 1 : toHash(placed.pattern) % count
+    const group = groups[index]
     group?.patterns.push(placed)
     if (group !== undefined) group.size += placed.size
     yield
@@ -99,6 +99,6 @@ function oneByOne(patterns: readonly PlacedPattern[], prefixLength: number, case
 /** Returns the FNV-1a hash of a text. */
 function toHash(text: string): number {
   let hash = 2_166_136_261
-  for (let place = 0; place < text.length; place++) hash = Math.imul(hash ^ text.charCodeAt(place), 16_777_619) >>> 0
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 16_777_619) >>> 0
   return hash
 }

@@ -16,7 +16,7 @@ import { type RequestWork, SHORT_PATH_LENGTH, takeWork } from './work.js'
 
 /** The patterns that begin with the same literal text. */
 interface Bucket {
-  /** Places of the patterns that require only this beginning, and of those that require the path to be this text. */
+  /** Indexes of the patterns that require only this beginning, and of those that require the path to be this text. */
   readonly prefixes: number[]
   readonly wholes: number[]
   readonly length: number
@@ -50,7 +50,7 @@ export class PatternIndex {
   /**
    * Creates an index that compiles on demand.
    *
-   * @param patterns in the order of their places
+   * @param patterns in the order of their indexes
    */
   static create(patterns: readonly string[], caseSensitive: boolean): PatternIndex {
     const index = new PatternIndex(caseSensitive)
@@ -98,38 +98,38 @@ export class PatternIndex {
   }
 
   #add(pattern: string): void {
-    const place = this.#size++
+    const index = this.#size++
     const size = patternSize(pattern)
     const required = requiredPrefix(pattern, this.#caseSensitive)
     if (required === undefined) {
-      this.#anywhere.others.push({ place, pattern, size, rest: null })
+      this.#anywhere.others.push({ index, pattern, size, rest: null })
       return
     }
     const { prefix, folded, exactly, rest } = required
     const bucket = (folded ? this.#folded : this.#exact).at(prefix, () => this.#bucket(prefix.length))
-    if (exactly === 'prefix') bucket.prefixes.push(place)
-    else if (exactly === 'whole') bucket.wholes.push(place)
-    else bucket.others.push({ place, pattern, size, rest })
+    if (exactly === 'prefix') bucket.prefixes.push(index)
+    else if (exactly === 'whole') bucket.wholes.push(index)
+    else bucket.others.push({ index, pattern, size, rest })
     this.#hasFolded ||= folded
   }
 
   /**
    * Finds the patterns that match a path, unless that takes too much work.
    *
-   * @param found called with the places of those that match, in no order
-   * @param matters returns whether the pattern of a place can change the result
+   * @param found called with the indexes of those that match, in no order
+   * @param matters returns whether the pattern of an index can change the result
    * @param request takes the work of a long path
    * @returns false where patterns that matter were not searched for
    */
   match(
     path: string,
-    found: (place: number) => void,
-    matters: (place: number) => boolean,
+    found: (index: number) => void,
+    matters: (index: number) => boolean,
     request: RequestWork = { work: 0 },
   ): boolean {
     const search = (group: PatternGroup, { length }: Bucket) => {
       group.automaton ??= compileGroup(group, length, this.#caseSensitive)
-      for (const index of group.automaton.match(path)) found(group.patterns[index]?.place ?? Number.POSITIVE_INFINITY)
+      for (const index of group.automaton.match(path)) found(group.patterns[index]?.index ?? Number.POSITIVE_INFINITY)
     }
     if (path.length <= SHORT_PATH_LENGTH) {
       this.#visit(path, found, search)
@@ -139,7 +139,7 @@ export class PatternIndex {
     this.#visit(path, found, (group, bucket) => groups.set(group, bucket))
     let size = 0
     for (const group of groups.keys()) {
-      if (group.patterns.some(({ place }) => matters(place))) size += group.size
+      if (group.patterns.some(({ index }) => matters(index))) size += group.size
       else groups.delete(group)
     }
     if (!takeWork(request, size * path.length)) return false
@@ -148,10 +148,10 @@ export class PatternIndex {
   }
 
   /** Finds the patterns that need no search, and visits the groups of all others that can match a path. */
-  #visit(path: string, found: (place: number) => void, visitor: (group: PatternGroup, bucket: Bucket) => void): void {
+  #visit(path: string, found: (index: number) => void, visitor: (group: PatternGroup, bucket: Bucket) => void): void {
     const visit = (bucket: Bucket) => {
-      for (const place of bucket.prefixes) found(place)
-      if (path.length === bucket.length) for (const place of bucket.wholes) found(place)
+      for (const index of bucket.prefixes) found(index)
+      if (path.length === bucket.length) for (const index of bucket.wholes) found(index)
       for (const group of bucket.rest) visitor(group, bucket)
       if (bucket.fragments.size > 0) visitFragments(path, bucket.fragments, (group) => visitor(group, bucket))
     }

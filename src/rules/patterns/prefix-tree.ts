@@ -34,12 +34,12 @@ export class PrefixTree<Value> {
   /** Visits the values of all prefixes of a text, the shortest first. */
   visit(text: string, visitor: (value: Value) => void): void {
     let node: Node<Value> | undefined = this.#root
-    let place = 0
+    let position = 0
     for (;;) {
       if (node.value !== undefined) visitor(node.value)
-      node = node.children.get(text.charCodeAt(place))
-      if (node === undefined || !text.startsWith(node.text, place)) return
-      place += node.text.length
+      node = node.children.get(text.charCodeAt(position))
+      if (node === undefined || !text.startsWith(node.text, position)) return
+      position += node.text.length
     }
   }
 }

@@ -43,10 +43,10 @@ export function foldedPath(path: string): string {
 /** Returns whether a `|` is outside all groups, so that the pattern's beginning belongs to one alternative only. */
 function hasAlternatives(rest: string): boolean {
   let depth = 0
-  for (let place = 0; place < rest.length; place++) {
-    const character = rest[place]
-    if (character === '\\') place++
-    else if (character === '[') place = endOfClass(rest, place)
+  for (let position = 0; position < rest.length; position++) {
+    const character = rest[position]
+    if (character === '\\') position++
+    else if (character === '[') position = endOfClass(rest, position)
     else if (character === '(') depth++
     else if (character === ')') depth--
     else if (character === '|' && depth === 0) return true
@@ -55,12 +55,12 @@ function hasAlternatives(rest: string): boolean {
 }
 
 function endOfClass(text: string, start: number): number {
-  let place = start + 1
-  if (text[place] === '^') place++
+  let position = start + 1
+  if (text[position] === '^') position++
   // A bracket in first place is a member of the class.
-  if (text[place] === ']') place++
-  while (place < text.length && text[place] !== ']') place += text[place] === '\\' ? 2 : 1
-  return place
+  if (text[position] === ']') position++
+  while (position < text.length && text[position] !== ']') position += text[position] === '\\' ? 2 : 1
+  return position
 }
 
 const LITERAL = /[\w/ !"#%&',:;<=>@`~-]/
@@ -82,12 +82,12 @@ export function requiredTexts(pattern: string, caseSensitive: boolean): string[]
     if (kept !== '') texts.push(kept)
     text = ''
   }
-  for (let place = 0; place < pattern.length; place++) {
-    const character = pattern.charAt(place)
+  for (let position = 0; position < pattern.length; position++) {
+    const character = pattern.charAt(position)
     if (LITERAL.test(character)) {
       text += character
     } else if (character === '\\') {
-      const escaped = pattern.charAt(++place)
+      const escaped = pattern.charAt(++position)
       if (ESCAPED_LITERAL.test(escaped)) text += escaped
       else if (SIMPLE_ESCAPE.test(escaped)) end(text)
       else return []
@@ -99,12 +99,12 @@ export function requiredTexts(pattern: string, caseSensitive: boolean): string[]
       return texts
     } else if (character === '[') {
       end(text)
-      place = endOfClass(pattern, place)
+      position = endOfClass(pattern, position)
     } else if (character === '(') {
-      PLAIN_GROUP.lastIndex = place
+      PLAIN_GROUP.lastIndex = position
       if (!PLAIN_GROUP.test(pattern)) return []
       end(text)
-      place = endOfGroup(pattern, place)
+      position = endOfGroup(pattern, position)
     } else {
       end(text)
     }
@@ -115,12 +115,12 @@ export function requiredTexts(pattern: string, caseSensitive: boolean): string[]
 
 function endOfGroup(text: string, start: number): number {
   let depth = 0
-  for (let place = start; place < text.length; place++) {
-    const character = text[place]
-    if (character === '\\') place++
-    else if (character === '[') place = endOfClass(text, place)
+  for (let position = start; position < text.length; position++) {
+    const character = text[position]
+    if (character === '\\') position++
+    else if (character === '[') position = endOfClass(text, position)
     else if (character === '(') depth++
-    else if (character === ')' && --depth === 0) return place
+    else if (character === ')' && --depth === 0) return position
   }
   return text.length
 }

@@ -72,8 +72,8 @@ export function drawChart(
     labels: timeLabels(bars, bar_ms),
     bar_ms,
     axis: bar_ms < DAY_MS ? timeAxis(bars, bar_ms) : undefined,
-    bars: bars.map((bar, place) => ({
-      x: rounded(room * (place + GAP / 2)),
+    bars: bars.map((bar, index) => ({
+      x: rounded(room * (index + GAP / 2)),
       width: rounded(room * (1 - GAP)),
       segments: stack(bar, top).map((part) => ({ ...part, y: rounded(100 - part.start - part.length) })),
       time: barTime(bar.start_ms, bar_ms),
@@ -198,9 +198,9 @@ function timeAxis(bars: readonly Pick<Bar, 'start_ms'>[], barMs: number): TimeAx
 /** Returns the labels below the bars: days, hours or minutes, in UTC. */
 export function timeLabels(bars: readonly Pick<Bar, 'start_ms'>[], barMs: number): AxisLabel[] {
   const { step_ms: stepMs } = timeAxis(bars, barMs)
-  const labelled = bars.flatMap(({ start_ms }, place) => (start_ms % stepMs === 0 ? [{ start_ms, place }] : []))
-  return labelled.map(({ start_ms, place }, number) => {
-    const x = rounded((100 * place) / bars.length)
+  const labelled = bars.flatMap(({ start_ms }, index) => (start_ms % stepMs === 0 ? [{ start_ms, index }] : []))
+  return labelled.map(({ start_ms, index }, number) => {
+    const x = rounded((100 * index) / bars.length)
     const anchor = x < NEAR.start ? 'start' : x > NEAR.end ? 'end' : 'middle'
     return { x, anchor, text: momentLabel(start_ms), minor: number % 2 === 1 }
   })
@@ -228,13 +228,13 @@ export function drawSparkline({ bar_ms, bars }: RefusedOverTime): Sparkline {
   const sums = bars.map(({ over_limit, denied }) => over_limit + denied)
   const most = Math.max(1, ...sums)
   const heightOf = (count: number) => (count === 0 ? 0 : Math.max(LEAST_HEIGHT, (100 * count) / most))
-  const drawn = bars.map(({ over_limit, denied }, place) => {
+  const drawn = bars.map(({ over_limit, denied }, index) => {
     const [over, above] = [heightOf(over_limit), heightOf(denied)]
     // What the least heights add must not leave the box.
     const scale = Math.min(1, 100 / (over + above))
     return {
-      over_limit: column(place, 0, over * scale),
-      denied: column(place, over * scale, above * scale),
+      over_limit: column(index, 0, over * scale),
+      denied: column(index, over * scale, above * scale),
     }
   })
   const busiest = bars[sums.indexOf(most)]
@@ -249,8 +249,8 @@ export function drawSparkline({ bar_ms, bars }: RefusedOverTime): Sparkline {
   }
 }
 
-function column(place: number, from: number, height: number): string {
-  return height === 0 ? '' : `M${place} ${rounded(100 - from)}v-${rounded(height)}h.9v${rounded(height)}z`
+function column(index: number, from: number, height: number): string {
+  return height === 0 ? '' : `M${index} ${rounded(100 - from)}v-${rounded(height)}h.9v${rounded(height)}z`
 }
 
 function outcomeWords({ over_limit, denied }: RefusedOverTime['bars'][number]): string {

@@ -135,8 +135,8 @@ export function registerClientRoutes({ app, internals, pages, mount, read }: Pag
     // An address has a page before its first request, too.
     if (SPELLED.test(text) || found.some(({ client }) => client.startsWith('ip:'))) return found
     const details = await Promise.all(found.map(({ client }) => read(clientDetail({ client, days, recent: 1 }))))
-    return found.filter((_, place) => {
-      const detail = details[place]
+    return found.filter((_, index) => {
+      const detail = details[index]
       return detail !== undefined && !isUnknown(detail)
     })
   }

@@ -38,14 +38,14 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
     is_grouped: group === 'network',
     // Whoever filters by a client has chosen it.
     rows: (view.filter.key === undefined ? groupNeighbours(top_clients, by) : top_clients.map(toRow)).map(
-      (row, place) => ({
-        rank: place + 1,
+      (row, index) => ({
+        rank: index + 1,
         ...listRow(row, view),
         quick: quickActions(row.name),
       }),
     ),
-    networks: top_networks.map(({ network, clients, ...counts }, place) => ({
-      rank: place + 1,
+    networks: top_networks.map(({ network, clients, ...counts }, index) => ({
+      rank: index + 1,
       network: visible(network),
       href: clientHref(network, view.days, backTo(view)),
       quick: quickActions(network),

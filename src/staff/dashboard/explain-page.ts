@@ -59,14 +59,14 @@ function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }
 
 function limitsView(explanation: Explanation, hasAddress: boolean, editors: RuleEditors) {
   const { limits } = explanation
-  const shown = limits.filter(({ applies }, place) => applies || place < MAX_IDLE)
+  const shown = limits.filter(({ applies }, index) => applies || index < MAX_IDLE)
   const hidden = limits.length - shown.length
   return {
     answer: explanationSentence(explanation, hasAddress),
     hidden: hidden === 0 ? undefined : `${formatCount(hidden)} further limits do not apply, and are not listed.`,
     has_standing: shown.some((limit) => standing(limit) !== ''),
-    limits: shown.map((limit, place) => ({
-      order: place + 1,
+    limits: shown.map((limit, index) => ({
+      order: index + 1,
       policy: visible(limit.policy),
       href: editors.get(limit.policy),
       rate: limit.rate ?? '',

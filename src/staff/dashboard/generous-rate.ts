@@ -11,8 +11,8 @@ import { MAX_COUNT, MAX_WINDOWS, parseRate, type Rate, toRateText } from '../../
  */
 export function generousRate(texts: readonly string[]): string {
   const rates = texts.map(parseRate)
-  const place = rates.findIndex((rate) => rates.every((other) => isAsGenerous(rate, other)))
-  const found = texts[place]
+  const index = rates.findIndex((rate) => rates.every((other) => isAsGenerous(rate, other)))
+  const found = texts[index]
   if (found !== undefined) return found
   const periods = new Set(rates.flatMap(windowsOf).map(({ periodMs }) => periodMs))
   return [...periods]

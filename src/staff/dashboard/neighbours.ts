@@ -53,10 +53,10 @@ function sumRow(name: string, members: readonly ListedClient[]): ListRow {
       .toSorted((one, other) => other.requests - one.requests),
     paths: [...new Set(members.flatMap(({ paths }) => paths))].slice(0, MAX_PATHS),
     bar_ms,
-    bars: bars.map(({ start_ms }, place) => ({
+    bars: bars.map(({ start_ms }, index) => ({
       start_ms,
-      over_limit: members.reduce((sum, its) => sum + (its.bars[place]?.over_limit ?? 0), 0),
-      denied: members.reduce((sum, its) => sum + (its.bars[place]?.denied ?? 0), 0),
+      over_limit: members.reduce((sum, its) => sum + (its.bars[index]?.over_limit ?? 0), 0),
+      denied: members.reduce((sum, its) => sum + (its.bars[index]?.denied ?? 0), 0),
     })),
   }
 }

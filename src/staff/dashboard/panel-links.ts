@@ -91,10 +91,10 @@ export type RuleEditorsFor = (mayEdit: boolean) => RuleEditors
  *
  * @param mount the dashboard's path
  */
-export function createRuleEditors(app: FastifyInstance, { places }: Internals, mount: string) {
+export function createRuleEditors(app: FastifyInstance, { mounts }: Internals, mount: string) {
   const { rateLimitRule } = app.smartRateLimit.client
   return async function findEditors(policies: readonly string[]): Promise<RuleEditorsFor> {
-    const panel = nearestMount(places.panels, mount)
+    const panel = nearestMount(mounts.panels, mount)
     if (panel === undefined || policies.length === 0) return () => new Map()
     const rules = rateLimitRule.findMany({ where: { name: { in: [...policies] } }, select: { id: true, name: true } })
     const found = await fromDatabase(rules)

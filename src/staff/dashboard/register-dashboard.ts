@@ -32,7 +32,7 @@ export async function registerDashboard(
   app.addHook('onRequest', securityHeaders(pages))
 
   // Two scopes, since the sign-in page must not require a sign-in.
-  internals.places.dashboards.push(mount)
+  internals.mounts.dashboards.push(mount)
   if (staff !== undefined) {
     app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
   }
@@ -54,14 +54,14 @@ const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
   ['explain', './explain.html'],
 ] satisfies [StaffRouteName, string][])
 
-function navigationAt({ places }: Internals, mount: string, canSignOut: boolean) {
+function navigationAt({ mounts }: Internals, mount: string, canSignOut: boolean) {
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
     // At other addresses the relative links would be wrong.
     if (!isPageRoute(request)) return NO_NAVIGATION
     const present = PRESENT_PAGES.get(staffRouteName(request))
     const kept = keptView(request)
     return {
-      links: navigationLinks('./', nearestMount(places.panels, mount), role).map(({ text, href }) => ({
+      links: navigationLinks('./', nearestMount(mounts.panels, mount), role).map(({ text, href }) => ({
         text,
         href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
         current: href === present,

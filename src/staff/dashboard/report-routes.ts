@@ -74,7 +74,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const name = JSON.stringify([days, filterEntries(filter), listing])
     const follows = isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
-    const panel = nearestMount(internals.places.panels, mount)
+    const panel = nearestMount(internals.mounts.panels, mount)
     // Without rules an override has no effect.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
@@ -121,7 +121,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const [counted = []] = await read(countedClients([detail.key], detail.days))
     const client = commonClient(counted, internals.countsByUser)
     const blockable = may(request, 'writeOverrides') ? client : undefined
-    const panel = nearestMount(internals.places.panels, mount)
+    const panel = nearestMount(internals.mounts.panels, mount)
     const links = panel === undefined ? undefined : panelLinks(panel, detail.key, blockable, clock.now())
     const context = offenderContext(detail, client, back, readLogState(internals), clock.now(), links)
     return pages.send(reply, 'offender', context)

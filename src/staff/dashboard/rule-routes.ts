@@ -21,9 +21,9 @@ const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no pa
 
 /** Registers the list of rules, and the way from a filter of the dashboard to the form of a rule. */
 export function registerRuleRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
-  const { clock, places } = internals
+  const { clock, mounts } = internals
   const { rateLimitRule } = app.smartRateLimit.client
-  const nearestPanel = () => nearestMount(places.panels, mount)
+  const nearestPanel = () => nearestMount(mounts.panels, mount)
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     const panel = nearestPanel()

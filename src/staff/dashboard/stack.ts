@@ -36,8 +36,8 @@ export function stackOutcomes(counts: Readonly<Record<Outcome, number>>, most: n
   const longest = Math.max(...lengths)
   const segments: StackSegment[] = []
   let start = 0
-  for (const [place, outcome] of OUTCOMES.entries()) {
-    const wished = lengths[place] ?? 0
+  for (const [index, outcome] of OUTCOMES.entries()) {
+    const wished = lengths[index] ?? 0
     const length = wished === longest ? wished - tooMuch : wished
     if (wished > 0) segments.push({ outcome, start: rounded(start), length: rounded(length) })
     start += length

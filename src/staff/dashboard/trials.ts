@@ -22,10 +22,10 @@ const SINGLE = /^(ip|user|(?:header|cookie):[^:]+):(.*)$/s
 export function parseHeaders(text: string): Trial['headers'] | string {
   const lines = text.split(/\r?\n/).map((line) => line.trim())
   const headers: Record<string, string> = Object.create(null)
-  for (const [place, line] of lines.entries()) {
+  for (const [index, line] of lines.entries()) {
     if (line === '') continue
     const [, name, value = ''] = HEADER_LINE.exec(line) ?? []
-    if (name === undefined) return `Line ${place + 1} of the headers is none: give lines such as x-api-key: abc`
+    if (name === undefined) return `Line ${index + 1} of the headers is none: give lines such as x-api-key: abc`
     addHeader(headers, name.toLowerCase(), value)
   }
   const count = Object.keys(headers).length
