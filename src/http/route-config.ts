@@ -21,12 +21,10 @@ export function isConfigLimit(config: unknown): config is RouteLimitOptions {
  *
  * @param hook the hook of the plugin's own check
  * @param createLimit creates the hook of a limit; throws InvalidSettingError
- * @param passed called with each request that the limit of a route declared before the plugin lets through
  */
 export function createConfigLimits(
   hook: 'onRequest' | 'preHandler',
   createLimit: (options: RouteLimitOptions) => LimitHook,
-  passed: (request: FastifyRequest) => void,
   log: FastifyBaseLogger,
 ) {
   const lateLimits = new WeakMap<object, LimitHook>()
@@ -67,10 +65,7 @@ export function createConfigLimits(
         done()
         return
       }
-      lateLimitFor(smartRateLimit)(request, reply, (error?: Error) => {
-        if (error === undefined) passed(request)
-        done(error)
-      })
+      lateLimitFor(smartRateLimit)(request, reply, done)
     },
   }
 }

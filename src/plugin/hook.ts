@@ -50,10 +50,9 @@ export function createHook(components: HookComponents) {
     settings.hook,
     // A limit without a name is that of its route.
     (options) => createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
-    (request) => records.postponed?.settle(request),
     log,
   )
-  const records = createRecords(components, hadRoutes)
+  const records = createRecords(components)
   const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
   const isSkipped = (checked: CheckedRequest): boolean =>
@@ -143,7 +142,7 @@ export function createHook(components: HookComponents) {
         record: records.recordRoute,
       },
     )
-    records.limitedRoutes?.noteLimit(limit)
+    records.noteLimit()
     routeSettings.haveLimits = true
     return limit
   }
@@ -152,7 +151,6 @@ export function createHook(components: HookComponents) {
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     const { url, config } = route
     configLimits.noteRoute(route)
-    records.limitedRoutes?.noteRoute(this, route)
     const isLate = settings.hook === 'onRequest' && preflights.noteRoute(this, route)
     noteErrorHandler(route)
     const own = config?.smartRateLimit

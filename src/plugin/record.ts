@@ -2,12 +2,7 @@
 
 import type { CheckedRequest } from '../http/checked-request.js'
 import type { HookDependencies } from '../http/on-request.js'
-import {
-  createLimitedRoutes,
-  type LimitedRoutes,
-  PostponedRecords,
-  type RecordDecision,
-} from '../http/postponed-records.js'
+import { PostponedRecords, type RecordDecision } from '../http/postponed-records.js'
 import { createReceivedPath } from '../http/request-path.js'
 import { integerUserId } from '../http/request-user.js'
 import type { EventOutcome } from '../log/event.js'
@@ -16,33 +11,34 @@ import type { HookComponents } from './hook-components.js'
 type RecordStep = HookDependencies['record']
 
 /** The record steps of the plugin's own check, and of limits for single routes. */
-interface Records {
+export interface Records {
   /** Undefined where nothing is recorded. */
   readonly record: RecordStep
   readonly recordRoute: RecordStep
-  /** The events that wait until their requests have passed their hooks, and the routes of such requests. */
+  /** The events that wait for the limits of their requests' routes. */
   readonly postponed?: PostponedRecords
-  readonly limitedRoutes?: LimitedRoutes
+  /** Lets events wait from now on. A limit may be a hook of any route, scope or not-found handler. */
+  noteLimit(): void
 }
 
 /**
- * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded after
- * its hooks, tells of their refusal.
- *
- * @param hadRoutes whether the app already has routes
+ * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded when
+ * its answer starts, tells of their refusal.
  */
-export function createRecords(components: HookComponents, hadRoutes: boolean): Records {
+export function createRecords(components: HookComponents): Records {
   const count = createCount(components)
   const recordEvent = createEventRecord(components)
-  if (recordEvent === undefined) return { record: count, recordRoute: count }
+  if (recordEvent === undefined) return { record: count, recordRoute: count, noteLimit: () => undefined }
   const postponed = new PostponedRecords(recordEvent)
-  const limitedRoutes = createLimitedRoutes(components.app, hadRoutes, (request) => postponed.settle(request))
+  let haveLimits = false
   return {
     postponed,
-    limitedRoutes,
+    noteLimit() {
+      haveLimits = true
+    },
     record(checked, reply) {
       count?.(checked)
-      if (!checked.isRefused && limitedRoutes.has(checked.request)) postponed.add(checked, reply)
+      if (haveLimits && !checked.isRefused) postponed.add(checked, reply)
       else recordEvent(checked)
     },
     recordRoute(checked) {
