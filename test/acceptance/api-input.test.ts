@@ -1,6 +1,7 @@
 /** What is wrong with a request to the API is said, by field and with the remedy, and nothing is written. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { apiPlugin } from '../../src/api.js'
 import { toCursor } from '../../src/staff/api/cursor.js'
 import { type JsonRequest, startWithApi } from '../support/api-app.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -31,7 +32,7 @@ const CASES: readonly Case[] = [
   [
     'PUT',
     '/rules/api',
-    { json: { rate: '5/q', cost: 'many', block: 'no', startsAt: 'soon', limit: 5, name: 'other' } },
+    { json: { rate: '5/q', cost: 'many', block: 'no', startsAt: 'soon', limit: 5 } },
     400,
     {
       pathPattern: /is required/,
@@ -40,9 +41,17 @@ const CASES: readonly Case[] = [
       block: /must be true or false/,
       startsAt: /is no moment/,
       limit: /does not exist: known are name, description/,
-      name: /is not the name of the address, "api": leave it out/,
     },
   ],
+  [
+    'PUT',
+    '/rules/api',
+    { json: { ...RULE, name: 'other' } },
+    400,
+    { name: /is not the name of the address, "api": leave it out/ },
+  ],
+  // It contradicts another field.
+  ['PUT', '/rules/api', { json: { ...RULE, cost: 6 } }, 400, { cost: /./ }],
   ['PUT', '/rules/a%3Ab', { json: RULE }, 400, { name: /printable ASCII/ }],
   ['PUT', `/rules/${NUL}`, { json: RULE }, 400, { name: /has a NUL/ }],
   ['PUT', `/rules/${'x'.repeat(101)}`, { json: RULE }, 400, { name: /100/ }],
@@ -85,12 +94,23 @@ const CASES: readonly Case[] = [
       rule: /is required/,
       name: /./,
       pathPattern: /./,
-      rate: /does not exist/,
+      rate: /does not exist: known are rule, hours/,
+    },
+  ],
+  [
+    'POST',
+    '/rules/preview',
+    { json: { rule: { cost: 'many', limit: 5 } } },
+    400,
+    {
       'rule.name': /is required/,
       'rule.pathPattern': /is required/,
       'rule.rate': /is required/,
+      'rule.cost': /must be an integer/,
+      'rule.limit': /does not exist: known are name, description/,
     },
   ],
+  ['POST', '/rules/preview', { json: { rule: { ...RULE, name: 'x', cost: 6 } } }, 400, { 'rule.cost': /./ }],
   ['POST', '/rules/preview', { json: { rule: { ...RULE, name: 'x' }, hours: 721 } }, 400, { hours: /./ }],
   [
     'POST',
@@ -130,7 +150,7 @@ const CASES: readonly Case[] = [
   ['GET', '/history?source=raw', {}, 400, { source: /./ }],
   ['GET', `/history?actor=${NUL}`, {}, 400, { actor: /has a NUL/ }],
   ['POST', '/history/9007199254740993/revert', {}, 400, { id: /./ }],
-  ['POST', '/import', { json: [] }, 400, { '': /must be an object/ }],
+  ['POST', '/import', { json: [] }, 400, { '': /must be object/ }],
   ['POST', '/import', { json: { version: 2, rules: [] } }, 400, { version: /this version of the package reads 1/ }],
   [
     'POST',
@@ -324,13 +344,70 @@ forEachDatabase((provider) => {
   })
 })
 
+test('every wrong field is named, however many there are, with the part of the request that has it', async (t) => {
+  const { call } = await startWithApi(t, 'sqlite')
+  const as = 'admin'
+  const names = Object.keys((await call('PUT', '/rules/api', { as, json: RULE })).json)
+  assert.ok(names.length > 16)
+  const wrong = Object.fromEntries(names.map((name) => [name, {}]))
+  const { json } = await call('PATCH', '/rules/api', { as, json: wrong })
+  assert.deepEqual(
+    json.errors.map(({ in: part, field }: { in: string; field: string }) => `${part} ${field}`),
+    names.map((name) => `body ${name}`),
+  )
+  for (const [method, path, request, part] of [
+    ['PUT', '/rules/a:b', { json: RULE }, 'path'],
+    ['GET', '/overrides/x', {}, 'path'],
+    ['GET', '/rules?limit=0', {}, 'query'],
+    ['GET', '/health?deep=1', {}, 'query'],
+    ['DELETE', '/rules/api', { headers: { 'if-match': 'abc' } }, 'header'],
+  ] as const) {
+    const { json } = await call(method, path, { as, ...request })
+    assert.deepEqual(
+      json.errors.map(({ in: each }: { in: string }) => each),
+      [part],
+      `${method} ${path}`,
+    )
+  }
+})
+
+test('the validation of the host and that of the API do not meet, below a prefix with a parameter neither', async (t) => {
+  const { request, tokens } = await startWithApi(t, 'sqlite', {
+    before: (host) => {
+      host.setSchemaErrorFormatter((errors) => new Error(`host: ${errors.map(({ message }) => message).join()}`))
+      host.addSchema({ $id: 'count', type: 'integer' })
+    },
+    routes: (host) => {
+      const querystring = { type: 'object', properties: { count: { $ref: 'count#' } } }
+      const response = { 200: { type: 'object', properties: { shown: { type: 'string' } } } }
+      host.get('/host', { schema: { querystring, response } }, async ({ query }) => ({
+        shown: JSON.stringify(query),
+        hidden: true,
+      }))
+      host.register(apiPlugin, { prefix: '/:tenant/api' })
+    },
+  })
+  const headers = { authorization: `Bearer ${tokens.get('viewer')}` }
+  const read = (path: string) => request(`/acme/api${path}`, { headers })
+  assert.deepEqual(JSON.parse((await request('/host?count=5&more=1')).text), { shown: '{"count":5,"more":"1"}' })
+  const refused = await request('/host?count=x')
+  assert.deepEqual([refused.status, JSON.parse(refused.text).message], [400, 'host: must be integer'])
+  assert.equal((await read('/rules')).status, 200)
+  assert.equal((await read('/overrides/7')).status, 404)
+  const { status, text } = await read('/overrides/x')
+  assert.deepEqual([status, JSON.parse(text).errors], [400, [{ in: 'path', field: 'id', detail: 'must be integer' }]])
+})
+
 test('a row that raw SQL filled with other types is deleted without If-Match, as all other answers say', async (t) => {
   const { call, database, log } = await startWithApi(t, 'sqlite')
   const as = 'admin'
   for (const column of ["priority = 'abc'", "is_active = 'yes'", "starts_at = 'garbage'"]) {
     assert.equal((await call('PUT', '/rules/raw', { as, json: RULE })).status, 201)
     await database.database.execute(`UPDATE rate_limit_rule SET ${column}`)
-    const tag = String((await call('GET', '/rules/raw', { as })).headers.etag)
+    const stored = await call('GET', '/rules/raw', { as })
+    assert.equal(stored.status, 200)
+    if (column.startsWith('priority')) assert.equal(stored.json.priority, 'abc')
+    const tag = String(stored.headers.etag)
     const locked = { as, headers: { 'if-match': tag } } as const
     for (const [method, request] of [
       ['PATCH', { as, json: { rate: '6/m' } }],

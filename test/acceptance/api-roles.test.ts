@@ -274,7 +274,8 @@ test('the document of the host lacks the API, which has its own; without @fastif
   assert.deepEqual(Object.keys(app.swagger().paths ?? {}), ['/', '/api/orders'])
   const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
-    import { apiPlugin, rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
+    import { apiPlugin } from ${JSON.stringify(moduleUrl('src/api'))}
+    import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
     const app = Fastify()
     await app.register(rateLimitPlugin, { middleware: { backend: 'memory' } })
     try {

@@ -1,11 +1,12 @@
 /** The schemas of rules, overrides and their history. */
 import Type, { type TProperties, type TSchema } from 'typebox'
 import {
-  type Description,
   defaultsFor,
   type Entry,
+  type Field,
   type FieldTable,
   fieldEntries,
+  fieldErrors,
   type Values,
 } from '../../rules/description.js'
 import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
@@ -26,11 +27,28 @@ export function shared<Value>(name: keyof typeof SHARED_SCHEMAS) {
   return Type.Unsafe<Value>({ $ref: `${SCHEMA_ID}${name}#` })
 }
 
+/** Creates the schema of an object that has no other properties. */
+export function closed<Properties extends TProperties>(properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false })
+}
+
+/** Adds the parser of a field to a schema, with its messages. */
+export function parsedAs<Schema extends TSchema>(field: Field, schema: Schema) {
+  const problem = (value: unknown) => fieldErrors({ field }, { field: value }, 'part').field
+  return Type.Refine(
+    schema,
+    (value) => problem(value) === undefined,
+    (value) => problem(value) ?? '',
+  )
+}
+
 /** Creates the schema of fields to be written: an absent one keeps its value, or takes its default. */
 export function writtenFields(fields: FieldTable, required: readonly string[] = []) {
   return Type.Unsafe<Values>({
     type: 'object',
-    properties: Object.fromEntries(fieldEntries(fields).map(([name, field]) => [name, fieldSchema(field)])),
+    properties: Object.fromEntries(
+      fieldEntries(fields).map(([name, field]) => [name, parsedAs(field, fieldSchema(field))]),
+    ),
     ...(required.length > 0 ? { required } : { minProperties: 1 }),
     additionalProperties: false,
   })
@@ -156,20 +174,4 @@ export const DEFAULT_LIMIT = 100
 /** Returns given fields with the defaults of the others, as a row to be written: the checked writes validate each. */
 export function withDefaults<Table extends FieldTable>(fields: Table, values: Values): Entry<Table> {
   return { ...defaultsFor(fields), ...values } as Entry<Table>
-}
-
-/** Returns one message for every field that does not exist, or that is wrong. */
-export function explainWith<Table extends FieldTable>(
-  { fields, errors }: Pick<Description<Table>, 'fields' | 'errors'>,
-  values: Values,
-  extent: 'new' | 'part',
-  nowMs: number,
-) {
-  const known = Object.keys(fields)
-  const unknown = Object.keys(values).filter((name) => !known.includes(name))
-  const detail = `does not exist: known are ${known.join(', ')}`
-  return {
-    ...Object.fromEntries(unknown.map((name) => [name, detail])),
-    ...errors(values, extent, nowMs),
-  }
 }

@@ -1,10 +1,24 @@
 /** Optimistic locking: the `ETag` of a row is a hash of its fields. */
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { ChangedError, InvalidInputError } from './problems.js'
+import Type from 'typebox'
+import { ChangedError } from './problems.js'
 
 const TAG_LENGTH = 22
 const TAGS = /^(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*$/
+
+/** The headers of requests that write a row. */
+export const IF_MATCH = Type.Object({
+  'if-match': Type.Optional(
+    Type.Refine(
+      Type.String({ description: 'Its ETag: nothing is written when it was changed since.' }),
+      (text) => text === '*' || TAGS.test(text),
+      () => 'is no ETag: send it as it was answered, with its quotes, or *',
+    ),
+  ),
+})
+/** The documented headers of answers with a row. */
+export const ETAG = { ETag: { type: 'string', description: 'For If-Match.' } } as const
 
 export function etagFor(row: object): string {
   const hash = createHash('sha256').update(JSON.stringify(row)).digest('base64url')
@@ -16,17 +30,12 @@ export function etagFor(row: object): string {
  *
  * @param row undefined where there is none, which never matches
  * @returns whether there is such a header
- * @throws ChangedError when the row is another one, InvalidInputError for a header that is no tag
+ * @throws ChangedError when the row is another one
  */
 export function requireMatch({ headers }: FastifyRequest, row: object | undefined): boolean {
-  const given = headers['if-match']?.trim()
-  if (given === undefined) return false
-  if (given !== '*' && !TAGS.test(given)) {
-    throw new InvalidInputError([
-      { in: 'header', field: 'if-match', detail: 'is no ETag: send it as it was answered, with its quotes, or *' },
-    ])
-  }
-  const tags = given.split(',').map((tag) => tag.trim())
-  if (row === undefined || !(given === '*' || tags.includes(etagFor(row)))) throw new ChangedError()
+  const wanted = headers['if-match']
+  if (wanted === undefined) return false
+  const tags = wanted.split(',').map((tag) => tag.trim())
+  if (row === undefined || !(wanted === '*' || tags.includes(etagFor(row)))) throw new ChangedError()
   return true
 }

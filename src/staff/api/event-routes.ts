@@ -4,12 +4,10 @@ import { EVENT_OUTCOMES } from '../../log/event.js'
 import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
 import { clampedIsoTime, createReportRunner } from '../../reports/window.js'
 import { parseMoment } from '../../rules/moment.js'
-import type { ApiContext } from './api-context.js'
-import type { ApiRoute } from './api-route.js'
+import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PlaceMoment, PlaceNumber, parseCursor } from './cursor.js'
-import { defineRoute } from './define-route.js'
 import { toPage } from './entry-pages.js'
-import { DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
+import { closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
 import { asInput, InvalidInputError } from './problems.js'
 import { EventSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
@@ -19,20 +17,15 @@ const Text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, description }))
 const Moment = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }))
 
-export function eventRoutes({ internals }: ApiContext): readonly ApiRoute[] {
+export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
   const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
-  return [
-    defineRoute({
-      method: 'GET',
-      path: '/events',
-      id: 'listEvents',
-      tag: 'events',
-      summary: 'List events',
-      about:
+  app.get(
+    '/events',
+    operation('events', 'listEvents', 'read', 'List events', {
+      description:
         'The logged requests, the newest first, that pass all filters. Events of the last seconds may still be on their way from other servers.',
-      needs: 'read',
-      query: {
+      querystring: closed({
         ...PAGE,
         key: Text(255, 'Only of this key, as in the log.'),
         client: Text(255, 'Only of this client, under all rules: ip:203.0.113.7 or user:7.'),
@@ -43,20 +36,20 @@ export function eventRoutes({ internals }: ApiContext): readonly ApiRoute[] {
         method: Text(10, 'Only of this method.'),
         since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),
         until: Moment('Only before this moment.'),
-      },
-      answers: { 200: { about: 'A page of events.', schema: pageSchema(EventSchema) } },
-      async handle({ query: { limit = DEFAULT_LIMIT, cursor, since, until, ...filter } }, reply) {
-        const period = { sinceMs: toMs('since', since), untilMs: toMs('until', until) }
-        const list = `events ${JSON.stringify({ ...filter, ...period }, FILTERS)}`
-        const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Place, cursor)
-        const before = timestampMs === undefined || id === undefined ? undefined : { timestampMs, id }
-        const report = listEvents({ ...filter, ...period }, before, limit + 1)
-        const rows = await asInput(() => read(report), 'query', 'client')
-        const page = toPage(list, rows, limit, (event) => [event.timestampMs, event.id])
-        return streamRows(reply, { nextCursor: page.nextCursor }, 'items', page.items.map(toEvent))
-      },
+      }),
+      response: { 200: answer('A page of events.', pageSchema(EventSchema)) },
     }),
-  ]
+    async ({ query: { limit = DEFAULT_LIMIT, cursor, since, until, ...filter } }, reply) => {
+      const period = { sinceMs: toMs('since', since), untilMs: toMs('until', until) }
+      const list = `events ${JSON.stringify({ ...filter, ...period }, FILTERS)}`
+      const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Place, cursor)
+      const before = timestampMs === undefined || id === undefined ? undefined : { timestampMs, id }
+      const report = listEvents({ ...filter, ...period }, before, limit + 1)
+      const rows = await asInput(() => read(report), 'query', 'client')
+      const page = toPage(list, rows, limit, (event) => [event.timestampMs, event.id])
+      return streamRows(reply, { nextCursor: page.nextCursor }, 'items', page.items.map(toEvent))
+    },
+  )
 }
 
 /** In one order, whatever that of the query. */

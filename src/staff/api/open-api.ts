@@ -1,8 +1,9 @@
 /** The OpenAPI document: `@fastify/swagger` makes it of the routes' own schemas. */
 import { readFileSync } from 'node:fs'
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
+import type { FastifySchema } from 'fastify'
 import { packagePath } from '../../ground/package-root.js'
-import { API_TAGS, type ApiAnswer, type ApiRoute } from './api-route.js'
+import { TAGS } from './api-scope.js'
 import { SCHEMA_ID, SHARED_SCHEMAS, shared } from './entry-schemas.js'
 
 /** The decorator that answers the document. The host may have its own `swagger`. */
@@ -27,12 +28,8 @@ const CONFLICT: Readonly<Record<number, string>> = {
  * Returns the options of `@fastify/swagger`.
  *
  * @param mount the path of the API
- * @param routeOf returns the route of an address; undefined for what is not in the document
  */
-export function openApiOptions(
-  mount: string,
-  routeOf: (method: string, url: string) => ApiRoute | undefined,
-): FastifyDynamicSwaggerOptions {
+export function openApiOptions(mount: string): FastifyDynamicSwaggerOptions {
   return {
     decorator: DOCUMENT,
     openapi: {
@@ -44,7 +41,7 @@ export function openApiOptions(
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: mount, description: 'This server.' }],
-      tags: Object.entries(API_TAGS).map(([name, description]) => ({ name, description })),
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       security: [{ token: [] }],
       components: {
         securitySchemes: {
@@ -67,58 +64,26 @@ export function openApiOptions(
       }
       return made.openapiObject
     },
-    transform: ({ schema, url, route }) => {
-      const found = routeOf(String(route.method), url)
-      return found === undefined ? { schema, url } : { schema: toSwaggerSchema(found), url: `${mount}${found.path}` }
-    },
+    transform: ({ schema, url, route }) => ({
+      schema: schema?.operationId === undefined ? schema : withErrors(schema, route.method === 'GET'),
+      url: url.replace('*', '{name}'),
+    }),
   }
 }
 
-function toSwaggerSchema(route: ApiRoute) {
-  const { id, tag, summary, about, params, query, body, locks, answers } = route
+/** Returns the schema of an operation with the errors that follow from what it takes. */
+function withErrors({ hide, ...schema }: FastifySchema, isRead: boolean): FastifySchema {
+  const { params, querystring, body, headers, response } = schema
   const errors = {
-    ...(params || query || body || locks ? INPUT_ERRORS : {}),
+    ...(params || querystring || body || headers ? INPUT_ERRORS : {}),
     ...(body ? BODY_ERRORS : {}),
     ...(params ? PARAMETER_ERRORS : {}),
-    ...(route.method === 'GET' ? {} : CONFLICT),
-    ...(locks ? LOCK_ERRORS : {}),
+    ...(isRead ? {} : CONFLICT),
+    ...(headers ? LOCK_ERRORS : {}),
     ...ERRORS,
   }
-  return {
-    operationId: id,
-    tags: [tag],
-    summary,
-    ...(about !== undefined && { description: about }),
-    ...(params && { params }),
-    ...(query && { querystring: query }),
-    ...(body && { body }),
-    ...(locks && { headers: IF_MATCH }),
-    response: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, toResponse(answer)])),
-      ...Object.fromEntries(Object.entries(errors).map(([status, text]) => [status, toProblem(text)])),
-    },
-  }
-}
-
-const IF_MATCH = {
-  type: 'object',
-  properties: {
-    'if-match': { type: 'string', description: 'Its ETag: nothing is written when it was changed since.' },
-  },
-}
-
-function toResponse({ about, schema, tagged, located }: ApiAnswer) {
-  const headers = {
-    ...(tagged && { ETag: { type: 'string', description: 'For If-Match.' } }),
-    ...(located && { Location: { type: 'string', description: 'Its address.' } }),
-  }
-  return {
-    description: about,
-    ...(Object.keys(headers).length > 0 && { headers }),
-    ...(schema === undefined ? { type: 'null' } : { content: { 'application/json': { schema } } }),
-  }
-}
-
-function toProblem(description: string) {
-  return { description, content: { 'application/problem+json': { schema: shared('Problem') } } }
+  const problems = Object.entries(errors).map(([status, description]) => {
+    return [status, { description, content: { 'application/problem+json': { schema: shared('Problem') } } }]
+  })
+  return { ...schema, response: { ...Object(response), ...Object.fromEntries(problems) } }
 }

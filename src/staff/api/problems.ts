@@ -99,6 +99,10 @@ export async function asInput<T>(work: () => Promise<T>, part: InputPart = 'body
   try {
     return await work()
   } catch (error) {
+    if (error instanceof RuleValidationError && field !== '') {
+      const errors = Object.entries(error.errors).map(([name, detail]) => [`${field}.${name}`, detail])
+      throw new InvalidInputError(toWrongFields(part, Object.fromEntries(errors)))
+    }
     if (!(error instanceof InvalidSettingError)) throw error
     const [, option = field, detail = error.message] = part === 'body' ? (OPTION.exec(error.message) ?? []) : []
     throw new InvalidInputError(toWrongFields(part, { [option]: detail }))

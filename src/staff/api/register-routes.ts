@@ -1,135 +1,109 @@
 /** Everything of the API that only an app with an API loads. */
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { unloadablePeer } from '../../ground/errors.js'
 import { forbidStoring } from '../../http/no-store.js'
 import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
-import { addGuard, guardHooks } from '../sign-in/staff-guard.js'
-import { knownMember, requireMay } from '../sign-in/staff-member.js'
+import { addGuard } from '../sign-in/staff-guard.js'
 import { hiddenSchema } from '../sign-in/staff-routes.js'
-import type { ApiContext } from './api-context.js'
 import { type ApiGuardOptions, createApiGuard } from './api-guard.js'
-import type { ApiRoute } from './api-route.js'
+import { type ApiContext, actorOf, ROUTE, type SchemaTypes, takes } from './api-scope.js'
 import { SCHEMA_ID, SHARED_SCHEMAS } from './entry-schemas.js'
-import { eventRoutes } from './event-routes.js'
-import { exchangeRoutes } from './exchange-routes.js'
-import { historyRoutes } from './history-routes.js'
+import { addEventRoutes } from './event-routes.js'
+import { addExchangeRoutes } from './exchange-routes.js'
+import { addHistoryRoutes } from './history-routes.js'
 import { DOCUMENT, openApiOptions } from './open-api.js'
-import { overrideRoutes } from './override-routes.js'
+import { addOverrideRoutes } from './override-routes.js'
 import { answerWithProblem, MethodError, NotFoundError } from './problems.js'
-import { readCall, readQuery } from './read-call.js'
-import { reportRoutes } from './report-routes.js'
-import { requestRoutes } from './request-routes.js'
-import { ruleRoutes } from './rule-routes.js'
+import { addReportRoutes } from './report-routes.js'
+import { addRequestRoutes } from './request-routes.js'
+import { addRuleRoutes } from './rule-routes.js'
+import { compileValidator, prepareInput } from './validator.js'
 
-/** Room for a rule with a long description, or for the headers of an explained request. */
-const BODY_LIMIT = 256 * 1024
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
-
-/** Returns all routes of the API, in the order of its document. */
-export function apiRoutes(context: ApiContext): readonly ApiRoute[] {
-  return [
-    ...ruleRoutes(context),
-    ...overrideRoutes(context),
-    ...historyRoutes(context),
-    ...exchangeRoutes(context),
-    ...eventRoutes(context),
-    ...reportRoutes(context),
-    ...requestRoutes(context),
-  ]
-}
 
 /** @param app a scope of the API alone */
 export async function registerApi(app: FastifyInstance, internals: Internals, guard: ApiGuardOptions): Promise<void> {
-  const mount = app.prefix
   const context: ApiContext = {
     internals,
     limits: app.smartRateLimit,
-    write: (actor, work) => asActor(actor, () => fromSource('api', work)),
+    write: (request, work) => asActor(actorOf(request), () => fromSource('api', work)),
   }
-  const routes = apiRoutes(context)
-  const byAddress = new Map(routes.map((route) => [`${route.method} ${mount}${toUrl(route.path)}`, route]))
   const swagger = await import('@fastify/swagger').catch((error: unknown) => {
     throw unloadablePeer({ user: 'apiPlugin', name: '@fastify/swagger', since: '9.9.0' }, error)
   })
   for (const [name, schema] of Object.entries(SHARED_SCHEMAS)) app.addSchema({ ...schema, $id: `${SCHEMA_ID}${name}` })
-  await app.register(
-    swagger.default,
-    openApiOptions(mount, (method, url) => byAddress.get(`${method} ${url}`)),
-  )
+  await app.register(swagger.default, openApiOptions(app.prefix))
+  app.setValidatorCompiler(compileValidator)
+  // A schema of an answer only documents it: raw SQL may have filled a row with values of other types.
+  app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
-  app.addHook('onRequest', setHeaders)
-  addGuard(app, createApiGuard(internals, guard))
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_TYPES, { parseAs: 'string' }, parse)
-  for (const route of routes) addRoute(app, route)
-  addDocument(app)
-  addRefusals(app, routes)
+  app.addHook('onRequest', setHeaders)
+  addGuard(app, createApiGuard(internals, guard))
+  app.addHook('preValidation', prepareInput)
+  app.addHook('onRoute', nameOutages)
+  const methods = collectMethods(app)
+  const scope = app.withTypeProvider<SchemaTypes>()
+  // In the order of the document.
+  addRuleRoutes(scope, context)
+  addOverrideRoutes(scope, context)
+  addHistoryRoutes(scope, context)
+  addExchangeRoutes(scope, context)
+  addEventRoutes(scope, context)
+  addReportRoutes(scope, context)
+  addRequestRoutes(scope, context)
+  // The decorator of @fastify/swagger, under another name.
+  const document = async () => app[DOCUMENT as 'swagger']()
+  app.get('/openapi.json', { ...takes('read'), schema: hiddenSchema() }, document)
+  addRefusals(app, [...methods])
 }
 
-function addRoute(app: FastifyInstance, route: ApiRoute): void {
-  app.route({
-    ...routeOptions(route.id),
-    method: route.method,
-    url: toUrl(route.path),
-    exposeHeadRoute: true,
-    bodyLimit: route.bodyLimit ?? BODY_LIMIT,
-    ...guardHooks(async (request) => requireMay(request, route.needs(readQuery(route, request)))),
-    handler: (request, reply) => fromDatabase(answer(route, request, reply)),
+/** Answers 503 where the database of a handler fails. */
+function nameOutages(this: FastifyInstance, route: RouteOptions): void {
+  const { handler } = route
+  route.handler = (request, reply) => fromDatabase((async () => handler.call(this, request, reply))())
+}
+
+/** Returns the methods of each address, as its routes are added. */
+function collectMethods(app: FastifyInstance): ReadonlyMap<string, readonly string[]> {
+  const methods = new Map<string, string[]>()
+  app.addHook('onRoute', ({ method, routePath }) => {
+    methods.set(routePath, [...(methods.get(routePath) ?? []), ...[method].flat()])
   })
-}
-
-async function answer(route: ApiRoute, request: FastifyRequest, reply: FastifyReply) {
-  const call = { ...readCall(route, request), request, actor: knownMember(request)?.actor ?? '' }
-  const right = route.alsoNeeds?.(call)
-  if (right !== undefined) requireMay(request, right)
-  return reply.send(await route.handle(call, reply))
-}
-
-function addDocument(app: FastifyInstance): void {
-  app.get('/openapi.json', {
-    ...routeOptions('getDocument'),
-    exposeHeadRoute: true,
-    onRequest: async (request) => requireMay(request, 'read'),
-    // The decorator of @fastify/swagger, under another name.
-    handler: async () => app[DOCUMENT as 'swagger'](),
-  })
+  return methods
 }
 
 /** Answers other methods and addresses below the mount, to those with a role. */
-function addRefusals(app: FastifyInstance, routes: readonly ApiRoute[]): void {
-  const methodsByUrl = new Map<string, string[]>([['/openapi.json', ['GET', 'HEAD']]])
-  for (const { path, method } of routes) {
-    const url = toUrl(path)
-    const methods = method === 'GET' ? ['GET', 'HEAD'] : [method]
-    methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods])
-  }
-  for (const url of methodsByUrl.keys()) {
+function addRefusals(app: FastifyInstance, routes: readonly (readonly [url: string, methods: readonly string[]])[]) {
+  for (const [url] of routes) {
     // Also those of a wildcard: a rule may be named like the address of another route.
-    const methods = [...methodsByUrl].flatMap(([each, taken]) => (covers(each, url) ? taken : []))
+    const methods = routes.flatMap(([each, taken]) => (covers(each, url) ? taken : []))
     const others = app.supportedMethods.filter((method) => !methods.includes(method))
     // A longer address must not reach the wildcard of a shorter one.
-    app.route({
-      ...routeOptions('method'),
-      method: others,
-      url,
-      exposeHeadRoute: false,
-      preParsing: async (_request, reply) => {
-        reply.header('allow', methods.join(', '))
-        throw new MethodError(`This address takes ${methods.join(', ')}.`)
-      },
-      handler: async () => undefined,
+    addRefusal(app, others, url, (reply) => {
+      reply.header('allow', methods.join(', '))
+      return new MethodError(`This address takes ${methods.join(', ')}.`)
     })
   }
+  addRefusal(app, app.supportedMethods, '/*', () => {
+    return new NotFoundError('There is no such address: openapi.json has all of them.')
+  })
+}
+
+/** Refuses requests before their bodies are read. */
+function addRefusal(app: FastifyInstance, method: string[], url: string, errorFor: (reply: FastifyReply) => Error) {
   app.route({
-    ...routeOptions('not-found'),
-    method: app.supportedMethods,
-    url: '/*',
+    ...ROUTE,
+    method,
+    url,
     exposeHeadRoute: false,
-    preParsing: async () => {
-      throw new NotFoundError('There is no such address: openapi.json has all of them.')
+    schema: hiddenSchema(),
+    preParsing: async (_request, reply) => {
+      throw errorFor(reply)
     },
     handler: async () => undefined,
   })
@@ -137,16 +111,6 @@ function addRefusals(app: FastifyInstance, routes: readonly ApiRoute[]): void {
 
 function covers(url: string, other: string): boolean {
   return url === other || (url.endsWith('/*') && other.startsWith(url.slice(0, -1)))
-}
-
-/** Returns what all routes have in common: no rule applies to them, and the host's own document lacks them. */
-function routeOptions(name: string) {
-  return { config: { smartRateLimit: false, name }, schema: hiddenSchema() } as const
-}
-
-/** Returns the address for the router. The name of a rule may have slashes, and be longer than its parameters are. */
-function toUrl(path: string): string {
-  return path.replace('{name}', '*').replace(/\{(\w+)\}/g, ':$1')
 }
 
 async function setHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {

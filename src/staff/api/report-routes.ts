@@ -1,9 +1,8 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { readOverTime } from '../../reports/over-time.js'
 import { createReportRunner } from '../../reports/window.js'
-import type { ApiContext } from './api-context.js'
-import type { ApiRoute } from './api-route.js'
-import { defineRoute } from './define-route.js'
+import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
+import { closed } from './entry-schemas.js'
 import {
   ClientSchema,
   ClientsSchema,
@@ -24,67 +23,72 @@ const Limit = (normally: number) =>
 const Recent = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 50, description: 'The most events.' }))
 const Text = (about: string) => Type.String({ minLength: 1, maxLength: 255, description: about })
 
-export function reportRoutes({ internals, limits: { analytics } }: ApiContext): readonly ApiRoute[] {
+export function addReportRoutes(app: ApiScope, { internals, limits: { analytics } }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
   const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
-  return [
-    defineRoute({
-      ...report('summary', 'getSummary', 'Sum up the requests', SummarySchema),
-      query: { days: Days(1) },
-      handle: ({ query }) => analytics.getTrafficSummary(query),
+  app.get(
+    '/reports/summary',
+    report('getSummary', 'Sum up the requests', SummarySchema, { days: Days(1) }),
+    async ({ query }) => analytics.getTrafficSummary(query),
+  )
+  app.get(
+    '/reports/offenders',
+    report('listOffenders', 'List the keys with the most refusals', OffendersSchema, {
+      days: Days(7),
+      limit: Limit(100),
     }),
-    defineRoute({
-      ...report('offenders', 'listOffenders', 'List the keys with the most refusals', OffendersSchema),
-      query: { days: Days(7), limit: Limit(100) },
-      handle: async ({ query }) => ({ offenders: await analytics.getTopOffenders(query) }),
+    async ({ query }) => ({ offenders: await analytics.getTopOffenders(query) }),
+  )
+  app.get(
+    '/reports/rule-hits',
+    report('listRuleHits', 'Count how often each rule decided', RuleHitsSchema, { days: Days(7), limit: Limit(50) }),
+    async ({ query }) => ({ rule_hits: await analytics.getRuleHitCounts(query) }),
+  )
+  app.get(
+    '/reports/offender',
+    report('getOffender', 'Report on one key', OffenderSchema, {
+      key: Text('The key, as in the log.'),
+      days: Days(7),
+      recent: Recent,
     }),
-    defineRoute({
-      ...report('rule-hits', 'listRuleHits', 'Count how often each rule decided', RuleHitsSchema),
-      query: { days: Days(7), limit: Limit(50) },
-      handle: async ({ query }) => ({ rule_hits: await analytics.getRuleHitCounts(query) }),
+    async ({ query }) => analytics.getOffenderDetail(query),
+  )
+  app.get(
+    '/reports/clients',
+    report('listClients', 'List the clients with the most refusals, or requests', ClientsSchema, {
+      days: Days(7),
+      limit: Limit(100),
+      by: Type.Optional(Type.Enum(['refused', 'requests'], { default: 'refused' })),
     }),
-    defineRoute({
-      ...report('offender', 'getOffender', 'Report on one key', OffenderSchema),
-      query: { key: Text('The key, as in the log.'), days: Days(7), recent: Recent },
-      handle: ({ query }) => analytics.getOffenderDetail(query),
+    async ({ query }) => ({ clients: await analytics.getTopClients(query) }),
+  )
+  app.get(
+    '/reports/client',
+    report('getClient', 'Report on one client, over all rules', ClientSchema, {
+      client: Text('ip:203.0.113.7 or user:7.'),
+      days: Days(7),
+      recent: Recent,
     }),
-    defineRoute({
-      ...report('clients', 'listClients', 'List the clients with the most refusals, or requests', ClientsSchema),
-      query: {
-        days: Days(7),
-        limit: Limit(100),
-        by: Type.Optional(Type.Enum(['refused', 'requests'], { default: 'refused' })),
-      },
-      handle: async ({ query }) => ({ clients: await analytics.getTopClients(query) }),
+    async ({ query }) => analytics.getClient(query),
+  )
+  app.get(
+    '/reports/traffic',
+    report('getTraffic', 'Show the requests over time', TrafficSchema, {
+      days: Days(7),
+      rule: Type.Optional(Type.String({ maxLength: 100, description: 'Only decided by this rule; empty for none.' })),
+      path: Type.Optional(Type.String({ maxLength: 500, description: 'Only of paths that begin so.' })),
+      method: Type.Optional(Type.String({ maxLength: 10, description: 'Only of this method.' })),
     }),
-    defineRoute({
-      ...report('client', 'getClient', 'Report on one client, over all rules', ClientSchema),
-      query: { client: Text('ip:203.0.113.7 or user:7.'), days: Days(7), recent: Recent },
-      handle: ({ query }) => analytics.getClient(query),
-    }),
-    defineRoute({
-      ...report('traffic', 'getTraffic', 'Show the requests over time', TrafficSchema),
-      query: {
-        days: Days(7),
-        rule: Type.Optional(Type.String({ maxLength: 100, description: 'Only decided by this rule; empty for none.' })),
-        path: Type.Optional(Type.String({ maxLength: 500, description: 'Only of paths that begin so.' })),
-        method: Type.Optional(Type.String({ maxLength: 10, description: 'Only of this method.' })),
-      },
-      async handle({ query: { days = 7, ...filter } }) {
-        return { days, ...(await read((snapshot) => readOverTime(snapshot, days, filter))) }
-      },
-    }),
-  ]
+    async ({ query: { days = 7, ...filter } }) => {
+      return { days, ...(await read((snapshot) => readOverTime(snapshot, days, filter))) }
+    },
+  )
 }
 
-function report(name: string, id: string, summary: string, schema: TSchema) {
-  return {
-    method: 'GET',
-    path: `/reports/${name}`,
-    id,
-    tag: 'events',
-    summary,
-    needs: 'read',
-    answers: { 200: { about: 'The report.', schema } },
-  } as const satisfies Partial<Parameters<typeof defineRoute<TProperties>>[0]>
+/** Returns the options of the route of a report. */
+function report<Query extends TProperties>(id: string, summary: string, schema: TSchema, query: Query) {
+  return operation('events', id, 'read', summary, {
+    querystring: closed(query),
+    response: { 200: answer('The report.', schema) },
+  })
 }

@@ -2,84 +2,69 @@ import Type from 'typebox'
 import { isStaffCounter } from '../../clients/client-key.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
 import { ActionDeniedError } from '../sign-in/staff-errors.js'
-import type { ApiContext } from './api-context.js'
-import type { ApiRoute } from './api-route.js'
-import { defineRoute } from './define-route.js'
+import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'
+import { closed } from './entry-schemas.js'
 import { asInput } from './problems.js'
 import { ExplanationSchema, HealthSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
 
 const MAX_TEXT = 2_000
-const Trial = Type.Object(
-  {
-    method: Type.Optional(Type.String({ maxLength: 100, default: 'GET' })),
-    path: Type.String({ maxLength: MAX_TEXT, description: 'As a client sends it, with or without a query.' }),
-    ip: Type.Optional(Type.String({ maxLength: 100, description: "The client's address." })),
-    user: Type.Optional(
-      Type.Union(
-        [Type.String(), Type.Integer(), Type.Null(), Type.Object({ id: Type.Union([Type.String(), Type.Integer()]) })],
-        {
-          description: "The user's id, or the user with all fields that conditions see.",
-        },
-      ),
+const Trial = closed({
+  method: Type.Optional(Type.String({ maxLength: 100, default: 'GET' })),
+  path: Type.String({ maxLength: MAX_TEXT, description: 'As a client sends it, with or without a query.' }),
+  ip: Type.Optional(Type.String({ maxLength: 100, description: "The client's address." })),
+  user: Type.Optional(
+    Type.Union(
+      [Type.String(), Type.Integer(), Type.Null(), Type.Object({ id: Type.Union([Type.String(), Type.Integer()]) })],
+      {
+        description: "The user's id, or the user with all fields that conditions see.",
+      },
     ),
-    headers: Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())]))),
-  },
-  { additionalProperties: false },
-)
-const Key = Type.Object(
-  { key: Type.String({ minLength: 1, maxLength: MAX_KEY_LENGTH, description: 'As in the log: ip:203.0.113.7.' }) },
-  { additionalProperties: false },
-)
+  ),
+  headers: Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())]))),
+})
+const Key = closed({
+  key: Type.String({ minLength: 1, maxLength: MAX_KEY_LENGTH, description: 'As in the log: ip:203.0.113.7.' }),
+})
 
-export function requestRoutes({ limits, internals: { privacy } }: ApiContext): readonly ApiRoute[] {
-  return [
-    defineRoute({
-      method: 'POST',
-      path: '/explain',
-      id: 'explainRequest',
-      tag: 'requests',
-      summary: 'Explain a request',
-      about: 'Which limits a request would meet, in the order of deciding. Nothing is sent or charged.',
-      needs: 'read',
+export function addRequestRoutes(app: ApiScope, { limits, internals: { privacy } }: ApiContext): void {
+  app.post(
+    '/explain',
+    operation('requests', 'explainRequest', 'read', 'Explain a request', {
+      description: 'Which limits a request would meet, in the order of deciding. Nothing is sent or charged.',
       body: Trial,
-      answers: { 200: { about: 'The limits.', schema: ExplanationSchema } },
-      async handle({ body }, reply) {
-        const { limits: listed, ...explanation } = await asInput(() => limits.explain(body))
-        return streamRows(reply, explanation, 'limits', listed)
-      },
+      response: { 200: answer('The limits.', ExplanationSchema) },
     }),
-    defineRoute({
-      method: 'POST',
-      path: '/counters/reset',
-      id: 'resetCounters',
-      tag: 'requests',
-      summary: 'Reset the counters of a client',
-      about: 'Every process obeys within two seconds.',
-      needs: 'resetCounters',
+    async ({ body }, reply) => {
+      const { limits: listed, ...explanation } = await asInput(() => limits.explain(body))
+      return streamRows(reply, explanation, 'limits', listed)
+    },
+  )
+  app.post(
+    '/counters/reset',
+    operation('requests', 'resetCounters', 'resetCounters', 'Reset the counters of a client', {
+      description: 'Every process obeys within two seconds.',
       body: Key,
-      answers: { 204: { about: 'They are reset.' } },
-      async handle({ body: { key }, actor, request }, reply) {
-        if (isStaffCounter(key))
-          throw new ActionDeniedError('The limits of the staff pages and of the API cannot be reset here.')
-        await asInput(() => limits.reset(key))
-        // The history is of rules and overrides.
-        request.log.info(
-          { key: privacy?.toCounted(key) ?? key, actor },
-          'Counters were reset through the API of the rate limiter',
-        )
-        reply.code(204)
-      },
+      response: { 204: answer('They are reset.') },
     }),
-    defineRoute({
-      method: 'GET',
-      path: '/health',
-      id: 'getHealth',
-      tag: 'requests',
-      summary: 'Report on the health of the limiter',
-      needs: 'read',
-      answers: { 200: { about: 'The state of its parts, also of failing ones.', schema: HealthSchema } },
-      handle: () => limits.health(),
+    async (request, reply) => {
+      const { key } = request.body
+      if (isStaffCounter(key))
+        throw new ActionDeniedError('The limits of the staff pages and of the API cannot be reset here.')
+      await asInput(() => limits.reset(key))
+      // The history is of rules and overrides.
+      request.log.info(
+        { key: privacy?.toCounted(key) ?? key, actor: actorOf(request) },
+        'Counters were reset through the API of the rate limiter',
+      )
+      reply.code(204)
+    },
+  )
+  app.get(
+    '/health',
+    operation('requests', 'getHealth', 'read', 'Report on the health of the limiter', {
+      response: { 200: answer('The state of its parts, also of failing ones.', HealthSchema) },
     }),
-  ]
+    async () => limits.health(),
+  )
 }
