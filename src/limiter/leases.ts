@@ -1,4 +1,4 @@
-import type { Check, Decision, Policy, Settlement } from './algorithm.js'
+import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
 import type { Answers, BatchStore, WrappedStore } from './batch-store.js'
 import { Rounds } from './rounds.js'
 import { Share } from './share.js'
@@ -15,26 +15,23 @@ export interface LeaseOptions {
   readonly now: () => number
 }
 
-/** The checks on one counter in one batch. */
-interface Asking {
+/** What a batch takes for a share, beside the requests of the client. */
+interface Taking {
   readonly share: Share
-  readonly checks: { readonly check: Check; readonly index: number }[]
-  kept: number
+  readonly policy: PlainPolicy
+  cost: number
   taken: number
-  /** Whether the store has answered, after which the share may be spent. */
-  isAnswered: boolean
 }
 
 /**
- * Takes shares of what is left to busy clients, so that their requests are decided in memory: one check asks the store
- * for more than its requests need. A share is taken only of what the last decision left, so that all processes together
- * never admit more than the limit; what is unused goes back when the lease's time is over.
+ * Takes shares of what is left to busy clients, so that their requests are decided in memory: a batch that goes to the
+ * store anyway has one check more, for the share. A share is taken only of what the last decision left, so that all
+ * processes together never admit more than the limit; what is unused goes back when the lease's time is over.
  *
- * A share is one of all windows together: the smallest rest decides its size. It ends with the first of its windows,
- * when its policy differs from that of a check, and when a counter is reset; what is unused then goes back to every
- * window that has counted it and still runs. A process that dies loses its shares: they stay counted until the window
- * ends. So does one whose store fails, or where another process has reset a counter, since it might be this one, where
- * there is nothing to be given back.
+ * Limits of one fixed window have shares. A share ends with its window, when its policy differs from that of a check,
+ * and when a counter is reset. A process that dies loses its shares: they stay counted until the window ends. So does
+ * one whose store fails, or where another process has reset a counter, since it might be this one, where there is
+ * nothing to be given back.
  */
 export class Leases implements WrappedStore {
   readonly concurrency: number
@@ -59,40 +56,33 @@ export class Leases implements WrappedStore {
   }
 
   known(check: Check, nowMs: number): Decision | undefined {
-    if (check.cost === 0 || !hasShares(check.policy)) return undefined
-    const share = this.#shares.get(check.key)
-    if (share === undefined) this.#open(check.key, nowMs)
-    return share?.spend(check, nowMs)
+    const { key, policy, cost } = check
+    if (cost === 0 || !hasShares(policy)) return undefined
+    const share = this.#shares.get(key)
+    if (share === undefined) this.#open(key, nowMs)
+    return share?.spend(check, policy, nowMs)
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<Answers> {
-    const { askings, single, mustSettle } = this.#plan(checks, nowMs)
+    const unsuited = checks.flatMap((check) => this.#endUnsuited(check, nowMs))
+    const takings = this.#plan(checks, nowMs)
+    if (unsuited.length > 0) {
+      this.#ended.push(...unsuited)
+      await this.#settleShares()
+    }
     try {
-      if (mustSettle) await this.#settleShares()
-      const sums = askings.map(({ checks, taken }) => sumOf(checks, taken))
-      const answers = await this.#store.check([...single.map(({ check }) => check), ...sums], nowMs)
-      const decisions = new Array<Decision | undefined>(checks.length)
-      this.#assign(single, answers, nowMs, decisions)
-      const refused = askings.filter((asking, index) => {
-        const decision = answers[single.length + index]
-        asking.isAnswered = decision !== undefined
-        return decision !== undefined && !this.#take(asking, decision, nowMs, decisions)
-      })
+      const shares = takings.map(({ share, policy, taken }) => ({ key: share.key, policy, cost: taken }))
+      const answers = await this.#store.check([...checks, ...shares], nowMs)
+      const decisions = answers.slice(0, checks.length)
+      for (const [index, check] of checks.entries()) this.#note(check, decisions[index], nowMs)
+      const refused = takings.flatMap((taking, index) => this.#take(taking, answers[checks.length + index], nowMs))
       if (refused.length > 0) {
+        this.#ended.push(...refused)
         await this.#settleShares()
-        const again = refused.flatMap((asking) => asking.checks)
-        const answered = await this.#store.check(
-          again.map(({ check }) => check),
-          nowMs,
-        )
-        this.#assign(again, answered, nowMs, decisions)
       }
       return decisions
     } finally {
-      for (const { share, kept, isAnswered } of askings) {
-        if (!isAnswered) share.restore(kept)
-        share.isAsking = false
-      }
+      for (const { share } of takings) share.isTaking = false
     }
   }
 
@@ -125,82 +115,48 @@ export class Leases implements WrappedStore {
     return this.#settleShares()
   }
 
-  /** Divides a batch into the checks that ask for a share, by counter, and the others. */
-  #plan(checks: readonly Check[], nowMs: number) {
-    const byShare = new Map<Share, Asking>()
-    const single: Asking['checks'] = []
-    for (const [index, check] of checks.entries()) {
-      const share = this.#shares.get(check.key)
-      if (share === undefined || share.isAsking) single.push({ check, index })
-      else {
-        const asking = byShare.get(share) ?? { share, checks: [], kept: 0, taken: 0, isAnswered: false }
-        asking.checks.push({ check, index })
-        byShare.set(share, asking)
-      }
-    }
-    const askings: Asking[] = []
-    let mustSettle = false
-    for (const asking of byShare.values()) {
-      mustSettle = this.#endUnsuited(asking, nowMs) || mustSettle
-      if (this.#asksForShare(asking, nowMs)) askings.push(asking)
-      else single.push(...asking.checks)
-    }
-    return { askings, single, mustSettle }
+  /** Ends a share that does not suit a check, which the store answers when it has the share back. */
+  #endUnsuited({ key, policy, cost }: Check, nowMs: number): Settlement[] {
+    const share = this.#shares.get(key)
+    if (share === undefined || (cost > 0 && hasShares(policy) && share.isOf(policy))) return []
+    return share.end(nowMs)
   }
 
-  /** Ends a share that does not suit the checks. Returns whether the store needs it back before it answers them. */
-  #endUnsuited({ share, checks }: Asking, nowMs: number): boolean {
-    if (checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
-    const ended = share.end(nowMs)
-    this.#ended.push(...ended)
-    return ended.length > 0
-  }
-
-  /** Plans what to ask for a share. Returns false where each check asks for itself alone. */
-  #asksForShare(asking: Asking, nowMs: number): boolean {
-    const { share, checks } = asking
-    const [first] = checks
-    if (first === undefined || !hasShares(first.check.policy)) return false
-    if (!checks.every(({ check }) => check.cost > 0 && share.isOf(check.policy))) return false
-    if (!this.#knowsResets) {
+  /** Plans what a batch takes for the shares of its clients. */
+  #plan(checks: readonly Check[], nowMs: number): Taking[] {
+    const takings = new Map<Share, Taking>()
+    for (const { key, policy, cost } of checks) {
+      const share = this.#shares.get(key)
+      if (share === undefined || share.isTaking || cost === 0 || !hasShares(policy) || !share.isOf(policy)) continue
+      const taking = takings.get(share) ?? { share, policy, cost: 0, taken: 0 }
+      taking.cost += cost
+      takings.set(share, taking)
+    }
+    if (takings.size > 0 && !this.#knowsResets) {
       this.#learnResets()
-      return false
+      return []
     }
-    const { kept, taken, ended } = share.renew(first.check.policy, costOf(checks), nowMs)
-    this.#ended.push(...ended)
-    asking.kept = kept
-    asking.taken = taken
-    share.isAsking = kept + taken > 0
-    return share.isAsking
+    return [...takings.values()].filter((taking) => {
+      const { taken, ended } = taking.share.renew(taking.cost, nowMs)
+      this.#ended.push(...ended)
+      taking.taken = taken
+      taking.share.isTaking = taken > 0
+      return taken > 0
+    })
   }
 
-  /** Decides the checks of a share that the store has granted. Returns false where it has not. */
-  #take(asking: Asking, decision: Decision, nowMs: number, decisions: (Decision | undefined)[]): boolean {
-    const { share, checks, kept, taken } = asking
-    const sum = sumOf(checks, taken)
-    if (!decision.allowed) {
-      this.#ended.push(...share.settlement(kept, nowMs))
-      share.note(sum.policy, decision, nowMs)
-      if (sum.policy.algorithm === 'fixed_window') this.#ended.push(...share.settlement(sum.cost, nowMs))
-      return false
-    }
-    this.#ended.push(...share.note(sum.policy, decision, nowMs, kept, taken))
-    let unused = share.unused + sum.cost - taken
-    for (const { check, index } of checks) {
-      unused -= check.cost
-      decisions[index] = share.decide(check.cost, unused, nowMs)
-    }
-    return true
+  /** Adds to a share what the store has granted. Returns what has to be given back, since it counts what it refuses. */
+  #take({ share, policy, taken }: Taking, decision: Decision | undefined, nowMs: number): Settlement[] {
+    if (decision === undefined) return []
+    this.#ended.push(...share.note(policy, decision, nowMs))
+    share.add(taken)
+    return decision.allowed ? [] : share.giveBack(taken, nowMs)
   }
 
-  #assign(asked: Asking['checks'], answers: Answers, nowMs: number, decisions: (Decision | undefined)[]): void {
-    for (const [position, { check, index }] of asked.entries()) {
-      const decision = answers[position]
-      if (decision === undefined) continue
-      decisions[index] = decision
-      const share = this.#shares.get(check.key)
-      if (share !== undefined && !share.isAsking && share.unused === 0) share.note(check.policy, decision, nowMs)
-    }
+  #note({ key, policy }: Check, decision: Decision | undefined, nowMs: number): void {
+    const share = this.#shares.get(key)
+    if (share === undefined || decision === undefined || !hasShares(policy)) return
+    this.#ended.push(...share.note(policy, decision, nowMs))
   }
 
   /** Reads how often counters have been reset, for which no check waits. */
@@ -238,7 +194,7 @@ export class Leases implements WrappedStore {
   #sweep(): void {
     const nowMs = this.#options.now()
     for (const [key, share] of this.#shares) {
-      if (!share.isAsking && !share.isInForce(nowMs)) this.#ended.push(...share.end(nowMs))
+      if (!share.isTaking && !share.isInForce(nowMs)) this.#ended.push(...share.end(nowMs))
       if (share.isIdle(nowMs)) this.#shares.delete(key)
     }
     void this.#settleShares()
@@ -266,18 +222,7 @@ export class Leases implements WrappedStore {
   }
 }
 
-/** Whether a limit can have shares: what drains from a bucket would be admitted by two processes. */
-function hasShares({ algorithm }: Policy): boolean {
-  return algorithm === 'fixed_window' || algorithm === 'sliding_window'
-}
-
-function costOf(checks: Asking['checks']): number {
-  return checks.reduce((sum, { check }) => sum + check.cost, 0)
-}
-
-/** Returns one check for all checks on a counter and for a share of it. */
-function sumOf(checks: Asking['checks'], taken: number): Check {
-  const [first] = checks
-  if (first === undefined) throw new RangeError('no checks of a counter')
-  return { ...first.check, cost: costOf(checks) + taken }
+/** Whether a limit has shares: those of one fixed window. */
+function hasShares(policy: Policy): policy is PlainPolicy {
+  return policy.algorithm === 'fixed_window' && isPlain(policy)
 }

@@ -130,11 +130,6 @@ function tellsMore(a: Decision, periodMs: number, b: Decision, otherPeriodMs: nu
   return waitA > waitB || (waitA === waitB && periodMs > otherPeriodMs)
 }
 
-/** Returns the state of which a decision tells where every window allows a check. */
-export function smallestLeft(windows: readonly WindowState[]): WindowState {
-  return windows.reduce((shown, window) => (hasLessLeft(window, shown) ? window : shown))
-}
-
 function hasLessLeft(a: WindowState, b: WindowState): boolean {
   return a.remaining * b.limit < b.remaining * a.limit
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { type PlainPolicy, RATE_ALGORITHMS, type RateAlgorithm } from '../../src/limiter/algorithm.js'
+import type { PlainPolicy } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { windowEndMs, windowStartMs } from '../../src/limiter/period.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
@@ -26,10 +26,8 @@ interface Course {
 }
 
 const ONE_WINDOW: Course = { rate: '120/5s', edited: '60/5s', startMs: 1_705_161_600_000 }
-/** Minutes end meanwhile. */
-const SEVERAL: Course = { rate: '120/5s, 400/m, 45/s', edited: '200/m, 60/5s, 20/s', startMs: 1_705_161_643_210 }
-/** The month ends meanwhile, with a leap day; the edit leaves a window out, which starts afresh. */
-const MONTH: Course = { rate: '120/5s, 300/month, 40/s', edited: '150/month, 60/5s', startMs: 1_709_251_180_000 }
+/** The edited limit has several windows, thus no share; minutes end meanwhile. */
+const SEVERAL: Course = { rate: '120/5s', edited: '200/m, 60/5s, 20/s', startMs: 1_705_161_643_210 }
 
 const requests = fc.record({
   process: fc.nat(PROCESSES - 1),
@@ -69,7 +67,6 @@ interface Admitted {
 
 async function proveTrace(
   open: () => BatchStore,
-  algorithm: RateAlgorithm,
   { rate, edited, startMs }: Course,
   { steps, clocksStep }: Trace,
   sweep: () => Promise<void>,
@@ -79,7 +76,7 @@ async function proveTrace(
   const start = (store: BatchStore) => startProcess(store, nowMs)
   const admitted: Admitted[] = []
   const resets: number[] = []
-  const policies = [rate, edited].map((text) => toPolicy(algorithm, parseRate(text)))
+  const policies = [rate, edited].map((text) => toPolicy('fixed_window', parseRate(text)))
   let [nowMs, latestMs, edits] = [startMs, startMs, 0]
   const processes: LeasingProcess[] = stores.map(start)
   const offsets = stores.map(() => 0)
@@ -136,34 +133,24 @@ function assertTotal(
   startMs: number,
   latestMs: number,
 ) {
-  const { algorithm, limit, periodMs } = window
+  const { limit, periodMs } = window
   // After a reset a counter may start by a clock that is behind.
   const repeatedMs = 2 * CLOCK_STEP_MS
   let periods = resets * (1 + Math.ceil(repeatedMs / periodMs))
-  if (algorithm.endsWith('bucket')) periods += 1 + (latestMs - startMs) / periodMs
-  else for (let atMs = startMs; windowStartMs(periodMs, atMs) <= latestMs; atMs = endOf(window, atMs)) periods++
+  for (let atMs = startMs; windowStartMs(periodMs, atMs) <= latestMs; atMs = endOf(window, atMs)) periods++
   const total = sum(admitted)
   assert.ok(total <= limit * periods, `${total} admitted of ${limit} in ${periods} times ${periodMs} ms`)
 }
 
-function assertEverySpan(
-  { algorithm, limit, periodMs }: PlainPolicy,
-  admitted: readonly Admitted[],
-  resets: readonly number[],
-) {
-  const isBucket = algorithm.endsWith('bucket')
-  const moments = [...new Set(admitted.map(({ atMs }) => atMs))]
-  for (const atMs of moments) {
-    const startMs = isBucket ? atMs : windowStartMs(periodMs, atMs)
-    const ends = isBucket ? moments.filter((endMs) => endMs >= startMs) : [windowEndMs(periodMs, startMs) - 1]
-    for (const endMs of ends) {
-      const drained = isBucket ? ((endMs - startMs) * limit) / periodMs : 0
-      // A share from before a reset was counted before; another process may still use it.
-      const restarts = resets.filter((resetMs) => resetMs > startMs - LEASE_MS && resetMs <= endMs).length
-      const most = limit * (1 + restarts) + drained
-      const total = sum(admitted.filter(({ atMs }) => atMs >= startMs && atMs <= endMs))
-      assert.ok(total <= most, `${total} from ${startMs} to ${endMs}, ${most} are the limit`)
-    }
+/** What a window admits in each of the spans from its start to its end. */
+function assertEverySpan({ limit, periodMs }: PlainPolicy, admitted: readonly Admitted[], resets: readonly number[]) {
+  for (const startMs of new Set(admitted.map(({ atMs }) => windowStartMs(periodMs, atMs)))) {
+    const endMs = windowEndMs(periodMs, startMs)
+    // A share from before a reset was counted before; another process may still use it.
+    const restarts = resets.filter((resetMs) => resetMs > startMs - LEASE_MS && resetMs < endMs).length
+    const most = limit * (1 + restarts)
+    const total = sum(admitted.filter(({ atMs }) => atMs >= startMs && atMs < endMs))
+    assert.ok(total <= most, `${total} from ${startMs} to ${endMs}, ${most} are the limit`)
   }
 }
 
@@ -181,48 +168,41 @@ function at<Value>(values: readonly Value[], index: number): Value {
   return value
 }
 
-/** The rates by which traces run: every algorithm with one window and with several, and months where they may be. */
-const COURSES = RATE_ALGORITHMS.flatMap((algorithm) => [
-  { name: algorithm, algorithm, course: ONE_WINDOW },
-  { name: `${algorithm}, several windows`, algorithm, course: SEVERAL },
-  ...(algorithm === 'fixed_window' ? [{ name: `${algorithm}, a month`, algorithm, course: MONTH }] : []),
-])
-type NamedCourse = (typeof COURSES)[number]
+/** The rates by which traces run: a limit with shares, which is edited to another one, or to one without. */
+const COURSES = [
+  { name: 'one window', course: ONE_WINDOW },
+  { name: 'one window, edited to several', course: SEVERAL },
+]
 
-function proveTraces(
-  t: TestContext,
-  open: () => () => BatchStore,
-  { algorithm, course }: NamedCourse,
-  numRuns: number,
-) {
+function proveTraces(t: TestContext, open: () => () => BatchStore, course: Course, numRuns: number) {
   const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
   t.diagnostic(`seed ${seed} (TEST_SEED)`)
   const sweep = controlSweeps(t)
-  const property = fc.asyncProperty(traces, (trace) => proveTrace(open(), algorithm, course, trace, sweep))
+  const property = fc.asyncProperty(traces, (trace) => proveTrace(open(), course, trace, sweep))
   return fc.assert(property, { seed, numRuns, endOnFailure: true })
 }
 
-for (const named of COURSES) {
-  test(`${MEMORY_TRACES} traces in memory: ${named.name}`, (t) =>
+for (const { name, course } of COURSES) {
+  test(`${MEMORY_TRACES} traces in memory: ${name}`, (t) =>
     proveTraces(
       t,
       () => {
         const store = remoteStore()
         return () => store
       },
-      named,
+      course,
       MEMORY_TRACES,
     ))
 }
 
 forEachStore((name, open) => {
-  for (const named of COURSES) {
-    test(`${SHARED_TRACES} traces on ${name}: ${named.name}`, async (t) => {
+  for (const { name: courseName, course } of COURSES) {
+    test(`${SHARED_TRACES} traces on ${name}: ${courseName}`, async (t) => {
       const { place, close } = await open()
       const stores = Array.from({ length: PROCESSES }, () => openStore(place))
       try {
         let opened = 0
-        await proveTraces(t, () => () => at(stores, opened++ % PROCESSES), named, SHARED_TRACES)
+        await proveTraces(t, () => () => at(stores, opened++ % PROCESSES), course, SHARED_TRACES)
       } finally {
         await Promise.all(stores.map((store) => store.close()))
         await close()

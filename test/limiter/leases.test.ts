@@ -31,91 +31,72 @@ async function send({ limiter, clock }: LeasingProcess, requests: number, check:
   return decisions
 }
 
-for (const algorithm of ['token_bucket', 'leaky_bucket'] as const) {
-  test(`every request of a bucket asks the store: ${algorithm}`, async (t) => {
+for (const [name, policy] of [
+  ['a token bucket', toPolicy('token_bucket', parseRate('10000/m'))],
+  ['a leaky bucket', toPolicy('leaky_bucket', parseRate('10000/m'))],
+  ['a sliding window', toPolicy('sliding_window', parseRate('10000/m'))],
+  ['several fixed windows', toPolicy('fixed_window', parseRate('10000/m, 20000/h'))],
+  ['a calendar month', toPolicy('fixed_window', parseRate('10000/month'))],
+] as const) {
+  test(`every request asks the store where the limit is ${name}`, async (t) => {
     const { store, start } = setUp(t)
-    await send(start(), 50, checkOf({ algorithm, limit: 10_000 }))
+    await send(start(), 50, { key: 'a', policy, cost: 1 })
     assert.equal(store.calls, 50)
   })
 }
 
-for (const algorithm of ['fixed_window', 'sliding_window'] as const) {
-  test(`a client with 100 requests a second costs a store call per 20 requests at most: ${algorithm}`, async (t) => {
-    const { store, sweep, start } = setUp(t)
-    const process = start()
-    for (let second = 0; second < 20; second += 0.5) {
-      const decisions = await send(process, 50, checkOf({ algorithm, limit: 10_000 }))
-      assert.ok(decisions.every(({ allowed }) => allowed))
-      await sweep()
-    }
-    t.diagnostic(`${store.calls} calls for 2000 requests`)
-    assert.ok(store.calls <= 2_000 / 20, `${store.calls} calls`)
-  })
-
-  test(`a process alone admits what the store would, down to the last request: ${algorithm}`, async (t) => {
-    const { store, start } = setUp(t)
-    const process = start()
-    const reference = createReference()
-    const check = checkOf({ algorithm, limit: 300 })
-    for (let sent = 0; sent < 400; sent++) {
-      const { allowed, count, remaining } = await process.limiter.checkLeased(check, NOW_MS + sent)
-      const expected = reference(check, NOW_MS + sent)
-      assert.equal(allowed, expected.allowed, `request ${sent}`)
-      if (!allowed) continue
-      // What drains within a lease's time is seen when the store is asked again.
-      assert.ok(Math.abs(count - expected.count) <= 5, `request ${sent}: ${count}, not ${expected.count}`)
-      assert.equal(remaining, 300 - count)
-    }
-    assert.ok(store.calls < 60, `${store.calls} calls`)
-  })
-
-  test(`what is left of a share goes back when it ends: ${algorithm}`, async (t) => {
-    const { store, sweep, start } = setUp(t)
-    const process = start()
-    const check = checkOf({ algorithm, periodMs: 3_600_000 })
-    const [, , third] = await send(process, 3, check)
-    const reference = createReference()
-    for (const ms of [0, 10, 20]) reference(check, NOW_MS + ms)
-    assert.equal(third?.count, 3)
-    assert.ok(store.counted(check, process.clock.nowMs) > 3)
-    process.clock.nowMs += 1_000
+test('a client with 100 requests a second costs a store call per 20 requests at most', async (t) => {
+  const { store, sweep, start } = setUp(t)
+  const process = start()
+  for (let second = 0; second < 20; second += 0.5) {
+    const decisions = await send(process, 50, checkOf({ limit: 10_000 }))
+    assert.ok(decisions.every(({ allowed }) => allowed))
     await sweep()
-    const { nowMs } = process.clock
-    assert.equal(store.counted(check, nowMs), reference({ ...check, cost: 0 }, nowMs).count)
-  })
+  }
+  t.diagnostic(`${store.calls} calls for 2000 requests`)
+  assert.ok(store.calls <= 2_000 / 20, `${store.calls} calls`)
+})
 
-  test(`a share of several windows is as large as the smallest rest, and goes back to each that runs: ${algorithm}`, async (t) => {
-    const { store, sweep, start } = setUp(t)
-    const process = start()
-    const policy = toPolicy(algorithm, parseRate('60/s, 1000/h, 2000/d'))
-    const reference = createReference()
-    const check = { key: 'a', policy, cost: 1 }
-    function expectedLeft(nowMs: number) {
-      return reference({ ...check, cost: 0 }, nowMs).windows?.map(({ remaining }) => remaining)
-    }
-    for (let sent = 0; sent < 30; sent++) {
-      const expected = reference(check, process.clock.nowMs)
-      assert.deepEqual(await send(process, 1, check), [expected], `request ${sent}`)
-    }
-    t.diagnostic(`${store.calls} calls for 30 requests`)
-    assert.ok(store.calls < 15, `${store.calls} calls`)
-    assert.notDeepEqual(store.left(check, process.clock.nowMs), expectedLeft(process.clock.nowMs))
-    // The first of the windows has ended, and with it the share.
-    process.clock.nowMs = NOW_MS + 1_000
-    await sweep()
-    assert.deepEqual(store.left(check, process.clock.nowMs), expectedLeft(process.clock.nowMs))
-  })
+test('a process alone admits what the store would, down to the last request', async (t) => {
+  const { store, start } = setUp(t)
+  const process = start()
+  const reference = createReference()
+  const check = checkOf({ limit: 300 })
+  for (let sent = 0; sent < 400; sent++) {
+    const { allowed, count, remaining } = await process.limiter.checkLeased(check, NOW_MS + sent)
+    const expected = reference(check, NOW_MS + sent)
+    assert.equal(allowed, expected.allowed, `request ${sent}`)
+    if (!allowed) continue
+    assert.equal(count, expected.count, `request ${sent}`)
+    assert.equal(remaining, 300 - count)
+  }
+  assert.ok(store.calls < 60, `${store.calls} calls`)
+})
 
-  test(`another limit of the same counter applies at once, and the share goes back: ${algorithm}`, async (t) => {
-    const { start } = setUp(t)
-    const process = start()
-    await send(process, 3, checkOf({ algorithm, periodMs: 3_600_000 }))
-    const [decision] = await send(process, 1, checkOf({ algorithm, periodMs: 3_600_000, limit: 4 }))
-    assert.deepEqual([decision?.allowed, decision?.count, decision?.remaining], [true, 4, 0])
-    const [refused] = await send(process, 1, checkOf({ algorithm, periodMs: 3_600_000, limit: 4 }))
-    assert.equal(refused?.allowed, false)
-  })
-}
+test('what is left of a share goes back when it ends', async (t) => {
+  const { store, sweep, start } = setUp(t)
+  const process = start()
+  const check = checkOf({ periodMs: 3_600_000 })
+  const [, , third] = await send(process, 3, check)
+  const reference = createReference()
+  for (const ms of [0, 10, 20]) reference(check, NOW_MS + ms)
+  assert.equal(third?.count, 3)
+  assert.ok(store.counted(check, process.clock.nowMs) > 3)
+  process.clock.nowMs += 1_000
+  await sweep()
+  const { nowMs } = process.clock
+  assert.equal(store.counted(check, nowMs), reference({ ...check, cost: 0 }, nowMs).count)
+})
+
+test('another limit of the same counter applies at once, and the share goes back', async (t) => {
+  const { start } = setUp(t)
+  const process = start()
+  await send(process, 3, checkOf({ periodMs: 3_600_000 }))
+  const [decision] = await send(process, 1, checkOf({ periodMs: 3_600_000, limit: 4 }))
+  assert.deepEqual([decision?.allowed, decision?.count, decision?.remaining], [true, 4, 0])
+  const [refused] = await send(process, 1, checkOf({ periodMs: 3_600_000, limit: 4 }))
+  assert.equal(refused?.allowed, false)
+})
 
 test('a client with few requests has no share: each asks the store', async (t) => {
   const { store, sweep, start } = setUp(t)
@@ -127,6 +108,19 @@ test('a client with few requests has no share: each asks the store', async (t) =
     await sweep()
   }
   assert.equal(store.calls, 20)
+})
+
+test('a limit edited to several windows counts what was really used, and has no share', async (t) => {
+  const { store, start } = setUp(t)
+  const process = start()
+  await send(process, 3, checkOf())
+  assert.ok(store.counted(checkOf(), NOW_MS) > 3)
+  const edited = { key: 'a', policy: toPolicy('fixed_window', parseRate('1000/m, 5000/h')), cost: 1 }
+  const [first] = await send(process, 1, edited)
+  assert.deepEqual([first?.count, first?.windows?.map(({ remaining }) => remaining)], [4, [996, 4_999]])
+  const calls = store.calls
+  await send(process, 20, edited)
+  assert.equal(store.calls, calls + 20)
 })
 
 test('a share ends with its window', async (t) => {
@@ -226,35 +220,27 @@ test('more clients than are remembered push out the oldest, whose share goes bac
   assert.equal(store.counted(checkOf(), NOW_MS), 3)
 })
 
-test('what was spent of a share is not held again when the store fails to answer another client of the batch', async (t) => {
+test('what is spent of a share while the store fails is not held again', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const store = remoteStore()
-  const { check: answer } = store
   let nowMs = NOW_MS
   const leases = new Leases(store, { leaseMs: LEASE_MS, now: () => nowMs })
-  const granted: Check = { ...checkOf({ limit: 10_000 }), key: 'granted' }
-  const refused: Check = { ...checkOf({ limit: 100 }), key: 'refused' }
+  const check = checkOf({ limit: 10_000 })
   for (let sent = 0; sent < 10; sent++) {
     nowMs += 10
-    for (const check of [granted, refused]) leases.known(check, nowMs) ?? (await leases.check([check], nowMs))
+    leases.known(check, nowMs) ?? (await leases.check([check], nowMs))
   }
-  await answer([{ ...refused, cost: 85 }], nowMs)
-  nowMs += LEASE_MS
-  for (const check of [granted, refused]) assert.equal(leases.known(check, nowMs), undefined)
-
-  let spent = 0
   function spendAll(): number {
-    const before = spent
-    while (leases.known(granted, nowMs) !== undefined) spent++
-    return spent - before
+    let spent = 0
+    while (leases.known(check, nowMs) !== undefined) spent++
+    return spent
   }
-  let calls = 0
-  store.check = async (checks, checkedMs) => {
-    if (++calls === 1) return answer(checks, checkedMs)
-    assert.ok(spendAll() > 0)
+  const held = store.counted(check, nowMs) - 10
+  store.check = async () => {
+    assert.equal(spendAll(), held)
     throw new Error('no answer')
   }
-  await assert.rejects(leases.check([granted, refused], nowMs), /no answer/)
-  assert.equal(calls, 2)
+  assert.ok(held > 0)
+  await assert.rejects(leases.check([{ ...check, cost: 100 }], nowMs), /no answer/)
   assert.equal(spendAll(), 0)
 })

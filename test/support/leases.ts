@@ -35,9 +35,6 @@ export function remoteStore() {
     async resets(): Promise<number> {
       return store.resetCount
     },
-    /** Returns what the store has left in each window. */
-    left: ({ key, policy }: Check, nowMs: number) =>
-      memory.checkOne({ key, policy, cost: 0 }, nowMs).windows?.map(({ remaining }) => remaining),
     /** Returns what the store has counted. */
     counted: ({ key, policy }: Check, nowMs: number) => memory.checkOne({ key, policy, cost: 0 }, nowMs).count,
   }

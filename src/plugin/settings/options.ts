@@ -39,8 +39,8 @@ export interface MiddlewareOptions {
    */
   ceiling?: string | undefined
   /**
-   * `100ms` to `2s`: how long a process may use a share of a busy client's limit, in all its windows, without asking the
-   * store; off by default. Token and leaky buckets have none.
+   * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
+   * default. For limits of one fixed window, no calendar month; all others ask the store.
    */
   lease?: string | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
