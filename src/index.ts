@@ -49,7 +49,7 @@ export { DatabaseStore, type DatabaseStoreOptions } from './limiter/stores/datab
 export { MemoryStore, type MemoryStoreOptions } from './limiter/stores/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './limiter/stores/redis-store.js'
 export type { Store } from './limiter/stores/store.js'
-export type { EventLogStats } from './log/event-log.js'
+export type { EventLogStats } from './log/event-log-state.js'
 export type { RetentionOptions } from './log/rollups/retention.js'
 export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './operations/alerts/mailer.js'

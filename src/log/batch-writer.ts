@@ -1,23 +1,23 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import type { EventRows, EventTable } from './event.js'
+import type { EventLogState } from './event-log-state.js'
+import type { EventRows, EventTable } from './event-table.js'
 
 export interface BatchWriterOptions {
   readonly table: EventTable
   /** The most events that one statement writes. */
   readonly batchSize: number
-  /** Called with the number of rows that are in the table now. */
-  readonly written: (count: number) => void
-  /** Called for a row that the table refuses. */
-  readonly refused: (error: unknown) => void
+  readonly state: EventLogState
+  /** Called with the number of rows that need no more writing: the table has taken or refused them. */
+  readonly settled: (count: number) => void
   /** Called when a write fails, and will be tried again. */
-  readonly failed: (error: unknown) => void
+  readonly failed: () => void
 }
 
 /** The pauses before a write is tried again: they double from the first to the longest, in milliseconds. */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 
-/** Writes rows in batches, in their order, until each is in the table, or refused by it. */
+/** Writes rows in batches, in their order, until the table has taken or refused each. */
 export class BatchWriter {
   readonly #options: BatchWriterOptions
   #pauseMs = FIRST_PAUSE_MS
@@ -31,11 +31,11 @@ export class BatchWriter {
     this.#size = options.batchSize
   }
 
-  /** Resolves when all rows are written or refused, or after `stop`. */
-  async write({ writer, first, rows }: EventRows): Promise<void> {
+  /** Resolves when all rows are settled, or after `stop`. */
+  async write({ writer, first, rows }: EventRows, urgent?: Promise<void>): Promise<void> {
     for (let done = 0; done < rows.length && !this.#isStopped; ) {
       const batch = { writer, first: first + done, rows: rows.slice(done, done + this.#size) }
-      done += await this.#try(batch)
+      done += await this.#try(batch, urgent)
       // SQLite without a thread blocks the process for each statement.
       if (done < rows.length) await yieldToEventLoop()
     }
@@ -52,50 +52,41 @@ export class BatchWriter {
     this.#endPause?.()
   }
 
-  /** Resolves with the number of rows that are written or refused; when the write failed, after the pause, with 0. */
-  async #try(batch: EventRows): Promise<number> {
-    const { table, written, refused, failed } = this.#options
+  /** Resolves with the number of rows that are settled; when the write failed, after the pause, with 0. */
+  async #try(batch: EventRows, urgent: Promise<void> | undefined): Promise<number> {
+    const { table, state, settled, failed } = this.#options
     try {
-      const settled = (await table.write(batch)) ? batch.rows.length : await this.#countWritten(batch)
-      if (this.#isStopped) return 0
+      const count = await table.write(batch, urgent)
       this.#pauseMs = FIRST_PAUSE_MS
       this.#size = Math.min(this.#size * 2, this.#options.batchSize)
-      written(settled)
-      return settled
+      settled(count)
+      return count
     } catch (error) {
       if (this.#isStopped) return 0
       if (!table.refusesRows(error)) {
-        const pause = this.#pause()
-        failed(error)
-        await pause
+        const ended = new Promise<void>((resolve) => {
+          this.#endPause = resolve
+        })
+        const pause = pauseMs(this.#pauseMs)
+        this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS)
+        state.fail(error)
+        failed()
+        await Promise.race([pause, ended])
         return 0
       }
       // The other rows of the batch are not lost with the one that is refused.
       this.#size = Math.ceil(batch.rows.length / 2)
       if (batch.rows.length > 1) return 0
-      refused(error)
+      state.lose(1, error)
+      settled(1)
       return 1
     }
   }
+}
 
-  /** Counts the rows that an attempt wrote of which the answer was lost. */
-  async #countWritten({ writer, first, rows }: EventRows): Promise<number> {
-    const last = await this.#options.table.lastWritten(writer)
-    return Math.max(0, Math.min(last - first + 1, rows.length))
-  }
-
-  #pause(): Promise<void> {
-    const pauseMs = this.#pauseMs
-    this.#pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
-    return new Promise((resolve) => {
-      const timer = setTimeout(end, pauseMs)
-      // A process that has nothing else to do ends.
-      timer.unref()
-      this.#endPause = end
-      function end() {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-  }
+/** A process that has nothing else to do ends. */
+export function pauseMs(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
 }

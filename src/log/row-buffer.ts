@@ -1,3 +1,5 @@
+/** The most rows that are taken at once. */
+const MAX_ROWS = 5_000
 /** Some thousand rows of the usual length. */
 const CHUNK_BYTES = 1_048_576
 /** The longest that UTF-8 makes of one unit of UTF-16. */
@@ -7,8 +9,13 @@ interface Chunk {
   readonly bytes: Buffer
   /** Where each row ends. */
   readonly ends: number[]
-  /** The number of rows that were dropped; they come first. */
-  dropped: number
+  firstMs: number
+}
+
+export interface TakenRows {
+  readonly rows: string[]
+  /** The time of the first row. */
+  readonly firstMs: number
 }
 
 /**
@@ -23,59 +30,34 @@ export class RowBuffer {
     return this.#length
   }
 
-  /** The first row, which stays. */
-  get first(): string | undefined {
-    return this.peek(1)[0]
+  get firstMs(): number | undefined {
+    return this.#length === 0 ? undefined : this.#chunks[0]?.firstMs
   }
 
-  push(row: string): void {
+  push(row: string, atMs: number): void {
     const mostBytes = row.length * MAX_BYTES_PER_UNIT
     let chunk = this.#chunks.at(-1)
     let start = chunk?.ends.at(-1) ?? 0
-    if (chunk === undefined || start + mostBytes > chunk.bytes.length) {
-      chunk = { bytes: Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, mostBytes)), ends: [], dropped: 0 }
+    if (chunk === undefined || chunk.ends.length === MAX_ROWS || start + mostBytes > chunk.bytes.length) {
+      chunk = { bytes: Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, mostBytes)), ends: [], firstMs: atMs }
       this.#chunks.push(chunk)
       start = 0
     }
+    if (start === 0) chunk.firstMs = atMs
     chunk.ends.push(start + chunk.bytes.write(row, start))
     this.#length++
   }
 
-  /** Returns the first rows, which stay. */
-  peek(count: number): string[] {
-    const rows: string[] = []
-    for (const { bytes, ends, dropped } of this.#chunks) {
-      const missing = count - rows.length
-      if (missing <= 0) break
-      let start = ends[dropped - 1] ?? 0
-      for (const end of ends.slice(dropped, dropped + missing)) {
-        rows.push(bytes.toString('utf8', start, end))
-        start = end
-      }
-    }
-    return rows
-  }
-
-  /** Removes the first rows. */
-  drop(count: number): void {
-    for (let left = Math.min(count, this.#length); left > 0; ) {
-      const [chunk] = this.#chunks
-      if (chunk === undefined) return
-      const dropped = Math.min(left, chunk.ends.length - chunk.dropped)
-      chunk.dropped += dropped
-      this.#length -= dropped
-      left -= dropped
-      if (chunk.dropped === chunk.ends.length) this.#forgetFirst(chunk)
-    }
-  }
-
-  #forgetFirst(chunk: Chunk): void {
-    if (this.#chunks.length > 1) {
-      this.#chunks.shift()
-      return
-    }
+  /** Removes the first rows, some thousand at most. */
+  take(): TakenRows | undefined {
+    const [chunk] = this.#chunks
+    if (chunk === undefined || this.#length === 0) return undefined
+    const { bytes, ends, firstMs } = chunk
+    const rows = ends.map((end, index) => bytes.toString('utf8', ends[index - 1] ?? 0, end))
+    this.#length -= rows.length
     // Few events need no new memory.
-    chunk.ends.length = 0
-    chunk.dropped = 0
+    if (this.#chunks.length === 1) ends.length = 0
+    else this.#chunks.shift()
+    return { rows, firstMs }
   }
 }

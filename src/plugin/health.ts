@@ -3,7 +3,7 @@
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
 import { RedisStore } from '../limiter/stores/redis-store.js'
 import type { Store } from '../limiter/stores/store.js'
-import type { EventLog } from '../log/event-log.js'
+import type { EventLogReadings } from '../log/event-log-state.js'
 import { type Health, type Probe, probeHealth } from '../operations/health/health.js'
 import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../operations/health/probes.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
@@ -20,7 +20,7 @@ interface HealthComponents {
   readonly opened: OpenDatabase
   readonly store: Store
   readonly current: CurrentSnapshot
-  readonly events: EventLog
+  readonly events: EventLogReadings
 }
 
 /** Creates the function that probes an app's health. Calls that come during a probe share its answer. */

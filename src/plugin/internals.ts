@@ -6,7 +6,7 @@ import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
-import type { EventLogStats } from '../log/event-log.js'
+import type { EventLogStats } from '../log/event-log-state.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
 export interface Switches {

@@ -3,7 +3,7 @@
 import { SECOND_MS } from '../ground/time/clock.js'
 import type { ConditionReports } from '../http/conditions.js'
 import type { Limiter } from '../limiter/limiter.js'
-import type { EventLog } from '../log/event-log.js'
+import type { EventLogReadings } from '../log/event-log-state.js'
 import type { Metrics } from '../operations/metrics/figures.js'
 import type { AppReadings } from '../operations/metrics/shared-readings.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -12,7 +12,7 @@ import type { Settings } from './settings/resolve.js'
 
 interface ReadComponents {
   readonly limiter: Limiter
-  readonly events: EventLog
+  readonly events: EventLogReadings
   readonly current: CurrentSnapshot
   readonly conditions: ConditionReports
 }
@@ -32,7 +32,7 @@ function createReadings(settings: Settings, { limiter, events, current, conditio
   }
 }
 
-function createEventReadings(events: EventLog): AppReadings {
+function createEventReadings(events: EventLogReadings): AppReadings {
   return {
     eventsWritten: () => events.stats().written,
     eventsDropped: () => events.stats().dropped,

@@ -20,10 +20,12 @@ import { RedisStore } from '../limiter/stores/redis-store.js'
 import { type DeleteExpired, StateSweep, stateDeletions } from '../limiter/stores/state-cleanup.js'
 import type { Store } from '../limiter/stores/store.js'
 import { validatedStore } from '../limiter/validated-store.js'
-import { createEventTable } from '../log/event.js'
 import { EventLog } from '../log/event-log.js'
+import { EventLogState } from '../log/event-log-state.js'
+import { createEventTable } from '../log/event-table.js'
 import { RollupKeeper } from '../log/rollups/keeper.js'
-import { openSpools } from '../log/spool.js'
+import { openSpoolFolder } from '../log/spool-folder.js'
+import { SpooledTable } from '../log/spooled-table.js'
 import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
 import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -175,16 +177,19 @@ export function createCurrentSnapshot(
 export function createEventLog(settings: Settings, { database }: OpenDatabase, log: OutageLog): EventLog {
   const { clock, enabled, logEvents, eventSpool } = settings
   const isLogging = enabled && logEvents !== false
-  const spools = isLogging && eventSpool !== undefined ? openSpools(eventSpool) : undefined
+  const folder = isLogging && eventSpool !== undefined ? openSpoolFolder(eventSpool) : undefined
+  const now = () => clock.now()
+  const state = new EventLogState(now, log)
+  const batchSize = database.dialect.rowsPerInsert
+  const table = createEventTable(database, clock, folder !== undefined)
   return new EventLog({
-    table: createEventTable(database, clock, spools !== undefined),
-    writer: spools?.own.writer ?? randomUUID(),
-    spools,
-    batchSize: database.dialect.rowsPerInsert,
+    table: folder === undefined ? state.counting(table) : new SpooledTable({ table, folder, batchSize, state }),
+    writer: folder?.writer ?? randomUUID(),
+    batchSize,
     maxGatherMs: MAX_GATHER_MS,
     bufferSize: settings.eventBuffer,
-    now: () => clock.now(),
-    log,
+    now,
+    state,
   })
 }
 

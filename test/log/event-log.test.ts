@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { storable } from '../../src/ground/storable.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { EventLog } from '../../src/log/event-log.js'
+import { EventLogState } from '../../src/log/event-log-state.js'
 import { fakeClock } from '../support/clock.js'
 import { EVENT, tableOf } from '../support/events.js'
 
@@ -31,9 +32,11 @@ function logOf({ bufferSize = 1_000, batchSize = 200, maxGatherMs = 0, asked = (
       for (const resolve of waiting.splice(0)) resolve()
     },
   }
+  const state = new EventLogState(clock.now, { error: (_details, message) => lines.push(message) })
   const events = new EventLog({
     writer: 'a',
-    table: {
+    state,
+    table: state.counting({
       async write({ first, rows }) {
         const values: unknown[][] = rows.map((row) => JSON.parse(row))
         const keys = values.map(([, key]) => String(key))
@@ -42,21 +45,19 @@ function logOf({ bufferSize = 1_000, batchSize = 200, maxGatherMs = 0, asked = (
         if (table.held) await new Promise<void>((resolve) => waiting.push(resolve))
         if (table.failure !== undefined) throw table.failure
         if (keys.includes(table.refused)) throw new RangeError('the value is refused')
-        if (first <= table.last) return false
+        if (first <= table.last) return Math.min(table.last - first + 1, rows.length)
         table.keys.push(...keys)
         table.counts.push(...values.map((row) => Number(row[6])))
         table.last = first + rows.length - 1
         if (table.answersAreLost) throw new Error('the connection broke')
-        return true
+        return rows.length
       },
-      lastWritten: async () => table.last,
       refusesRows: (error) => error instanceof RangeError,
-    },
+    }),
     batchSize,
     maxGatherMs,
     bufferSize,
     now: clock.now,
-    log: { error: (_details, message) => lines.push(message) },
   })
   return { events, table, lines, clock }
 }
@@ -233,7 +234,7 @@ describe('the event log', () => {
       batchSize: 200,
       bufferSize: 10,
       now: Date.now,
-      log: { error: () => assert.fail() },
+      state: new EventLogState(Date.now, { error: () => assert.fail() }),
     })
     events.record({ ...eventOf('k'.repeat(15_000)), path: `/${'x'.repeat(15_000)}`, method: 'M'.repeat(500) })
     await events.flush()

@@ -7,58 +7,54 @@ import { collectGarbage } from '../support/garbage.js'
 
 function bufferOf(...rows: string[]): RowBuffer {
   const buffer = new RowBuffer()
-  for (const row of rows) buffer.push(row)
+  for (const row of rows) buffer.push(row, 0)
   return buffer
+}
+
+function takeAll(buffer: RowBuffer): string[] {
+  const rows: string[] = []
+  for (let taken = buffer.take(); taken !== undefined; taken = buffer.take()) rows.push(...taken.rows)
+  return rows
 }
 
 describe('a buffer of rows', () => {
   test('is empty at first', () => {
-    const buffer = bufferOf()
+    const buffer = new RowBuffer()
 
-    assert.equal(buffer.length, 0)
-    assert.equal(buffer.first, undefined)
-    assert.deepEqual(buffer.peek(10), [])
-    buffer.drop(10)
-    assert.equal(buffer.length, 0)
+    assert.deepEqual([buffer.length, buffer.firstMs, buffer.take()], [0, undefined, undefined])
   })
 
-  test('gives back the rows in their order, and keeps them', () => {
-    const buffer = bufferOf('first', 'second', 'third')
+  test('gives the rows back once, in their order, with the time of the first', () => {
+    const buffer = new RowBuffer()
+    for (const [index, row] of ['first', 'second', 'third'].entries()) buffer.push(row, 7 + index)
 
-    assert.equal(buffer.first, 'first')
-    assert.deepEqual(buffer.peek(2), ['first', 'second'])
-    assert.deepEqual(buffer.peek(10), ['first', 'second', 'third'])
-    assert.equal(buffer.length, 3)
+    assert.deepEqual([buffer.length, buffer.firstMs], [3, 7])
+    assert.deepEqual(buffer.take(), { rows: ['first', 'second', 'third'], firstMs: 7 })
+    assert.deepEqual([buffer.length, buffer.firstMs, buffer.take()], [0, undefined, undefined])
+
+    buffer.push('fourth', 10)
+    assert.deepEqual([buffer.length, buffer.firstMs], [1, 10])
+    assert.deepEqual(buffer.take(), { rows: ['fourth'], firstMs: 10 })
   })
 
-  test('takes more rows after its first ones were dropped', () => {
-    const buffer = bufferOf('first', 'second', 'third')
+  test('gives 5,000 rows at most, and tells the time of those that follow', () => {
+    const buffer = new RowBuffer()
+    for (let index = 0; index < 12_000; index++) buffer.push(String(index), index)
 
-    buffer.drop(2)
-    buffer.push('fourth')
-
-    assert.equal(buffer.length, 2)
-    assert.equal(buffer.first, 'third')
-    assert.deepEqual(buffer.peek(10), ['third', 'fourth'])
-  })
-
-  test('is empty once all rows, or more than it has, are dropped', () => {
-    const buffer = bufferOf('first', 'second')
-
-    buffer.drop(3)
-    assert.deepEqual(buffer.peek(10), [])
-
-    buffer.push('third')
-    assert.deepEqual(buffer.peek(10), ['third'])
+    assert.deepEqual(
+      [buffer.take(), buffer.take(), buffer.take()].map((taken) => [taken?.rows.length, taken?.firstMs]),
+      [
+        [5_000, 0],
+        [5_000, 5_000],
+        [2_000, 10_000],
+      ],
+    )
   })
 
   test('keeps every character, and empty rows', () => {
     const rows = ['', 'Grüße', '東京都', '👩‍🚀 ate 🥐', '\u0000\u007f\u0080\uffff', '', 'ascii']
-    const buffer = bufferOf(...rows)
 
-    assert.deepEqual(buffer.peek(rows.length), rows)
-    buffer.drop(3)
-    assert.deepEqual(buffer.peek(rows.length), rows.slice(3))
+    assert.deepEqual(takeAll(bufferOf(...rows)), rows)
   })
 
   test('holds any number of rows, also one larger than all others together', () => {
@@ -67,26 +63,32 @@ describe('a buffer of rows', () => {
     const buffer = bufferOf(...rows)
 
     assert.equal(buffer.length, rows.length)
-    assert.deepEqual(buffer.peek(rows.length), rows)
+    assert.deepEqual(takeAll(buffer), rows)
   })
 
-  test('holds the rows of random pushes and drops as a list does', () => {
+  test('holds the rows of random pushes and takes as a list does', () => {
     const lengths = fc.array(fc.nat(50_000), { maxLength: 40, size: 'max' })
-    const steps = fc.array(fc.record({ lengths, dropped: fc.nat(40) }), { maxLength: 20, size: 'max' })
-    const holdsAsList = (some: readonly { readonly lengths: readonly number[]; readonly dropped: number }[]) => {
+    const steps = fc.array(fc.record({ lengths, takes: fc.nat(2) }), { maxLength: 20, size: 'max' })
+    const holdsAsList = (some: readonly { readonly lengths: readonly number[]; readonly takes: number }[]) => {
       const buffer = new RowBuffer()
-      let list: string[] = []
-      for (const [step, { lengths, dropped }] of some.entries()) {
-        for (const length of lengths) {
-          const row = `${step}:${'ü'.repeat(length)}`
-          buffer.push(row)
-          list.push(row)
+      const list: { readonly row: string; readonly atMs: number }[] = []
+      for (const [step, { lengths, takes }] of some.entries()) {
+        for (const [index, length] of lengths.entries()) {
+          const pushed = { row: `${step}:${'ü'.repeat(length)}`, atMs: step * 100 + index }
+          buffer.push(pushed.row, pushed.atMs)
+          list.push(pushed)
         }
-        assert.deepEqual(buffer.peek(dropped), list.slice(0, dropped))
-        buffer.drop(dropped)
-        list = list.slice(dropped)
+        for (let round = 0; round < takes; round++) {
+          const taken = buffer.take()
+          assert.equal(taken?.firstMs, list[0]?.atMs)
+          const expected = list.splice(0, taken?.rows.length ?? 0)
+          assert.deepEqual(
+            taken?.rows ?? [],
+            expected.map(({ row }) => row),
+          )
+        }
         assert.equal(buffer.length, list.length)
-        assert.equal(buffer.first, list[0])
+        assert.equal(buffer.firstMs, list[0]?.atMs)
       }
     }
     fc.assert(fc.property(steps, holdsAsList), { numRuns: 30 })
@@ -101,11 +103,11 @@ describe('a buffer of rows', () => {
     const buffer = bufferOf(...Array.from({ length: 32 }, () => 'x'.repeat(1_000_000)))
     assert.ok(bytesOfBuffers() - atFirst > 30_000_000)
 
-    buffer.drop(buffer.length)
+    takeAll(buffer)
 
     // Another thread frees them, after the collection.
     await eventually('the memory is free', () => bytesOfBuffers() - atFirst < 10_000_000)
-    buffer.push('still here')
-    assert.equal(buffer.first, 'still here')
+    buffer.push('still here', 0)
+    assert.deepEqual(takeAll(buffer), ['still here'])
   })
 })

@@ -14,12 +14,16 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
-import { type EventTable, eventValues } from '../../src/log/event.js'
+import { eventValues } from '../../src/log/event.js'
 import { EventLog, type EventLogOptions } from '../../src/log/event-log.js'
-import { openSpools } from '../../src/log/spool.js'
+import { EventLogState } from '../../src/log/event-log-state.js'
+import type { EventTable } from '../../src/log/event-table.js'
+import { openSpoolFolder } from '../../src/log/spool-folder.js'
+import { SpooledTable, type SpooledTableOptions } from '../../src/log/spooled-table.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 import { EVENT } from '../support/events.js'
@@ -40,12 +44,12 @@ function openTable() {
       table.attempts++
       await table.answered
       if (table.isAway) throw new Error('the database is away')
-      if (first <= (last.get(writer) ?? 0)) return false
+      const known = last.get(writer) ?? 0
+      if (first <= known) return Math.min(known - first + 1, rows.length)
       last.set(writer, first + rows.length - 1)
       table.counts.push(...rows.map((row) => Number(JSON.parse(row)[6])))
-      return true
+      return rows.length
     },
-    lastWritten: async (writer) => last.get(writer) ?? 0,
     refusesRows: () => false,
   }
   return Object.assign(table, { events })
@@ -55,22 +59,25 @@ function openLog(
   t: TestContext,
   folder: string,
   table: ReturnType<typeof openTable>,
-  options: Partial<Pick<EventLogOptions, 'bufferSize' | 'maxSpoolBytes' | 'maxGatherMs' | 'now'>> = {},
+  options: Partial<
+    Pick<EventLogOptions & SpooledTableOptions, 'bufferSize' | 'maxSpoolBytes' | 'maxGatherMs' | 'now'>
+  > = {},
 ) {
-  const spools = openSpools(folder)
+  const opened = openSpoolFolder(folder)
+  const { writer } = opened
+  const { now = fakeClock().now, maxSpoolBytes, ...others } = options
   const lines: string[] = []
-  const log = new EventLog({
-    writer: spools.own.writer,
-    spools,
+  const state = new EventLogState(now, { error: (_details, message) => lines.push(message) })
+  const spooled = new SpooledTable({
     table: table.events,
+    folder: opened,
     batchSize: 50,
-    bufferSize: 100,
-    now: fakeClock().now,
-    ...options,
-    log: { error: (_details, message) => lines.push(message) },
+    ...(maxSpoolBytes === undefined ? {} : { maxSpoolBytes }),
+    state,
   })
+  const log = new EventLog({ writer, table: spooled, batchSize: 50, bufferSize: 100, now, state, ...others })
   atEnd(t, () => log.close())
-  return { log, lines, spools, writer: spools.own.writer }
+  return { log, lines, writer, replayed: () => spooled.replayed }
 }
 
 function countTo(last: number): number[] {
@@ -116,13 +123,9 @@ test('events in files do not wait for others to gather', async (t) => {
 
 test('events that the spool refuses are written before later ones, and none is lost', async (t) => {
   const table = openTable()
-  const { log, spools } = openLog(t, openFolder(t), table, { bufferSize: 20 })
-  let refuse: (error: Error) => void = () => undefined
-  const append = () =>
-    new Promise<void>((_resolve, reject) => {
-      refuse = reject
-    })
-  t.mock.method(spools.own, 'append', append)
+  const folder = openFolder(t)
+  const { log, lines } = openLog(t, folder, table, { bufferSize: 20 })
+  rmSync(folder, { recursive: true })
   const record = (...counts: number[]) => {
     for (const count of counts) log.record({ ...EVENT, count })
   }
@@ -133,11 +136,9 @@ test('events that the spool refuses are written before later ones, and none is l
   record(1)
   await eventually('the first one is being written', () => table.attempts === 1)
   record(...countTo(13).slice(1))
-  await eventually('the spool is asked', () => refuse.length === 1)
+  await eventually('the spool refuses', () => lines.includes('Rate limit events cannot be spooled'))
   record(14, 15)
   answer()
-  await eventually('the first one is written', () => log.stats().written === 1)
-  refuse(new Error('no space left'))
   await eventually('all are written', () => log.stats().written === 15)
   assert.deepEqual(table.counts, countTo(15))
 })
@@ -246,7 +247,7 @@ for (const [name, line] of BROKEN) {
 
     await log.close()
     const next = openLog(t, folder, table)
-    await next.log.replayed()
+    await next.replayed()
     assert.deepEqual(next.lines, [])
     assert.deepEqual(readdirSync(folder).sort(), [`${file}.unreadable`, `${next.writer}.lock`].sort())
     assert.notEqual(next.writer, writer)
@@ -262,8 +263,8 @@ test('a last line that a crash cut off is counted as lost, and one that lacks on
     const folder = openFolder(t)
     const table = openTable()
     const file = leaveFile(folder, `${toRows([1, 2]).join('\n')}\n${tail}`)
-    const { log } = openLog(t, folder, table)
-    await log.replayed()
+    const { log, replayed } = openLog(t, folder, table)
+    await replayed()
     assert.deepEqual(table.counts, counts)
     assert.deepEqual([log.stats().dropped, log.stats().spooled], [lost, 0])
     assert.equal(readdirSync(folder).includes(`${file}.unreadable`), lost > 0)
@@ -276,10 +277,10 @@ test('a file of a dead process that vanishes is counted as lost, and what follow
   const writer = randomUUID()
   const vanishing = leaveFile(folder, `${toRows([1]).join('\n')}\n`, { writer })
   leaveFile(folder, `${toRows([2, 3]).join('\n')}\n`, { writer, first: 2 })
-  const { log } = openLog(t, folder, table)
+  const { log, replayed } = openLog(t, folder, table)
   rmSync(join(folder, vanishing))
 
-  await log.replayed()
+  await replayed()
   assert.deepEqual(table.counts, [2, 3])
   const { written, dropped, spooled } = log.stats()
   assert.deepEqual({ written, dropped, spooled }, { written: 2, dropped: 1, spooled: 0 })
@@ -295,8 +296,8 @@ test('what follows broken lines is not written again where the dead process had 
   leaveFile(folder, `${lines.join('\n')}\n`, { writer: dead })
   leaveFile(folder, '', { writer: dead, first: 121 })
 
-  const { log } = openLog(t, folder, table)
-  await log.replayed()
+  const { log, replayed } = openLog(t, folder, table)
+  await replayed()
   assert.deepEqual(
     table.counts,
     countTo(120).filter((count) => count !== 91),
@@ -323,7 +324,9 @@ for (const [name, breakFile, lost] of [
     // The first one is what is being written, and stays in memory.
     await spool(log, [1])
     await spool(log, countTo(50).slice(1))
-    const [file = ''] = readdirSync(folder).filter((each) => each.endsWith('.events'))
+    const [, file = ''] = readdirSync(folder)
+      .filter((each) => each.endsWith('.events'))
+      .sort()
     breakFile(join(folder, file))
 
     table.isAway = false
@@ -362,6 +365,32 @@ test('events go to the spool when they are a second old, although the database m
   assert.deepEqual(table.counts, countTo(41))
   assert.deepEqual([log.stats().written, log.stats().spooled, log.stats().dropped], [41, 0, 0])
   await eventually('the files are gone', () => readdirSync(folder).length === 1)
+})
+
+test('events wait for the last file while it is being written, and go past the spool', async (t) => {
+  const folder = openFolder(t)
+  const table = openTable()
+  const clock = fakeClock()
+  const answers: (() => void)[] = []
+  const hang = () => {
+    table.answered = new Promise((resolve) => answers.push(resolve))
+  }
+  hang()
+  const { log } = openLog(t, folder, table, { now: clock.now })
+  for (const count of countTo(40)) log.record({ ...EVENT, timestampMs: clock.now() - 1_000, count })
+  await eventually('all are in the spool', () => log.stats().spooled === 40)
+  hang()
+  answers[0]?.()
+  await eventually('the file is being written', () => table.attempts === 2)
+
+  log.record({ ...EVENT, timestampMs: clock.now(), count: 41 })
+  // For as long as the disk takes to append a group, and longer.
+  for (let round = 0; round < 10; round++) await writeFile(join(folder, 'notes'), '', { flush: true })
+  assert.deepEqual([log.stats().buffered, log.stats().spooled], [1, 40])
+  answers[1]?.()
+  await log.flush()
+  assert.deepEqual(table.counts, countTo(41))
+  assert.equal(table.attempts, 3)
 })
 
 test('a process leaves alone what another one has in the folder that lives', async (t) => {
@@ -444,7 +473,7 @@ describe('the folder is refused', { skip: process.platform === 'win32' && 'modes
       plant(folder)
       const before = readdirSync(folder)
       assert.throws(
-        () => openSpools(folder),
+        () => openSpoolFolder(folder),
         (error: Error) =>
           error.message.startsWith(`Setting "eventSpool" is "${folder}", wh`) &&
           /chmod 700|delete it/.test(error.message),
@@ -457,9 +486,9 @@ describe('the folder is refused', { skip: process.platform === 'win32' && 'modes
     const folder = openFolder(t)
     chmodSync(folder, 0o755)
     symlinkSync('/nowhere', join(folder, 'notes'))
-    const { own } = openSpools(folder)
-    atEnd(t, () => own.close())
-    assert.ok(readdirSync(folder).includes(`${own.writer}.lock`))
+    const opened = openSpoolFolder(folder)
+    atEnd(t, () => opened.close())
+    assert.ok(readdirSync(folder).includes(`${opened.writer}.lock`))
   })
 })
 
@@ -484,7 +513,7 @@ test('a folder that cannot be used is refused with its name and a remedy', (t) =
   chmodSync(file, 0o600)
   for (const path of [file, join(file, 'below')]) {
     assert.throws(
-      () => openSpools(path),
+      () => openSpoolFolder(path),
       (error: Error) =>
         error.message.startsWith(`Setting "eventSpool" is "${path}"`) && /local folder/.test(error.message),
     )

@@ -1,6 +1,6 @@
 import { databaseFor } from '../../src/database/database.js'
-import type { EventRows, EventTable } from '../../src/log/event.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
+import type { EventRows, EventTable } from '../../src/log/event-table.js'
 import type { RateLimitClient } from '../../src/plugin/client/client.js'
 
 /** A request that was let through, by no rule. */
@@ -26,9 +26,8 @@ export function tableOf(write: (batch: EventRows) => Promise<unknown>): EventTab
   return {
     write: async (batch) => {
       await write(batch)
-      return true
+      return batch.rows.length
     },
-    lastWritten: async () => 0,
     refusesRows: () => false,
   }
 }

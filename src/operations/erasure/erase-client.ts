@@ -5,9 +5,10 @@ import type { Database } from '../../database/database.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import { errorMessage } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
-import { createEventTable } from '../../log/event.js'
-import { EventLog } from '../../log/event-log.js'
-import { findSpooled, openSpools, type SpooledTraces } from '../../log/spool.js'
+import { EventLogState } from '../../log/event-log-state.js'
+import { createEventTable } from '../../log/event-table.js'
+import { findSpooled, openSpoolFolder, type SpooledTraces } from '../../log/spool-folder.js'
+import { SpooledTable } from '../../log/spooled-table.js'
 import type { Batches } from './batches.js'
 import { countShared, eraseEvents, eraseSums } from './erase-events.js'
 import { ERASED, type ErasableDatabase, eraseOverrides } from './erase-overrides.js'
@@ -139,19 +140,15 @@ async function writeSpool(
 ): Promise<SpooledTraces> {
   if (eventSpool === undefined) return { events: 0, unreadable: 0 }
   if (!dryRun) {
-    const spools = openSpools(eventSpool)
-    const log = new EventLog({
+    const table = new SpooledTable({
       table: createEventTable(database, clock, true),
-      writer: spools.own.writer,
-      spools,
+      folder: openSpoolFolder(eventSpool),
       batchSize: database.dialect.rowsPerInsert,
-      bufferSize: 1,
-      now: () => clock.now(),
-      log: { error: () => undefined },
+      state: new EventLogState(() => clock.now(), { error: () => undefined }),
     })
     const aborted = signal === undefined ? [] : [once(signal, 'abort').catch(() => undefined)]
-    if (!signal?.aborted) await Promise.race([log.replayed(), ...aborted])
-    await log.close()
+    if (!signal?.aborted) await Promise.race([table.replayed, ...aborted])
+    await table.close()
   }
   return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)))
 }

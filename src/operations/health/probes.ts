@@ -4,7 +4,7 @@ import type { Database } from '../../database/database.js'
 import { redactUrl } from '../../database/database-url.js'
 import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Store } from '../../limiter/stores/store.js'
-import type { EventLog } from '../../log/event-log.js'
+import type { EventLogReadings } from '../../log/event-log-state.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { findEmailProblem } from '../alerts/email.js'
@@ -63,7 +63,7 @@ export function ruleTableProbe(database: Database): Probe {
 }
 
 /** Creates a probe of this process's log: whether it can be written, keeps up, and loses no events. */
-export function eventLogProbe(events: EventLog): Probe {
+export function eventLogProbe(events: EventLogReadings): Probe {
   return () => {
     const lagMs = events.lagMs()
     const { buffered, spooled, dropped, lastError } = events.stats()

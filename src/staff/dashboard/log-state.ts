@@ -1,4 +1,4 @@
-import type { EventLogStats } from '../../log/event-log.js'
+import type { EventLogStats } from '../../log/event-log-state.js'
 import type { Internals, Switches } from '../../plugin/internals.js'
 import { formatCount, visible } from './format.js'
 

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { MINUTE_MS } from '../../../src/ground/time/clock.js'
 import { EventLog } from '../../../src/log/event-log.js'
+import { EventLogState } from '../../../src/log/event-log-state.js'
 import { probeHealth } from '../../../src/operations/health/health.js'
 import { eventLogProbe } from '../../../src/operations/health/probes.js'
 import { atEnd } from '../../support/at-end.js'
@@ -194,19 +195,15 @@ describe('a health check', () => {
 test('a log is behind by the time that its oldest event waits, and fails after ten seconds', async () => {
   const clock = fakeClock()
   let finish: () => void = () => undefined
-  const events = new EventLog({
-    writer: 'a',
-    table: tableOf(
-      () =>
-        new Promise<void>((resolve) => {
-          finish = resolve
-        }),
-    ),
-    batchSize: 1,
-    bufferSize: 10,
-    now: () => clock.now(),
-    log: { error: () => undefined },
-  })
+  const now = () => clock.now()
+  const state = new EventLogState(now, { error: () => undefined })
+  const table = tableOf(
+    () =>
+      new Promise<void>((resolve) => {
+        finish = resolve
+      }),
+  )
+  const events = new EventLog({ writer: 'a', table: state.counting(table), batchSize: 1, bufferSize: 10, now, state })
   const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
   const record = () => events.record({ ...EVENT, timestampMs: clock.now() })
 
@@ -228,19 +225,13 @@ test('a log is behind by the time that its oldest event waits, and fails after t
 
 test('a log that loses its events fails until one is written', async () => {
   let fails = true
-  const events = new EventLog({
-    writer: 'a',
-    table: {
-      ...tableOf(async () => {
-        if (fails) throw new Error('the value is refused')
-      }),
-      refusesRows: () => true,
-    },
-    batchSize: 1,
-    bufferSize: 10,
-    now: () => EVENT.timestampMs,
-    log: { error: () => undefined },
-  })
+  const now = () => EVENT.timestampMs
+  const state = new EventLogState(now, { error: () => undefined })
+  const write = async () => {
+    if (fails) throw new Error('the value is refused')
+  }
+  const table = state.counting({ ...tableOf(write), refusesRows: () => true })
+  const events = new EventLog({ writer: 'a', table, batchSize: 1, bufferSize: 10, now, state })
   const probe = async () => (await probeHealth({ events: eventLogProbe(events) })).checks.events
 
   events.record(EVENT)

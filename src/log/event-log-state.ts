@@ -1,0 +1,92 @@
+import { errorMessage } from '../ground/errors.js'
+import type { EventTable } from './event-table.js'
+
+export interface EventLogStats {
+  /** Events that are in the table. */
+  readonly written: number
+  /** Events lost because nothing could hold them, or the table refused them. */
+  readonly dropped: number
+  /** Events in memory, not yet in the table. */
+  readonly buffered: number
+  /** Events in the files of `eventSpool`, not yet in the table; also those that this process took over. */
+  readonly spooled: number
+  /** The error of the last write that failed, or the last reason for a loss; null when there was none. */
+  readonly lastError: string | null
+}
+
+/** What health and metrics read. */
+export interface EventLogReadings {
+  stats(): EventLogStats
+  /** Returns the age of the oldest events that are not all in the table, in milliseconds; 0 where there are none. */
+  lagMs(): number
+  /** Whether the last write failed, or the last events were lost. */
+  readonly isFailing: boolean
+}
+
+const LOG_INTERVAL_MS = 60_000
+
+/** What became of events, for all parts of a log. */
+export class EventLogState {
+  written = 0
+  dropped = 0
+  /** The events in the files of the spool. */
+  spooled = 0
+  isFailing = false
+  lastFailure: unknown
+  readonly #now: () => number
+  readonly #log: { error(details: object, message: string): void }
+  readonly #loggedMs = new Map<string, number>()
+
+  constructor(now: () => number, log: { error(details: object, message: string): void }) {
+    this.#now = now
+    this.#log = log
+  }
+
+  stats(buffered: number): EventLogStats {
+    const { written, dropped, spooled, lastFailure } = this
+    return {
+      written,
+      dropped,
+      buffered,
+      spooled,
+      lastError: lastFailure === undefined ? null : errorMessage(lastFailure),
+    }
+  }
+
+  /** Returns a table that counts what it takes. */
+  counting(table: EventTable): EventTable {
+    return {
+      refusesRows: table.refusesRows,
+      write: async (batch, urgent) => {
+        const count = await table.write(batch, urgent)
+        this.wrote(count)
+        return count
+      },
+    }
+  }
+
+  wrote(count: number): void {
+    this.written += count
+    this.isFailing = false
+  }
+
+  fail(error: unknown, message = 'Rate limit events cannot be written, and are kept for now'): void {
+    this.isFailing = true
+    this.lastFailure = error
+    this.report(message, error)
+  }
+
+  lose(count: number, error: unknown): void {
+    this.dropped += count
+    this.fail(error, 'Rate limit events are being lost')
+  }
+
+  /** Logs a message at most once a minute. */
+  report(message: string, error: unknown): void {
+    const nowMs = this.#now()
+    const loggedMs = this.#loggedMs.get(message) ?? Number.NEGATIVE_INFINITY
+    if (nowMs - loggedMs < LOG_INTERVAL_MS && nowMs >= loggedMs) return
+    this.#loggedMs.set(message, nowMs)
+    this.#log.error({ err: error, dropped: this.dropped }, message)
+  }
+}
