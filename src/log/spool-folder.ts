@@ -23,9 +23,7 @@ const FILE = /^(?<writer>[0-9a-f-]{36})(?:-(?<first>\d{16})\.events|\.lock)$/
 const OTHERS_WRITE = 0o022
 
 /** The lock of a writer's files, which the operating system ends with the process. */
-interface SpoolLock {
-  close(): unknown
-}
+type SpoolLock = ReturnType<typeof openSqliteFile>
 
 export interface SpoolFolder {
   /** The id of this process's files. */

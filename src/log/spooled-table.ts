@@ -117,16 +117,19 @@ export class SpooledTable implements EventTable {
   /** Resolves with the error where the disk does not take the rows. */
   async #append({ first, rows }: EventRows): Promise<unknown> {
     const { state, maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options
-    const bytes = [...this.#files, ...this.#abandoned].reduce((sum, file) => sum + file.bytes, 0)
+    const file = this.#fileFor(first, rows)
+    const bytes = [...this.#files, ...this.#abandoned].reduce((sum, each) => sum + each.bytes, 0)
     try {
       if (bytes >= maxSpoolBytes) throw new Error(`the spool of ${maxSpoolBytes} bytes is full`)
-      const appending = this.#appendTo(this.#fileFor(first, rows), rows)
+      const appending = appendRows(file, rows)
       this.#appending = appending.catch(() => undefined)
       await appending
     } catch (error) {
+      this.#open = undefined
       state.report('Rate limit events cannot be spooled', error)
       return error
     }
+    if (!this.#files.includes(file)) this.#files.push(file)
     state.spooled += rows.length
     this.#replaying ??= this.#replay()
     return undefined
@@ -140,16 +143,6 @@ export class SpooledTable implements EventTable {
     const firstMs = Number.parseInt(row.slice(1), 10)
     this.#open = { writer, path: filePath(first), first, firstMs, count: 0, bytes: 0 }
     return this.#open
-  }
-
-  async #appendTo(file: SpoolFile, rows: readonly string[]): Promise<void> {
-    try {
-      await appendRows(file, rows)
-      if (!this.#files.includes(file)) this.#files.push(file)
-    } catch (error) {
-      if (this.#open === file) this.#open = undefined
-      throw error
-    }
   }
 
   async #countAbandoned(): Promise<void> {
