@@ -205,8 +205,8 @@ const CASES: readonly Case[] = [
   ['POST', '/counters/reset', { json: { key: 'user:7', keys: [] } }, 400, { keys: /does not exist: known are key/ }],
 ]
 
-/** Places that no page ends at, in cursors whose checksums are right. */
-const MADE_UP: readonly (readonly [path: string, list: string, place: readonly unknown[]])[] = [
+/** Positions that no page ends at, in cursors whose checksums are right. */
+const MADE_UP: readonly (readonly [path: string, list: string, position: readonly unknown[]])[] = [
   ['/rules', 'rules', [1e300, 'a']],
   ['/rules', 'rules', [1, 'a\0']],
   ['/overrides', 'overrides ', [1e300]],
@@ -215,7 +215,7 @@ const MADE_UP: readonly (readonly [path: string, list: string, place: readonly u
   ['/events', 'events {}', [1, -1e300]],
   ['/history', 'history [null,null,null,null]', [1e300]],
 ]
-/** Places at the very ends of the lists. */
+/** Positions at the very ends of the lists. */
 const FARTHEST: typeof MADE_UP = [
   ['/rules', 'rules', [Number.MAX_SAFE_INTEGER, '\ud800']],
   ['/overrides', 'overrides ', [Number.MIN_SAFE_INTEGER]],
@@ -269,11 +269,12 @@ forEachDatabase((provider) => {
       `/history?cursor=${ofHistory}`,
       `/history?entity=rule&cursor=${ofHistory}`,
       `/events?cursor=${ofHistory}`,
-      ...MADE_UP.map(([path, list, place]) => `${path}?cursor=${toCursor(list, place)}`),
+      ...MADE_UP.map(([path, list, position]) => `${path}?cursor=${toCursor(list, position)}`),
     ]) {
       await check(['GET', path, {}, 400, { cursor: /is no cursor of this list: give the nextCursor/ }])
     }
-    for (const [path, list, place] of FARTHEST) await check(['GET', `${path}?cursor=${toCursor(list, place)}`, {}, 200])
+    for (const [path, list, position] of FARTHEST)
+      await check(['GET', `${path}?cursor=${toCursor(list, position)}`, {}, 200])
     // Many fields keep no other request waiting.
     const unknown = Object.fromEntries(Array.from({ length: 25_000 }, (_, index) => [`k${index.toString(36)}`, 0]))
     for (const [method, path, json, least] of [

@@ -4,12 +4,12 @@ import Type, { type Static, type TSchema } from 'typebox'
 import { Check } from 'typebox/value'
 import { InvalidInputError } from './problems.js'
 
-/** A whole number of a place: anybody can make up a cursor, and PostgreSQL refuses larger ones. */
-export const PlaceNumber = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
-/** A moment of a place, in milliseconds, that both PostgreSQL and JavaScript have. */
-export const PlaceMoment = Type.Integer({ minimum: -210_000_000_000_000, maximum: 8_640_000_000_000_000 })
-/** A text of a place, without NUL, which PostgreSQL refuses. */
-export const PlaceText = Type.String({ pattern: '^[^\\u0000]*$' })
+/** A whole number of a position: anybody can make up a cursor, and PostgreSQL refuses larger ones. */
+export const PositionNumber = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+/** A moment of a position, in milliseconds, that both PostgreSQL and JavaScript have. */
+export const PositionMoment = Type.Integer({ minimum: -210_000_000_000_000, maximum: 8_640_000_000_000_000 })
+/** A text of a position, without NUL, which PostgreSQL refuses. */
+export const PositionText = Type.String({ pattern: '^[^\\u0000]*$' })
 
 const CHECKSUM_LENGTH = 11
 const CURSOR = /^([\w-]{1,1000})\.([\w-]{11})$/
@@ -19,8 +19,8 @@ const CURSOR = /^([\w-]{1,1000})\.([\w-]{11})$/
  *
  * @param list the name of the list, with its filters: a cursor of another list, or of other filters, is refused
  */
-export function toCursor(list: string, place: readonly unknown[]): string {
-  const text = Buffer.from(JSON.stringify(place)).toString('base64url')
+export function toCursor(list: string, position: readonly unknown[]): string {
+  const text = Buffer.from(JSON.stringify(position)).toString('base64url')
   return `${text}.${checksumFor(list, text)}`
 }
 
@@ -31,8 +31,8 @@ export function toCursor(list: string, place: readonly unknown[]): string {
  */
 export function parseCursor<Schema extends TSchema>(list: string, schema: Schema, cursor: string): Static<Schema> {
   const [, text = '', checksum] = CURSOR.exec(cursor) ?? []
-  const place: unknown = checksum === checksumFor(list, text) ? parsed(text) : undefined
-  if (place !== undefined && Check(schema, place)) return place
+  const position: unknown = checksum === checksumFor(list, text) ? parsed(text) : undefined
+  if (position !== undefined && Check(schema, position)) return position
   throw new InvalidInputError([
     {
       in: 'query',

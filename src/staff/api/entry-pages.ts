@@ -7,7 +7,7 @@ import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { entriesAsJson, parseEntries, readSomeEntries } from '../../rules/exchange/entry-table.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { RULES, type RuleEntry } from '../../rules/rule.js'
-import { PlaceNumber, PlaceText, parseCursor, toCursor } from './cursor.js'
+import { PositionNumber, PositionText, parseCursor, toCursor } from './cursor.js'
 import { DEFAULT_LIMIT, type StoredOverride } from './entry-schemas.js'
 
 /** A page of a list. */
@@ -25,21 +25,21 @@ export interface PageOptions {
 /**
  * Makes a page of rows, of which one more than its limit was read.
  *
- * @param placeOf returns the place of a row in the list
+ * @param positionOf returns the position of a row in the list
  */
 export function toPage<Item>(
   list: string,
   rows: readonly Item[],
   limit: number,
-  placeOf: (item: Item) => readonly unknown[],
+  positionOf: (item: Item) => readonly unknown[],
 ): Page<Item> {
   const items = rows.slice(0, limit)
   const last = items.at(-1)
-  const nextCursor = rows.length > limit && last !== undefined ? toCursor(list, placeOf(last)) : null
+  const nextCursor = rows.length > limit && last !== undefined ? toCursor(list, positionOf(last)) : null
   return { items, nextCursor }
 }
 
-const RulePlace = Type.Tuple([PlaceNumber, PlaceText])
+const RulePosition = Type.Tuple([PositionNumber, PositionText])
 
 /** How long a page is kept: a restored backup may have other rules of the same revision. */
 const KEPT_MS = MINUTE_MS
@@ -66,7 +66,7 @@ export class RulePages {
   /** Reads a page by priority, the highest first, and name, and returns it as JSON. */
   async read({ limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<string> {
     const { dialect, query } = this.#database
-    const after = cursor === undefined ? undefined : parseCursor('rules', RulePlace, cursor)
+    const after = cursor === undefined ? undefined : parseCursor('rules', RulePosition, cursor)
     const asked = `${limit} ${cursor}`
     const readAtMs = this.#clock.now()
     const kept = this.#keptFor(asked, readAtMs)
@@ -102,7 +102,7 @@ export async function findRule(database: Database, name: string): Promise<RuleEn
   return rule?.entry
 }
 
-const IdPlace = Type.Tuple([PlaceNumber])
+const IdPosition = Type.Tuple([PositionNumber])
 
 /** Reads overrides in the order of their ids. */
 export async function readOverrides(
@@ -111,7 +111,7 @@ export async function readOverrides(
 ): Promise<Page<StoredOverride>> {
   const { dialect } = database
   const list = `overrides ${clients?.join() ?? ''}`
-  const [afterId] = cursor === undefined ? [-1] : parseCursor(list, IdPlace, cursor)
+  const [afterId] = cursor === undefined ? [-1] : parseCursor(list, IdPosition, cursor)
   const isTheirs = clients === undefined ? '' : `AND ${dialect.isOneOf('client', '$3', 'text')}`
   const rows = await selectOverrides(database, `WHERE id > ${dialect.whole('$2')} ${isTheirs} ORDER BY id LIMIT $1`, [
     limit + 1,

@@ -1,14 +1,7 @@
 /** The schemas of rules, overrides and their history. */
 import Type, { type TProperties, type TSchema } from 'typebox'
-import {
-  defaultsFor,
-  type Entry,
-  type Field,
-  type FieldTable,
-  fieldEntries,
-  fieldErrors,
-  type Values,
-} from '../../rules/description.js'
+import { errorMessage } from '../../ground/errors.js'
+import { defaultsFor, type Entry, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
 import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { OVERRIDES, type OverrideEntry } from '../../rules/overrides/override.js'
@@ -32,14 +25,17 @@ export function closed<Properties extends TProperties>(properties: Properties) {
   return Type.Object(properties, { additionalProperties: false })
 }
 
-/** Adds the parser of a field to a schema, with its messages. */
-export function parsedAs<Schema extends TSchema>(field: Field, schema: Schema) {
-  const problem = (value: unknown) => fieldErrors({ field }, { field: value }, 'part').field
-  return Type.Refine(
-    schema,
-    (value) => problem(value) === undefined,
-    (value) => problem(value) ?? '',
-  )
+/** Adds a parser to a schema, which throws the message for an invalid value. */
+export function parsedBy<Schema extends TSchema>(parse: (value: unknown) => unknown, schema: Schema) {
+  const problem = (value: unknown) => {
+    try {
+      parse(value)
+    } catch (error) {
+      return errorMessage(error)
+    }
+    return ''
+  }
+  return Type.Refine(schema, (value) => problem(value) === '', problem)
 }
 
 /** Creates the schema of fields to be written: an absent one keeps its value, or takes its default. */
@@ -47,7 +43,7 @@ export function writtenFields(fields: FieldTable, required: readonly string[] = 
   return Type.Unsafe<Values>({
     type: 'object',
     properties: Object.fromEntries(
-      fieldEntries(fields).map(([name, field]) => [name, parsedAs(field, fieldSchema(field))]),
+      fieldEntries(fields).map(([name, field]) => [name, parsedBy(field.parse, fieldSchema(field))]),
     ),
     ...(required.length > 0 ? { required } : { minProperties: 1 }),
     additionalProperties: false,

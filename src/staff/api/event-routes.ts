@@ -1,21 +1,21 @@
 import Type from 'typebox'
-import { errorMessage } from '../../ground/errors.js'
 import { EVENT_OUTCOMES } from '../../log/event.js'
 import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
 import { clampedIsoTime, createReportRunner } from '../../reports/window.js'
 import { parseMoment } from '../../rules/moment.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { PlaceMoment, PlaceNumber, parseCursor } from './cursor.js'
+import { PositionMoment, PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
-import { closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
-import { asInput, InvalidInputError } from './problems.js'
+import { closed, DEFAULT_LIMIT, PAGE, pageSchema, parsedBy } from './entry-schemas.js'
+import { asInput } from './problems.js'
 import { EventSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
 
-const Place = Type.Tuple([PlaceMoment, PlaceNumber])
+const Position = Type.Tuple([PositionMoment, PositionNumber])
 const Text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, description }))
-const Moment = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }))
+const Moment = (description: string) =>
+  Type.Optional(parsedBy(parseBound, Type.String({ format: 'date-time', description })))
 
 export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
@@ -40,9 +40,9 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
       response: { 200: answer('A page of events.', pageSchema(EventSchema)) },
     }),
     async ({ query: { limit = DEFAULT_LIMIT, cursor, since, until, ...filter } }, reply) => {
-      const period = { sinceMs: toMs('since', since), untilMs: toMs('until', until) }
+      const period = { sinceMs: parseBound(since), untilMs: parseBound(until) }
       const list = `events ${JSON.stringify({ ...filter, ...period }, FILTERS)}`
-      const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Place, cursor)
+      const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Position, cursor)
       const before = timestampMs === undefined || id === undefined ? undefined : { timestampMs, id }
       const report = listEvents({ ...filter, ...period }, before, limit + 1)
       const rows = await asInput(() => read(report), 'query', 'client')
@@ -55,12 +55,12 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
 /** In one order, whatever that of the query. */
 const FILTERS = ['key', 'client', 'policy', 'outcome', 'allowed', 'path', 'method', 'sinceMs', 'untilMs']
 
-function toMs(field: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined
+/** Parses the beginning or the end of a period. */
+function parseBound(text: unknown): number | undefined {
   try {
-    return parseMoment(text) ?? undefined
-  } catch (error) {
-    throw new InvalidInputError([{ in: 'query', field, detail: errorMessage(error) }])
+    return text === undefined ? undefined : (parseMoment(text) ?? undefined)
+  } catch {
+    throw new Error('is no moment: give one such as 2027-01-31T12:00:00Z, with each + as %2B in an address')
   }
 }
 

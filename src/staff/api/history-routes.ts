@@ -4,12 +4,12 @@ import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { findChange, listChanges } from '../../rules/history/history.js'
 import { requireMay } from '../sign-in/staff-member.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { PlaceNumber, parseCursor } from './cursor.js'
+import { PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
 import { ChangeSchema, closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
 import { NotFoundError } from './problems.js'
 
-const Place = Type.Tuple([PlaceNumber])
+const Position = Type.Tuple([PositionNumber])
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
 export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
@@ -31,7 +31,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
     }),
     async ({ query: { limit = DEFAULT_LIMIT, cursor, name, ...filter } }) => {
       const list = `history ${JSON.stringify([name, filter.entity, filter.source, filter.actor])}`
-      const [beforeId] = cursor === undefined ? [] : parseCursor(list, Place, cursor)
+      const [beforeId] = cursor === undefined ? [] : parseCursor(list, Position, cursor)
       const names = name === undefined ? name : storedSpellings(name, privacy)
       const changes = await listChanges(database, names, { ...filter, limit: limit + 1, beforeId })
       return toPage(list, changes, limit, ({ id }) => [id])

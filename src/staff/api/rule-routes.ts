@@ -7,7 +7,7 @@ import { requireMay } from '../sign-in/staff-member.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { editRow, readably, unlessTaken } from './edit-row.js'
 import { findRule, RulePages } from './entry-pages.js'
-import { closed, PAGE, pageSchema, parsedAs, RuleSchema, withDefaults, writtenFields } from './entry-schemas.js'
+import { closed, PAGE, pageSchema, parsedBy, RuleSchema, withDefaults, writtenFields } from './entry-schemas.js'
 import { ETAG, etagFor, IF_MATCH, requireMatch } from './etag.js'
 import { asInput, InvalidInputError, NotFoundError } from './problems.js'
 import { PreviewSchema } from './report-schemas.js'
@@ -88,7 +88,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     '/rules/*',
     operation('rules', 'putRule', 'writeRules', 'Create or replace a rule', {
       description: 'Fields that are left out take their defaults.',
-      params: Type.Object({ name: parsedAs(RULES.fields.name, Name) }),
+      params: Type.Object({ name: parsedBy(RULES.fields.name.parse, Name) }),
       headers: IF_MATCH,
       body: writtenFields(RULES.fields, ['pathPattern', 'rate']),
       response: {

@@ -34,7 +34,7 @@ export function hashToken(token: string): string {
 function checksumOf(text: string): string {
   let rest = crc32(text)
   let digits = ''
-  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
+  for (let index = 0; index < CHECKSUM_LENGTH; index++) {
     digits = `${DIGITS[rest % DIGITS.length]}${digits}`
     rest = Math.floor(rest / DIGITS.length)
   }

@@ -17,7 +17,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const part = PARTS[httpPart] ?? 'body'
   const isText = part === 'path' || part === 'query'
   return function validatePart(input: unknown) {
-    const value = isText ? typed(schema, input) : input
+    const value = isText ? toValues(schema, input) : input
     const refused = isText ? withNul(input) : part === 'body' && input === null ? [MISSING] : []
     const wrong = refused.length > 0 || Check(schema, value) ? refused : wrongIn(schema, value)
     return wrong.length > 0 ? { error: invalidPart(part, wrong) } : { value }
@@ -44,7 +44,7 @@ export async function prepareInput(request: FastifyRequest): Promise<void> {
       return [name, texts.length > 1 ? texts : texts[0]]
     }),
   )
-  const { '*': name } = Object(request.params)
+  const { '*': name }: { '*'?: unknown } = Object(request.params)
   if (name !== undefined) request.params = { name }
   const { schema } = request.routeOptions
   if (schema?.querystring === undefined && names.length > 0) {
@@ -65,7 +65,7 @@ function withNul(input: unknown): Wrong[] {
 }
 
 /** Returns the texts of an address in the types of their schemas, where they are such. */
-function typed(schema: TSchema, input: unknown): Fields {
+function toValues(schema: TSchema, input: unknown): Fields {
   const { properties } = objectSchema(schema)
   return Object.fromEntries(
     Object.entries(Object(input)).map(([name, text]) => [
@@ -106,14 +106,9 @@ function wrongIn(schema: TSchema, value: unknown, path = ''): Wrong[] {
 function wrongValue(schema: TSchema, value: unknown, path: string): Wrong {
   const [error] = Errors(schema, value)
   const [refinement] = IsRefine(schema) ? schema['~refine'] : []
+  const choices = error?.keyword === 'enum' ? `must be one of ${error.params.allowedValues.join(', ')}` : ''
   const field = [path, ...(error?.instancePath ?? '').split('/').slice(1)].filter((name) => name !== '').join('.')
-  return { field, detail: refinement?.error(value) || remedyFor(error) || (error?.message ?? 'is wrong') }
-}
-
-function remedyFor(error: ReturnType<typeof Errors>[number] | undefined): string | undefined {
-  if (error?.keyword === 'enum') return `must be one of ${error.params.allowedValues.join(', ')}`
-  if (error?.keyword !== 'format') return undefined
-  return 'is no moment: give one such as 2027-01-31T12:00:00Z, with each + as %2B in an address'
+  return { field, detail: refinement?.error(value) || choices || (error?.message ?? 'is wrong') }
 }
 
 interface ObjectSchema {
