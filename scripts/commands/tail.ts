@@ -1,6 +1,6 @@
 import type { Database } from '../../src/database/database.js'
 import { latestStartMs, SECOND_MS } from '../../src/ground/time/clock.js'
-import { CLIENT, OUTCOME, POLICY } from '../../src/log/readings.js'
+import { CLIENT, OUTCOME, POLICY } from '../../src/log/event-sql.js'
 import type { Settings } from '../../src/plugin/settings/resolve.js'
 import { isFound, parseClientSearch } from '../../src/reports/client-search.js'
 import { followsPosition, NEWEST_FIRST } from '../../src/reports/listed-events.js'

@@ -1,5 +1,5 @@
 import type { Dialect } from '../database/dialect.js'
-import { CLIENT, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/readings.js'
+import { CLIENT, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/event-sql.js'
 import { CLIENTS, REQUESTS } from '../log/rollups/counting.js'
 import { compareBytes } from './breakdown.js'
 import { oneByOne, type Parameters } from './filter.js'

@@ -1,7 +1,7 @@
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
-import { CLIENT, OUTCOME, POLICY } from '../log/readings.js'
+import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import {
   CLIENT_SUMS,

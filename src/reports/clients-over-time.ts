@@ -1,5 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
-import { CLIENT, IS_DENIED } from '../log/readings.js'
+import { CLIENT, IS_DENIED } from '../log/event-sql.js'
 import { CLIENTS } from '../log/rollups/counting.js'
 import type { ClientCounts } from './client-counts.js'
 import { type EventFilter, filtered, isFiltering, oneByOne, Parameters } from './filter.js'

@@ -2,7 +2,7 @@
 
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
 import { rememberClients } from '../ground/remember.js'
-import { CLIENT, POLICY } from '../log/readings.js'
+import { CLIENT, POLICY } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
 import { keysToLookUp, readRuleNames } from './client-search.js'

@@ -1,5 +1,5 @@
 import type { Dialect, SqlValue } from '../database/dialect.js'
-import { CLIENT } from '../log/readings.js'
+import { CLIENT } from '../log/event-sql.js'
 
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {

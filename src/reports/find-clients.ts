@@ -1,7 +1,7 @@
 import { isNetwork } from '../clients/client-networks.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
-import { CLIENT } from '../log/readings.js'
+import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import {
   type ClientCounts,

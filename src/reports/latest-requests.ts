@@ -1,4 +1,4 @@
-import { CLIENT } from '../log/readings.js'
+import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
 import { Parameters } from './filter.js'

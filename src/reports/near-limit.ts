@@ -1,5 +1,5 @@
 import { latestStartMs, MINUTE_MS } from '../ground/time/clock.js'
-import { CLIENT, POLICY } from '../log/readings.js'
+import { CLIENT, POLICY } from '../log/event-sql.js'
 import { type EventFilter, filtered, Parameters } from './filter.js'
 import { duringPeriod, type Report } from './window.js'
 

@@ -1,6 +1,6 @@
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
-import { CLIENT, OUTCOME, POLICY } from '../log/readings.js'
+import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { Parameters } from './filter.js'
 import type { Period } from './period.js'
 import { blockRate } from './traffic.js'

@@ -1,5 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
-import { eventCounts } from '../log/readings.js'
+import { eventCounts } from '../log/event-sql.js'
 import { DAY_SPAN, HOUR_SPAN, type Span } from '../log/rollups/counting.js'
 import { NO_TRAFFIC, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, isFiltering, Parameters } from './filter.js'

@@ -1,5 +1,5 @@
 import type { SqlValue } from '../database/dialect.js'
-import { CLIENT } from '../log/readings.js'
+import { CLIENT } from '../log/event-sql.js'
 import type { Sums } from '../log/rollups/sums.js'
 import type { RankingName } from './closed-hours.js'
 import { inRange, oneByOne, Parameters } from './filter.js'

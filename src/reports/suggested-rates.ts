@@ -1,7 +1,7 @@
 /** Rates for a rule that is not there yet, from what clients really did. */
 
 import { HOUR_MS } from '../ground/time/clock.js'
-import { CLIENT, IS_DENIED } from '../log/readings.js'
+import { CLIENT, IS_DENIED } from '../log/event-sql.js'
 import { HOUR_SPAN } from '../log/rollups/counting.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
 import type { Period } from './period.js'

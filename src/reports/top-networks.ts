@@ -1,5 +1,5 @@
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
-import { CLIENT } from '../log/readings.js'
+import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import {
   CLIENT_SUMS,

@@ -1,5 +1,5 @@
 import type { Dialect } from '../database/dialect.js'
-import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/readings.js'
+import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/event-sql.js'
 import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'

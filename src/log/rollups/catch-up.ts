@@ -1,9 +1,9 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Database } from '../../database/database.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
-import { trimNextHour } from './busiest.js'
 import { HOUR_SPAN, ROLLUPS } from './counting.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
+import { trimNextHour } from './trim-clients.js'
 
 /** The time that a report with many events to read waits for the rollups; then it reads the events that are left. */
 const MAX_WAIT_MS = 1_000

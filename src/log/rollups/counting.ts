@@ -1,6 +1,6 @@
 /** The rule of counting: the same statements count events the first time, count them again, and add hours to days. */
 import type { Dialect, SharedQuery } from '../../database/dialect.js'
-import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../readings.js'
+import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../event-sql.js'
 
 /** The length of a bucket in minutes. */
 export type Span = 1 | 60 | 1440
@@ -27,7 +27,7 @@ const TRAFFIC: Rollup = {
   counts: ['total', 'blocked', 'would_block', 'denied'],
   spans: [1, HOUR_SPAN, DAY_SPAN],
 }
-/** The requests of each client, of which `busiest.ts` keeps those of the busiest. */
+/** The requests of each client, of which `trim-clients.ts` keeps those of the busiest. */
 export const REQUESTS: Rollup & { readonly sliced: string } = {
   table: 'rate_limit_request_rollup',
   keys: ['client', 'policy'],

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
 import { type Clock, SECOND_MS } from '../../ground/time/clock.js'
-import { type RunStep, trimMinutes, trimNextHour } from './busiest.js'
 import { foldStep, markedHours, recountHour } from './fold.js'
+import { type RunStep, trimMinutes, trimNextHour } from './trim-clients.js'
 
 export interface RollupKeeperOptions {
   readonly database: Database

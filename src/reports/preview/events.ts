@@ -1,7 +1,7 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Dialect, Query } from '../../database/dialect.js'
 import type { RateLimitEvent } from '../../log/event.js'
-import { CLIENT, OUTCOME } from '../../log/readings.js'
+import { CLIENT, OUTCOME } from '../../log/event-sql.js'
 
 type Logged = 'timestampMs' | 'path' | 'method' | 'allowed' | 'userId' | 'client' | 'outcome'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CLIENT, OUTCOME, POLICY } from '../../src/log/readings.js'
+import { CLIENT, OUTCOME, POLICY } from '../../src/log/event-sql.js'
 import { forEachDatabase } from '../support/databases.js'
 
 type Row = readonly [key: string, ruleName: string, allowed: boolean, count: number, client: string, policy: string]
