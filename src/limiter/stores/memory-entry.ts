@@ -44,17 +44,9 @@ export interface MemoryCounter {
   next: MemoryCounter | undefined
   /** Decides, and notes the outcome. */
   check(policy: Policy, cost: number, nowMs: number): Decision
-  /** Notes until when the client's usage lasts, which a fixed window knows, and whether the client was refused. */
-  note(resetAtMs: number, blocks: boolean): void
   settle(settlement: Settlement): void
-  /** Returns the windows, each as at most `WINDOW_NUMBERS` numbers. */
   windows(): WindowsCounter
 }
-
-/** The most numbers in any algorithm's window. */
-export const WINDOW_NUMBERS = 5
-/** The most windows in a counter. */
-export const MAX_WINDOWS = 4
 
 const NO_WINDOWS: WindowsCounter = []
 const NO_NUMBERS: WindowNumbers = []
@@ -107,10 +99,6 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     return decision
   }
 
-  note(_resetAtMs: number, blocks: boolean): void {
-    this.blocks = blocks
-  }
-
   settle(settlement: Settlement): void {
     this.count = settleFixedWindow(this, settlement).count
   }
@@ -153,13 +141,9 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     this.checkedMs = counter.checkedMs
     this.previous = counter.previous
     this.current = counter.current
-    this.note(nowMs + decision.resetMs, !decision.allowed)
+    this.resetAtMs = nowMs + decision.resetMs
+    this.blocks = !decision.allowed
     return decision
-  }
-
-  note(resetAtMs: number, blocks: boolean): void {
-    this.resetAtMs = resetAtMs
-    this.blocks = blocks
   }
 
   settle(settlement: Settlement): void {
@@ -199,13 +183,9 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.used = counter.used
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
-    this.note(nowMs + decision.resetMs, !decision.allowed)
+    this.resetAtMs = nowMs + decision.resetMs
+    this.blocks = !decision.allowed
     return decision
-  }
-
-  note(resetAtMs: number, blocks: boolean): void {
-    this.resetAtMs = resetAtMs
-    this.blocks = blocks
   }
 
   /** Time gives back; a settlement does not. */
@@ -236,13 +216,9 @@ class WindowsEntry implements MemoryCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision {
     const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs)
     this.#windows = counter
-    this.note(nowMs + longestResetMs(decision), !decision.allowed)
+    this.resetAtMs = nowMs + longestResetMs(decision)
+    this.blocks = !decision.allowed
     return decision
-  }
-
-  note(resetAtMs: number, blocks: boolean): void {
-    this.resetAtMs = resetAtMs
-    this.blocks = blocks
   }
 
   settle(settlement: Settlement): void {

@@ -1,9 +1,8 @@
-import { SECOND_MS } from '../../ground/time/clock.js'
+import { latestStartMs, SECOND_MS } from '../../ground/time/clock.js'
 import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../concurrency.js'
 import { Rounds } from '../rounds.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
-import { RefusedCounters } from './refused-counters.js'
 import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
@@ -11,20 +10,20 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number
 }
 
-/** How many counters of refused clients are kept in addition, per key; 56 bytes each, allocated with the first one. */
-const REFUSED_PER_KEY = 5
 /** How many keys are inspected for expiry for each new key: more than one, so that the number shrinks. */
 const EXPIRY_INSPECTIONS = 2
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
-/** Up to this many keys are not inspected. */
+/** Up to this many keys are not inspected, and this many refused clients are kept in any case. */
 const FEW_KEYS = 1_000
+/** How many refused clients are inspected for each further one, of which the first to expire is forgotten. */
+const REFUSED_INSPECTIONS = 8
 
 /**
  * Counters in process memory: exact within one process, and forgotten when it ends.
  *
  * It is bounded: new counters evict expired ones, and when that is not enough the oldest one, so that no client is
- * refused for the requests of others. The counter of a refused client is kept in compact form until it has expired; it
- * is forgotten early only where about five times `maxKeys` of these last longer.
+ * refused for the requests of others. The counter of a refused client is kept apart until it has expired, or until as
+ * many others are, which expire later.
  */
 export class MemoryStore implements Store {
   readonly concurrency = Number.POSITIVE_INFINITY
@@ -33,7 +32,9 @@ export class MemoryStore implements Store {
   readonly #counters = new Map<string, MemoryCounter>()
   readonly #oldest = new Rounds(this.#counters)
   readonly #next = new Rounds(this.#counters)
-  #refused: RefusedCounters | undefined
+  /** The counters of refused clients that have made room for others. */
+  readonly #refused = new Map<string, MemoryCounter>()
+  readonly #nextRefused = new Rounds(this.#refused)
   readonly #permits = new MemoryPermits()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
@@ -69,7 +70,7 @@ export class MemoryStore implements Store {
         this.#permits.settle(settlement)
         continue
       }
-      let entry = this.#counters.get(key)
+      let entry = this.#counters.get(key) ?? this.#refused.get(key)
       while (entry !== undefined && entry.algorithm !== policy.algorithm) entry = entry.next
       entry?.settle(settlement)
     }
@@ -78,14 +79,14 @@ export class MemoryStore implements Store {
   reset(keys: readonly string[]): void {
     for (const key of keys) {
       this.#counters.delete(key)
-      this.#refused?.forget(key)
+      this.#refused.delete(key)
       this.#permits.reset(key)
     }
   }
 
   close(): void {
     this.#counters.clear()
-    this.#refused = undefined
+    this.#refused.clear()
     this.#permits.clear()
   }
 
@@ -100,7 +101,8 @@ export class MemoryStore implements Store {
   #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
     if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
-    const entry = this.#open(key, policy)
+    const entry = this.#refused.get(key) ?? newEntry(policy)
+    this.#refused.delete(key)
     this.#counters.set(key, entry)
     return entry
   }
@@ -110,7 +112,7 @@ export class MemoryStore implements Store {
     let before: MemoryCounter | undefined
     let entry = first
     while (entry.algorithm !== policy.algorithm) {
-      entry.next ??= this.#open(key, policy)
+      entry.next ??= newEntry(policy)
       before = entry
       entry = entry.next
     }
@@ -121,10 +123,6 @@ export class MemoryStore implements Store {
     if (before === undefined) this.#counters.set(key, edited)
     else before.next = edited
     return edited
-  }
-
-  #open(key: string, policy: RatePolicy): MemoryCounter {
-    return this.#refused?.take(key, policy) ?? newEntry(policy)
   }
 
   #expire(nowMs: number): void {
@@ -139,20 +137,45 @@ export class MemoryStore implements Store {
     const [key, first] = this.#oldest.step() ?? []
     if (key === undefined) return
     this.#counters.delete(key)
-    for (let entry = first; entry !== undefined; entry = entry.next) {
-      if (!entry.blocks || entry.resetAtMs <= nowMs) continue
-      this.#refused ??= new RefusedCounters(REFUSED_PER_KEY * this.#maxKeys)
-      this.#refused.keep(key, entry, nowMs)
+    let kept: MemoryCounter | undefined
+    for (let entry = first; entry !== undefined; ) {
+      const { next } = entry
+      if (entry.blocks && entry.resetAtMs > nowMs) {
+        entry.next = kept
+        kept = entry
+      }
+      entry = next
     }
+    if (kept !== undefined) this.#keepRefused(key, kept, nowMs)
+  }
+
+  #keepRefused(key: string, first: MemoryCounter, nowMs: number): void {
+    let [soonest, soonestMs] = [key, expiryMs(first)]
+    for (let inspections = REFUSED_INSPECTIONS; inspections > 0; inspections--) {
+      const [other, entry] = this.#nextRefused.step() ?? []
+      if (other === undefined || entry === undefined) break
+      const otherMs = expiryMs(entry)
+      if (otherMs <= nowMs || isAhead(entry, nowMs)) this.#refused.delete(other)
+      else if (otherMs < soonestMs) [soonest, soonestMs] = [other, otherMs]
+    }
+    this.#refused.set(key, first)
+    if (this.#refused.size > Math.max(this.#maxKeys, FEW_KEYS)) this.#refused.delete(soonest)
   }
 }
 
 /** Returns whether the counters of all algorithms have expired, also for a clock that is set back a little. */
 function isOver(first: MemoryCounter, nowMs: number): boolean {
-  for (let entry: MemoryCounter | undefined = first; entry !== undefined; entry = entry.next) {
-    if (entry.resetAtMs + EXPIRY_GRACE_MS > nowMs) return false
-  }
-  return true
+  return expiryMs(first) + EXPIRY_GRACE_MS <= nowMs
+}
+
+/** Returns when the counters of all algorithms have expired. */
+function expiryMs({ resetAtMs, next }: MemoryCounter): number {
+  return next === undefined ? resetAtMs : Math.max(resetAtMs, expiryMs(next))
+}
+
+/** Returns whether a wrong clock has written a counter, which would stay until its time comes. */
+function isAhead(counter: MemoryCounter, nowMs: number): boolean {
+  return counter.windows().some(([periodMs, startMs = 0]) => startMs > latestStartMs(nowMs, periodMs))
 }
 
 /** How many counters are inspected for each new one: more than one, so that forgotten permits do not add up. */
