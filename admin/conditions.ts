@@ -1,6 +1,7 @@
 /** Turns the filters of a list into Prisma's conditions. The resource chooses the meaning of a filter. */
 
 import type { AddressPrivacy } from '../src/clients/address-privacy.js'
+import { DEFAULT_LIMIT } from '../src/clients/counter.js'
 
 /** A condition for Prisma. */
 export type Condition = Readonly<Record<string, unknown>>
@@ -46,13 +47,17 @@ export function beginsWith(provider: Provider): FilterKind {
   }
 }
 
-/** Creates the same filter for counters, which an operator spells with an address: it finds its pseudonym, too. */
+/**
+ * Creates the same filter for counters: it finds those of a limit, and those of a client in the default limit. An address
+ * finds its pseudonym, too.
+ */
 export function beginsWithCounted(provider: Provider, privacy: AddressPrivacy | undefined): FilterKind {
   const begins = beginsWith(provider)
   return (field, value) => {
     const typed = toFilterText(value)
     const counted = privacy?.toCounted(typed) ?? typed
-    return counted === typed ? begins(field, value) : { OR: [begins(field, typed), begins(field, counted)] }
+    const texts = [...new Set([typed, counted])].flatMap((text) => [text, `${DEFAULT_LIMIT}|${text}`])
+    return typed === '' ? begins(field, value) : { OR: texts.map((text) => begins(field, text)) }
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ActionContext } from 'adminjs'
-import { isStaffCounter } from '../../src/clients/client-key.js'
+import { isStaffCounter } from '../../src/clients/counter.js'
 import { LISTED_FORMS, type ListedName, readListed } from '../../src/limiter/stores/listed-counter.js'
 import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
 import { beginsWithCounted } from '../conditions.js'

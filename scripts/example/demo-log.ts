@@ -1,4 +1,5 @@
-import { addressKey, ruleKey, userKey } from '../../src/clients/client-key.js'
+import { addressClient, createClient, isByAddress } from '../../src/clients/client.js'
+import { countClient, underRule } from '../../src/clients/limit-client.js'
 import type { Database } from '../../src/database/database.js'
 import { DAY_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { Policy } from '../../src/limiter/algorithm.js'
@@ -56,12 +57,14 @@ function createDecide(defaultRate: string) {
   return function decide({ address, user, method, path }: Traffic, timestampMs: number): RateLimitEvent {
     const rule = rules.find((each) => each.method === method && each.path.test(path))
     const { name, policy, countsUsers }: Decided = rule?.decided ?? byDefault
-    const client = countsUsers && user !== null ? userKey(String(user)) : addressKey(address)
-    const key = name === '' ? client : ruleKey(name, client)
-    const { allowed, count, limit } = store.checkOne({ key: key.counter, policy, cost: 1 }, timestampMs)
+    const client =
+      countsUsers && user !== null ? createClient({ name: 'user', value: String(user) }) : addressClient(address)
+    const byLimit = countClient(client)
+    const counted = name === '' ? byLimit : underRule(name, byLimit)
+    const { allowed, count, limit } = store.checkOne({ key: counted.counter, policy, cost: 1 }, timestampMs)
     return {
       timestampMs,
-      key: key.name,
+      key: counted.key,
       ruleName: name,
       path,
       method,
@@ -70,8 +73,8 @@ function createDecide(defaultRate: string) {
       limit,
       ipAddress: address,
       userId: user,
-      clientIp: client.byAddress ? address : null,
-      client: key.client,
+      clientIp: isByAddress(client) ? address : null,
+      client: client.text,
       policy: name || 'default',
       outcome: allowed ? 'allowed' : 'over_limit',
     }

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import { type AddressPrivacy, PSEUDONYM } from './address-privacy.js'
-import { readComposite, splitComposite } from './composite.js'
+import { createClient, parseComposite } from './client.js'
 import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 import { clientText, parseOverrideClient } from './override-client.js'
 
@@ -23,7 +23,8 @@ export function clientAddress(client: string): ParsedNetwork | undefined {
  */
 export function overrideClientsFor(client: string): string[] {
   const spelled = new Set<string>()
-  for (const part of readComposite(client) === null ? [client] : splitComposite(client)) {
+  const parts = parseComposite(client)?.parts.map((part) => createClient(part).text) ?? [client]
+  for (const part of parts) {
     const network = clientAddress(part)
     if (network !== undefined) for (const around of networksAround(network)) spelled.add(networkClient(around))
     else if (part.startsWith(USER) || isPseudonym(part)) spelled.add(part)

@@ -5,8 +5,8 @@ import { InvalidSettingError } from './errors.js'
 export const MAX_KEY_LENGTH = 255
 /** The length of the column that holds paths. */
 export const MAX_PATH_LENGTH = 500
-/** The length of `#` and a hash: no form with a hash is shorter. */
-export const HASH_LENGTH = 65
+/** The length of a mark and a hash. */
+const HASH_LENGTH = 65
 
 export function asText(value: unknown): string {
   if (typeof value !== 'string') throw new Error('must be a text')
@@ -31,15 +31,15 @@ export function storable(text: string, maxLength: number): string {
 
 /**
  * Returns a text of at most `maxLength` characters that identifies one of any length: the text itself where a column
- * can hold it, else its beginning and a hash of all of it. A text that resembles such a form is hashed too, so that two
- * different texts never have the same form.
+ * can hold it, else its beginning, a mark, and a hash of all of it. A text that resembles such a form is hashed too, so
+ * that two different texts never have the same form.
  */
-export function boundedText(text: string, maxLength: number): string {
-  const resemblesHash = text.charAt(text.length - HASH_LENGTH) === '#'
+export function boundedText(text: string, maxLength: number, mark = '#'): string {
+  const resemblesHash = text.charAt(text.length - HASH_LENGTH) === mark
   if (!resemblesHash && storable(text, maxLength) === text) return text
   // UTF-16, since two texts with half of a surrogate pair may be equal in UTF-8.
   const hash = createHash('sha256').update(text, 'utf16le').digest('hex')
-  return `${storable(text, maxLength - HASH_LENGTH)}#${hash}`
+  return `${storable(text, maxLength - HASH_LENGTH)}${mark}${hash}`
 }
 
 /** Returns the name of a counter in stores. */

@@ -1,4 +1,5 @@
-import { type ClientKey, deriveOnce, inScope } from '../clients/client-key.js'
+import { CEILING_LIMIT } from '../clients/counter.js'
+import { deriveOnce, inLimit, type LimitClient } from '../clients/limit-client.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
@@ -18,14 +19,13 @@ export interface Ceiling {
 
 /** A client of the ceiling, and until when it is known to be refused. */
 interface Standing {
-  readonly client: ClientKey
+  readonly client: LimitClient
   refusedUntilMs: number
 }
 
-/** @param scope of its counters */
-export function createCeiling(rate: Rate, scope: string, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
-  const standing = deriveOnce((key): Standing => ({ client: inScope(scope, key), refusedUntilMs: 0 }))
-  return { ...checks, limit: limitForCeiling(rate), standing: ({ clientKey }) => standing(clientKey) }
+export function createCeiling(rate: Rate, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
+  const standing = deriveOnce((counted): Standing => ({ client: inLimit(CEILING_LIMIT, counted), refusedUntilMs: 0 }))
+  return { ...checks, limit: limitForCeiling(rate), standing: ({ counted }) => standing(counted) }
 }
 
 /** Returns whether the ceiling is known to refuse a request: nothing is remembered of what that makes up. */

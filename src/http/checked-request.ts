@@ -1,6 +1,7 @@
 /** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
 import type { FastifyRequest } from 'fastify'
-import type { ClientKey } from '../clients/client-key.js'
+import type { Client } from '../clients/client.js'
+import type { LimitClient } from '../clients/limit-client.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
 import type { CountedStatuses } from '../rules/counts.js'
@@ -16,10 +17,10 @@ export type UserId = string | number | bigint | null
 /** The part of a request that identifies its client. */
 export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
 
-export type DeriveClientKey = (checked: Countable) => ClientKey | Promise<ClientKey>
+export type DeriveClientKey = (checked: Countable) => LimitClient | Promise<LimitClient>
 
-export function toAddressKey({ address }: Countable): ClientKey {
-  return address.clientKey
+export function toAddressKey({ address }: Countable): LimitClient {
+  return address.counted
 }
 
 /** The limit of one request. */
@@ -61,7 +62,7 @@ export interface LimitBan {
   /** Denies a client until its ban is in force. */
   readonly denial: Limit
   /** Returns whether this process has just banned a client, whose ban may not be in force yet. */
-  isBanned(client: ClientKey): boolean | Promise<boolean>
+  isBanned(client: LimitClient): boolean | Promise<boolean>
   /** Counts a refusal. It never throws, and nothing waits for it. */
   noteRefusal(refusal: Refusal): void
 }
@@ -130,15 +131,8 @@ export const NOTHING_IN_FORCE: InForce = {
 
 /** The decision of a denial, which has no counter. */
 export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-const NO_CLIENT: ClientKey = {
-  name: '',
-  shown: '',
-  counter: '',
-  client: '',
-  banned: '',
-  clear: '',
-  byAddress: false,
-}
+const NOBODY: Client = { parts: [], text: '' }
+const NO_CLIENT: LimitClient = { counted: NOBODY, logged: NOBODY, clear: NOBODY, key: '', counter: '' }
 
 const NO_QUESTION: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
 

@@ -3,7 +3,7 @@ import { BlockList, type Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../clients/address-privacy.js'
-import { addressKey, type ClientKey, privateAddressKey } from '../clients/client-key.js'
+import { countAddress, type LimitClient } from '../clients/limit-client.js'
 import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../clients/network.js'
 import { errorMessage, InvalidSettingError } from '../ground/errors.js'
 import { ClientMemory, memoize, rememberClients } from '../ground/remember.js'
@@ -18,8 +18,8 @@ export interface ClientAddress {
   readonly loggedPeer: string | null
   /** What counters and bans have instead of the address; null where they have the address. */
   readonly pseudonym: string | null
-  /** The key for limits by address, created once, since every request would otherwise allocate a text. */
-  readonly clientKey: ClientKey
+  /** The client of limits by address, created once, since every request would otherwise allocate a text. */
+  readonly counted: LimitClient
   /** The whole address, IPv6 too; null where there is none. */
   readonly plain: string | null
   /** The list that has the address. */
@@ -84,20 +84,20 @@ export function createAllowList(list: BlockList): (address: ClientAddress) => Cl
 }
 
 function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
-  const clientKey = addressKey(key)
-  return { key, logged: key, loggedPeer: plain, pseudonym: null, clientKey, plain, listed, relay: null }
+  const counted = countAddress(key)
+  return { key, logged: key, loggedPeer: plain, pseudonym: null, counted, plain, listed, relay: null }
 }
 
 function createPrivateAddress(
-  counted: string,
+  key: string,
   plain: string,
   listed: ClientAddress['listed'],
   privacy: AddressPrivacy,
 ): ClientAddress {
-  const pseudonym = privacy.pseudonymFor(counted)
-  const logged = privacy.loggedFor(counted)
-  const clientKey = privateAddressKey(counted, logged, pseudonym)
-  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, clientKey, plain, listed, relay: null }
+  const pseudonym = privacy.pseudonymFor(key)
+  const logged = privacy.loggedFor(key)
+  const counted = countAddress(key, logged, pseudonym)
+  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, counted, plain, listed, relay: null }
 }
 
 /** Creates the address of a client that a proxy forwards in a text that is none. */

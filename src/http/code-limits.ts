@@ -1,6 +1,6 @@
 /** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
 import { type Rate, toRateText } from '../limiter/rate.js'
-import { routeConstraints } from './counter-scopes.js'
+import { routeConstraints } from './code-counters.js'
 import type { RateFunction } from './limits.js'
 import type { RouteWithLimit } from './trial-requests.js'
 

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { ClientKey } from '../clients/client-key.js'
+import type { LimitClient } from '../clients/limit-client.js'
 import { unremembered } from '../ground/remember.js'
 import { patientTimeout } from '../ground/time/slices.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
@@ -126,7 +126,7 @@ function findClient(dependencies: DecideDependencies, checked: CheckedRequest, l
   return client instanceof Promise ? later(dependencies, checked, client, check) : check(dependencies, checked, client)
 }
 
-function check(dependencies: DecideDependencies, checked: CheckedRequest, client: ClientKey): Decided {
+function check(dependencies: DecideDependencies, checked: CheckedRequest, client: LimitClient): Decided {
   const { limit, cost, nowMs } = checked
   checked.client = client
   // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { deriveOnce, inScope, ruleKey } from '../clients/client-key.js'
+import { defaultLimitName, overrideLimitName } from '../clients/counter.js'
+import { deriveOnce, inLimit, underRule } from '../clients/limit-client.js'
 import { remember } from '../ground/remember.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
@@ -16,7 +17,7 @@ import {
   NOTHING,
   toAddressKey,
 } from './checked-request.js'
-import { type CounterScopes, overrideScope } from './counter-scopes.js'
+import type { CodeCounters } from './code-counters.js'
 import { after, type RequestFunction, tolerate } from './host-function.js'
 import { createKindKey, type KeyOptions } from './kind-key.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
@@ -34,15 +35,15 @@ const REMEMBERED_RATES = 1_000
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
   const { name, policy, block, client, counts, cost, refusal } = rule
-  const clientKey = createKindKey(client, options, (key) => ruleKey(name, key))
+  const clientKey = createKindKey(client, options, (counted) => underRule(name, counted))
   return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
-  const scope = overrideScope(id)
+  const limitName = overrideLimitName(id)
   const kind = client.kind === 'user' ? 'user' : 'ip'
-  const clientKey = createKindKey({ kind }, options, (key) => inScope(scope, key))
+  const clientKey = createKindKey({ kind }, options, (counted) => inLimit(limitName, counted))
   const policy = typeof effect === 'object' ? effect : NOTHING
   const limit = { policy, block: true, ruleName: '', clientKey }
   return createLimit('override', limit, { isDenial: effect === 'deny' })
@@ -64,14 +65,17 @@ export interface StaticLimitOptions {
   readonly block: boolean
   readonly counts: CountedStatuses | null
   readonly deriveClientKey: DeriveClientKey
-  readonly scopes: CounterScopes
+  /** Derives the client where a function answers the rate: a counter has the periods of one rate. */
+  readonly deriveWithPeriods?: (periods: string) => DeriveClientKey
+  readonly counters: CodeCounters
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
 }
 
 /** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, setting, policyName, algorithm, block, counts, deriveClientKey, scopes } = options
+  const { defaultRate, setting, policyName, algorithm, block, counts, deriveClientKey, counters } = options
+  const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), deriveClientKey) } = options
 
   function toLimit(name: string, rate: Rate, clientKey: DeriveClientKey): Limit {
     return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', clientKey }, { counts })
@@ -80,7 +84,7 @@ export function createStaticLimits(options: StaticLimitOptions) {
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
       ([prefix, rate]) =>
-        [prefix, toLimit(prefix, parseRate(rate), countedApart(scopes.addPrefix(prefix), deriveClientKey))] as const,
+        [prefix, toLimit(prefix, parseRate(rate), countedApart(counters.addPrefix(prefix), deriveClientKey))] as const,
     ),
     options.router,
   )
@@ -91,8 +95,8 @@ export function createStaticLimits(options: StaticLimitOptions) {
   const rateFor = tolerate(defaultRate, setting, options.log)
   const limitForRate = remember(REMEMBERED_RATES, (text) => {
     const rate = parseRate(text)
-    // A counter has the periods of one rate: answers with different ones would reset it each time.
-    return toLimit(policyName, rate, countedApart(scopes.addPeriods(rate), deriveClientKey))
+    // Answers with different periods would reset one counter each time.
+    return toLimit(policyName, rate, deriveWithPeriods(counters.addPeriods(rate)))
   })
   const limitForAnswer = tolerate(limitForRate, setting, options.log)
   const limitOrDefault = (limit: Limit | undefined) => limit ?? limitForRate(DEFAULT_RATE)
@@ -124,10 +128,10 @@ export function createRouteRate(
 }
 
 /**
- * Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. Keys are
- * remembered: so are those in a scope.
+ * Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. Clients are
+ * remembered: so are those of a limit.
  */
-function countedApart(scope: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
-  const keyInScope = deriveOnce((key) => inScope(scope, key))
-  return (checked) => after(deriveClientKey(checked), keyInScope)
+export function countedApart(limitName: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
+  const countedOnce = deriveOnce((counted) => inLimit(limitName, counted))
+  return (checked) => after(deriveClientKey(checked), countedOnce)
 }

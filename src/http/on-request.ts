@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { isByAddress } from '../clients/client.js'
 import type { Decision } from '../limiter/algorithm.js'
 import { CheckedRequest } from './checked-request.js'
 import { type DecideDependencies, decide } from './decide.js'
@@ -138,7 +139,7 @@ function refuseRequest(
 ): void {
   const refusal = checked.overruled ?? checked
   // A ban of clients that are counted as their proxy would be the proxy's.
-  if (checked.address.relay === null || !refusal.client.byAddress) refusal.limit.ban?.noteRefusal(refusal)
+  if (checked.address.relay === null || !isByAddress(refusal.client.counted)) refusal.limit.ban?.noteRefusal(refusal)
   dependencies.noteRefusal(checked)
   refuse(checked, reply, done)
 }

@@ -1,4 +1,5 @@
-import type { ClientKey } from '../clients/client-key.js'
+import { formatCounter, refusalsLimitName } from '../clients/counter.js'
+import type { LimitClient } from '../clients/limit-client.js'
 import { clientText, type OverrideClient, parseOverrideClient } from '../clients/override-client.js'
 import type { Policy, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -12,8 +13,6 @@ import type { Limit, LimitBan, Refusal } from './checked-request.js'
 export interface RefusalBansOptions {
   readonly limiter: Pick<Limiter, 'check'>
   readonly writer: Pick<BanWriter, 'write'>
-  /** The scope of the counters of refusals. */
-  readonly scope: string
   /** Returns whether a list or an override in force lets a client through, or a part of it. */
   readonly isAllowed: (client: OverrideClient, nowMs: number) => boolean
   /** Sets the counter of a settlement back. It never fails. */
@@ -83,15 +82,15 @@ export class RefusalBans {
     await Promise.all(this.#underWay)
   }
 
-  #isBanned({ banned, counter }: ClientKey): boolean | Promise<boolean> {
-    if (this.#banned.has(banned)) return true
+  #isBanned({ counted, counter }: LimitClient): boolean | Promise<boolean> {
+    if (this.#banned.has(counted.text)) return true
     const counting = this.#counting.get(counter)
-    return counting === undefined ? false : counting.counted.then(() => this.#banned.has(banned))
+    return counting === undefined ? false : counting.counted.then(() => this.#banned.has(counted.text))
   }
 
   #note({ client, decision, nowMs }: Refusal, banning: Banning): void {
     // Without a store nothing is known of the client, and one that is just being banned starts afresh.
-    if (decision.unavailable || this.#banned.has(client.banned)) return
+    if (decision.unavailable || this.#banned.has(client.counted.text)) return
     const known = this.#counting.get(client.counter)
     if (known !== undefined) {
       known.refusals++
@@ -103,13 +102,14 @@ export class RefusalBans {
     counting.counted = this.#count(client, banning, counting).catch((error: unknown) => this.#failed(error))
   }
 
-  async #count(client: ClientKey, banning: Banning, counting: Counting): Promise<void> {
-    const { limiter, scope } = this.#options
+  async #count(client: LimitClient, banning: Banning, counting: Counting): Promise<void> {
+    const { limiter } = this.#options
+    const key = formatCounter(refusalsLimitName(banning.ruleName), client.counted)
     try {
       while (counting.refusals > 0) {
         const { refusals, nowMs } = counting
         const policy = refusalPolicy(banning.policy, nowMs)
-        const check = { key: `${scope}|${client.counter}`, policy, cost: refusals }
+        const check = { key, policy, cost: refusals }
         counting.refusals = 0
         const decision = await limiter.check(check, nowMs)
         if (!decision.unavailable && decision.count >= banning.ban.after) {
@@ -125,14 +125,19 @@ export class RefusalBans {
     }
   }
 
-  #ban({ banned: client, clear }: ClientKey, { ruleName, ban }: Banning, count: Settlement, nowMs: number): void {
+  #ban(
+    { counted: { text: client }, clear }: LimitClient,
+    { ruleName, ban }: Banning,
+    count: Settlement,
+    nowMs: number,
+  ): void {
     const { isAllowed } = this.#options
     const banned = toBannable(client)
     if (banned === undefined) this.#warn(client, ruleName)
     if (banned === undefined || this.#banned.has(client) || isAllowed(banned, nowMs)) return
-    const inClear = clear === client ? undefined : toBannable(clear)
+    const inClear = clear.text === client ? undefined : toBannable(clear.text)
     if (inClear !== undefined && isAllowed(inClear, nowMs)) return
-    const writing = this.#write({ ruleName, client, clear, expiresAtMs: nowMs + ban.forMs }, count, nowMs)
+    const writing = this.#write({ ruleName, client, clear: clear.text, expiresAtMs: nowMs + ban.forMs }, count, nowMs)
       .catch((error: unknown) => this.#failed(error))
       .finally(() => this.#underWay.delete(writing))
     this.#underWay.add(writing)

@@ -1,20 +1,18 @@
 import type { BlockList } from 'node:net'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { type ClientKey, deriveOnce, inScope } from '../clients/client-key.js'
+import { routeLimitName, sharedLimitName } from '../clients/counter.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { type Ask, createAsk } from './ask.js'
-import type { Countable, DeriveClientKey } from './checked-request.js'
-import { NOTHING_IN_FORCE } from './checked-request.js'
+import { type DeriveClientKey, NOTHING_IN_FORCE } from './checked-request.js'
 import { createAllowList } from './client-address.js'
+import { type CodeCounters, requestRoute } from './code-counters.js'
 import { type Cost, createCost } from './cost.js'
-import { type CounterScopes, requestScope } from './counter-scopes.js'
 import { decide } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
-import { after } from './host-function.js'
 import type { KeyFunction } from './kind-key.js'
-import { createStaticLimits, type RateFunction } from './limits.js'
+import { countedApart, createStaticLimits, type RateFunction } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
 import type { AnyHook } from './request-reply.js'
@@ -81,7 +79,7 @@ export interface RouteLimitDependencies
   note(hook: object, limit: ExplainableLimit): void
   readonly variant: HeaderVariant
   readonly deriveClientKey: DeriveClientKey
-  readonly scopes: CounterScopes
+  readonly counters: CodeCounters
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
 }
@@ -97,25 +95,26 @@ export interface ExplainableLimit {
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, counts, block, cost, name, allowList, isShared, setting }: RouteLimit,
-  { enabled, note, deriveClientKey, scopes, router, log, variant, ...common }: RouteLimitDependencies,
+  { enabled, note, deriveClientKey, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
-  const keyInScopeFor = isShared ? createSharedScope(scopes.addShared(name)) : createRouteScope(name)
-  function routeKeyFor(checked: Countable): ReturnType<DeriveClientKey> {
-    return after(deriveClientKey(checked), keyInScopeFor(checked.request))
-  }
-  if (!isShared) scopes.addLimit(name)
-  if (typeof rate === 'string') scopes.addPeriods(parseRate(rate))
+  if (isShared) counters.addSharedLimit(name)
+  else counters.addRouteLimit(name)
+  if (typeof rate === 'string') counters.addPeriods(parseRate(rate))
   const staticLimit = createStaticLimits({
     rateLimits: {},
-    // A function even for a fixed rate, so that the scope includes the period.
+    // A function even for a fixed rate, so that the counter includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
     setting: `${setting}.rate`,
     policyName: name || 'route',
     algorithm,
     counts,
     block,
-    deriveClientKey: routeKeyFor,
-    scopes,
+    deriveClientKey,
+    deriveWithPeriods: (periods) =>
+      isShared
+        ? countedApart(sharedLimitName(periods, name), deriveClientKey)
+        : countedPerRoute(periods, name, deriveClientKey),
+    counters,
     router,
     log,
   })
@@ -160,28 +159,17 @@ function createPassOn() {
   }
 }
 
-/** Gives a client a counter in the scope of a route. */
-type KeyInScope = (client: ClientKey) => ClientKey
-
-function createKeyInScope(scope: string): KeyInScope {
-  return deriveOnce((client) => inScope(scope, client))
-}
-
-function createSharedScope(scope: string): () => KeyInScope {
-  const keyInScope = createKeyInScope(scope)
-  return () => keyInScope
-}
-
-/** Creates the function that returns what gives clients a counter per route, created once for each route. */
-function createRouteScope(name: string) {
-  const scopes = new WeakMap<object, KeyInScope>()
-  return function keyInScopeFor(request: FastifyRequest): KeyInScope {
+/** Gives clients a counter per route, remembered for each route. */
+function countedPerRoute(periods: string, name: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
+  const perRoute = new WeakMap<object, DeriveClientKey>()
+  return function countedFor(checked) {
+    const { request } = checked
     const { config } = request.routeOptions
-    let keyInScope = scopes.get(config)
-    if (keyInScope === undefined) {
-      keyInScope = createKeyInScope(requestScope(name, request))
-      scopes.set(config, keyInScope)
+    let derive = perRoute.get(config)
+    if (derive === undefined) {
+      derive = countedApart(routeLimitName(periods, name, requestRoute(request)), deriveClientKey)
+      perRoute.set(config, derive)
     }
-    return keyInScope
+    return derive(checked)
   }
 }

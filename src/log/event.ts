@@ -19,7 +19,7 @@ export interface RateLimitEvent {
   readonly userId: number | null
   /** The address that the limit was counted by; null when it was not counted by address. */
   readonly clientIp: string | null
-  /** The counted client, whatever the rule, as `ClientKey.client` spells it: `ip:203.0.113.7`, `user:7|route:/a`. */
+  /** The counted client, whatever the rule, as `Client.text` has it: `ip:203.0.113.7`, `user:7|route:/a`. */
   readonly client: string
   /** The policy that decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
   readonly policy: string

@@ -6,7 +6,7 @@ import { InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import type { RequestAddresses } from '../http/client-address.js'
-import { type CounterScopes, countersForOverrides, countersForRules } from '../http/counter-scopes.js'
+import type { CodeCounters } from '../http/code-counters.js'
 import { keptDecision } from '../http/on-request.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -33,12 +33,12 @@ export interface Decorated {
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly reports: Analytics
-  readonly scopes: CounterScopes
+  readonly counters: CodeCounters
   readonly hook: Hook
 }
 
 export function createDecoration(decorated: Decorated): SmartRateLimit {
-  const { settings, opened, store, limiter, current, events, reports, scopes, hook } = decorated
+  const { settings, opened, store, limiter, current, events, reports, counters, hook } = decorated
   const { privacy } = settings
   return {
     client: opened.client,
@@ -59,12 +59,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
         )
       }
       const { rules, overrides } = current.lastGood()
-      await limiter.reset([
-        given,
-        ...scopes.countersFor(key),
-        ...countersForRules(rules.rules, key),
-        ...countersForOverrides(overrides, key),
-      ])
+      await limiter.reset([given, ...counters.countersFor(key, rules.rules, overrides)])
     },
   }
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { RequestAddresses } from '../http/client-address.js'
+import type { CodeCounters } from '../http/code-counters.js'
 import type { ConditionReports } from '../http/conditions.js'
-import type { CounterScopes } from '../http/counter-scopes.js'
 import type { RefusalBans } from '../http/refusal-bans.js'
 import type { CountedResponses, HeldPlaces } from '../http/request-end.js'
 import type { RouterOptions } from '../http/request-path.js'
@@ -22,7 +22,7 @@ export interface HookComponents {
   readonly places: HeldPlaces
   readonly current: CurrentSnapshot
   readonly events: EventLog
-  readonly scopes: CounterScopes
+  readonly counters: CodeCounters
   readonly metrics: Metrics | undefined
   readonly conditions: ConditionReports
   readonly bans: RefusalBans

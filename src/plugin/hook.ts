@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { createHeaderHash } from '../clients/client-key.js'
 import { type ClientKind, countsBy } from '../clients/client-kind.js'
+import { createHeaderHash } from '../clients/limit-client.js'
 import { clientText } from '../clients/override-client.js'
 import { createdByFirstCall, memoize } from '../ground/remember.js'
 import { systemClock } from '../ground/time/clock.js'
@@ -36,7 +36,7 @@ export type Hook = ReturnType<typeof createHook>
 
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { app, settings, router, scopes, responses, places, current } = components
+  const { app, settings, router, counters, responses, places, current } = components
   const { log } = app
   const { skipPaths } = settings.middleware
   const skipped = new PathPrefixes(
@@ -123,7 +123,7 @@ export function createHook(components: HookComponents) {
     }
     const isByUser = typeof key === 'object' && countsBy(key, 'user')
     if (typeof key === 'object') {
-      scopes.addKind(key)
+      counters.addKind(key)
       warnings.noteKind(key)
     }
     const limit = createRouteLimit(
@@ -136,7 +136,7 @@ export function createHook(components: HookComponents) {
         user: requestUser,
         variant: settings.headers,
         deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
-        scopes,
+        counters,
         router,
         log,
         record: records.recordRoute,
@@ -162,7 +162,7 @@ export function createHook(components: HookComponents) {
       routesDiffer = true
       dependencies.cost = costUnlessLate
     }
-    scopes.addRoute(route)
+    counters.addRoute(route)
     trials.noteRoute(route)
   }
 
@@ -221,13 +221,13 @@ function createKeyFunction(key: ClientKind | KeyFunction, setting: string, optio
 
 /** Creates the function that returns the limit of a request for which there is no rule. */
 function createStaticLimit(
-  { app, settings, router, scopes }: HookComponents,
+  { app, settings, router, counters }: HookComponents,
   options: KeyOptions,
   warnings: KeyWarnings,
 ): HookDependencies['staticLimit'] {
   const { key, ...middleware } = settings.middleware
   if (typeof key === 'object') {
-    scopes.addKind(key)
+    counters.addKind(key)
     if (settings.enabled) app.addHook('onReady', async () => warnings.noteKind(key))
   }
 
@@ -236,7 +236,7 @@ function createStaticLimit(
     setting: 'middleware.defaultRate',
     policyName: 'default',
     deriveClientKey: createKeyFunction(key, 'middleware.key', options),
-    scopes,
+    counters,
     router,
     log: app.log,
   })
@@ -257,10 +257,10 @@ function createRuleLimit(
 }
 
 /** Creates the limit of what an address may request in all, where the settings have one. */
-function createAppCeiling({ settings, scopes, limiter }: HookComponents): Ceiling | undefined {
+function createAppCeiling({ settings, limiter }: HookComponents): Ceiling | undefined {
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
-  return createCeiling(ceiling, scopes.addCeiling(), {
+  return createCeiling(ceiling, {
     check: (asked, nowMs, waitedMs) => limiter.check(asked, nowMs, waitedMs, true),
     known: limiter.known,
   })

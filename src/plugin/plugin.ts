@@ -4,8 +4,8 @@ import { warnAboutNode20 } from '../database/sqlite-driver.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { createOutageLog } from '../ground/outage-log.js'
 import { createRequestAddresses, readPeers } from '../http/client-address.js'
+import { CodeCounters } from '../http/code-counters.js'
 import { ConditionReports } from '../http/conditions.js'
-import { CounterScopes } from '../http/counter-scopes.js'
 import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
 import { DECIDED_BY, DECISION, WAITED } from '../http/on-request.js'
 import { readRouterOptions } from '../http/request-path.js'
@@ -92,12 +92,9 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
   const conditions = new ConditionReports(app.log)
-  const scopes = new CounterScopes()
+  const counters = new CodeCounters()
   const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
-  const bans = components.open(
-    'refusals',
-    createRefusalBans(settings, { store, limiter, current, scopes, writer, log }),
-  )
+  const bans = components.open('refusals', createRefusalBans(settings, { store, limiter, current, writer, log }))
   // Opened before what writes the last events, so that these are counted.
   if (metrics) components.open('metrics', openReadings(metrics, settings, { limiter, events, current, conditions }))
   components.open('events', createFlush(opened, events))
@@ -124,7 +121,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     places,
     current,
     events,
-    scopes,
+    counters,
     metrics,
     conditions,
     bans,
@@ -132,8 +129,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   // Opened after the event log, so that it is closed before.
   if (hook.postponed) components.open('last decisions', hook.postponed)
   app.addHook('onRoute', hook.noteRoute)
-  scopes.addNotFound(app)
-  app.addHook('onRegister', (scope) => scopes.addNotFound(scope))
+  counters.addNotFound(app)
+  app.addHook('onRegister', (scope) => counters.addNotFound(scope))
   app.decorateRequest(DECISION, null)
   app.decorateRequest(DECIDED_BY, null)
   app.decorateRequest(WAITED, 0)
@@ -147,7 +144,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     app.addHook(settings.hook, hook.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))
   }
-  const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, scopes, hook }
+  const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, counters, hook }
   const decoration = createDecoration(decorated)
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, createInternals(decorated, staffLimiter, log, components))

@@ -1,5 +1,6 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 
+import { isByAddress } from '../clients/client.js'
 import type { CheckedRequest } from '../http/checked-request.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { PostponedRecords, type RecordDecision } from '../http/postponed-records.js'
@@ -67,7 +68,7 @@ function createEventRecord({
     if (blockedOnly && decision.allowed) return
     events.record({
       timestampMs: checked.nowMs,
-      key: client.name,
+      key: client.key,
       ruleName: limit.ruleName,
       path: receivedPath(request.originalUrl),
       method: request.method,
@@ -76,8 +77,8 @@ function createEventRecord({
       limit: decision.limit,
       ipAddress: addresses.peer(request),
       userId: integerUserId(checked.user),
-      clientIp: client.byAddress && address.plain !== null ? address.logged : null,
-      client: client.client,
+      clientIp: isByAddress(client.logged) && address.plain !== null ? address.logged : null,
+      client: client.logged.text,
       policy: limit.policyName,
       outcome: outcomeFor(decided),
     })

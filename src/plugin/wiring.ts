@@ -6,7 +6,6 @@ import { errorMessage } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import { Poll } from '../ground/time/poll.js'
-import type { CounterScopes } from '../http/counter-scopes.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
 import { CountedResponses, HeldPlaces } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
@@ -229,19 +228,17 @@ interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
   readonly store: Store
   readonly limiter: Limiter
   readonly current: CurrentSnapshot
-  readonly scopes: CounterScopes
 }
 
 /** Creates the counting of refusals, for rules that ban clients. */
 export function createRefusalBans(
   { middleware: { allowedNetworks } }: Settings,
-  { store, limiter, current, scopes, writer, log }: BanDependencies,
+  { store, limiter, current, writer, log }: BanDependencies,
 ): RefusalBans {
   return new RefusalBans({
     limiter,
     writer,
     log,
-    scope: scopes.addRefusals(),
     isAllowed: (client, nowMs) =>
       (client.kind === 'ip' && allowedNetworks.some((network) => networksMeet(network, client))) ||
       current.lastGood().overrides.allows(client, nowMs),

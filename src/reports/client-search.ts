@@ -1,6 +1,6 @@
 import { type AddressPrivacy, PSEUDONYM } from '../clients/address-privacy.js'
+import { createClient, formatKey, parseClient, parseComposite, RULE_KEY } from '../clients/client.js'
 import { clientAddress, containsNetwork, isAddress, networkClient, networksAround } from '../clients/client-networks.js'
-import { compositeInAnyKey } from '../clients/composite.js'
 import { bareAddress, type ParsedNetwork } from '../clients/network.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
@@ -21,7 +21,6 @@ export interface ClientSearch {
   keysFor(rules: readonly string[]): string[]
 }
 
-const RULE_KEY = /^rule:[^:]+:(.+)$/s
 const KIND = /^(?:ip|user|header|cookie|route|key):./s
 /** The character behind the bar between parts of a client, and the one behind any. */
 const AFTER_BAR = '}'
@@ -43,7 +42,7 @@ export function parseClientSearch(text: string, privacy?: AddressPrivacy): Clien
 
 function parseLogged(text: string): ClientSearch | undefined {
   if (text === '') return undefined
-  const [, shown] = RULE_KEY.exec(text) ?? []
+  const [, , shown] = RULE_KEY.exec(text) ?? []
   const network = parseAddress(shown ?? text)
   if (network !== undefined) return searchForNetwork(network, text)
   const named = shown ?? text
@@ -114,28 +113,18 @@ function rangeOf({ family, address, bits }: ParsedNetwork): { readonly from: str
   return { from: prefix, to: `${prefix}${AFTER_ALL}` }
 }
 
-/** The kinds of clients whose key shows only their value behind the name of a rule, and how much of the client that is. */
-const VALUES = /^(?:ip:|(header|cookie):[^:]*:|(route):|(key):)(.*)$/s
-
 /**
- * Returns the keys under which the event log may have a client; see `ClientKey` in `src/clients/client-key.ts`.
+ * Returns the keys under which the event log may have a client.
  *
  * @param rules the names of all rules that may have decided
  */
 export function keysForClient(client: string, rules: readonly string[]): string[] {
-  const keys = new Set<string>()
-  const add = (name: string, shown: string) => {
-    for (const key of [name, ...rules.map((rule) => `rule:${rule}:${shown}`)]) keys.add(storable(key, MAX_KEY_LENGTH))
-  }
-  const [, valued, , custom, value = ''] = VALUES.exec(client) ?? []
-  if (custom !== undefined) add(value, value)
-  else if (valued !== undefined) add(`${valued}:${value}`, value)
-  else add(client, value === '' ? client : value)
-  if (client.includes('|')) {
-    const shown = compositeInAnyKey(client)
-    add(shown, shown)
-  }
-  return [...keys]
+  // What is no client was written by others: its key is the same.
+  const clients = [parseClient(client, false) ?? createClient({ name: 'key', value: client }), parseComposite(client)]
+  const keys = clients.flatMap((each) =>
+    each === undefined ? [] : [undefined, ...rules].map((rule) => storable(formatKey(each, rule), MAX_KEY_LENGTH)),
+  )
+  return [...new Set(keys)]
 }
 
 /** How many names of rules are made into keys between two looks at the clock. */

@@ -12,10 +12,10 @@ forEachDatabase((provider) => {
     for (let failed = 0; failed < 10; failed++) await call('GET', '/rules', { headers: WRONG })
     assert.equal((await call('GET', '/rules', { headers: WRONG })).status, 429)
     for (const key of [
-      'staff-token:127.0.0.1',
-      'staff-sign-in:10.7.7.7',
-      'staff-sign-in-account:x',
-      'a.b|staff-refusal:1',
+      'staff-token|ip:127.0.0.1',
+      'staff-sign-in|ip:10.7.7.7',
+      'staff-sign-in-account|key:x',
+      'a.b|staff-refusal|ip:1',
     ]) {
       const { status, json } = await call('POST', '/counters/reset', { as: 'operator', json: { key } })
       assert.deepEqual([status, json.code], [403, 'FST_RATE_LIMIT_ACTION_DENIED'], key)

@@ -365,7 +365,7 @@ forEachDatabase((provider) => {
     for (let round = 0; round < 2; round++) {
       assert.deepEqual(await statuses(4, '/sign-in', { from: ALICE }), [429, 429, 429, 403])
       await banned(ALICE)
-      const question = { key: `refusals|rule:sign-in:${ALICE}`, policy: HOURLY, cost: 0 }
+      const question = { key: `refusals:sign-in|ip:${ALICE}`, policy: HOURLY, cost: 0 }
       await eventually('the count is 0', () => memory.check([question], fakeClock().now())[0]?.count === 0)
       await overrides.deleteMany()
     }
@@ -503,7 +503,7 @@ async function start(
     /** Waits until so many refusals are counted in all. */
     counted: (refusals: number) =>
       eventually('the refusals are counted', async () => {
-        const rows = await counters.findMany({ where: { key: { startsWith: 'refusals|' } } })
+        const rows = await counters.findMany({ where: { key: { startsWith: 'refusals:' } } })
         return rows.reduce((sum, { count }) => sum + Number(count), 0) === refusals
       }),
   }

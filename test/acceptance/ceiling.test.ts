@@ -253,7 +253,7 @@ test('every request counts against the ceiling; once its refusal is known, made-
   // The refusal of the first value is remembered too. From then on nothing reaches the store.
   assert.deepEqual(
     calls.map((checks) => checks.map(({ key }) => key.slice(0, 7))),
-    [['ceiling', 'header:'], ['ceiling', 'header:'], ['ceiling'], ['ceiling']],
+    [['ceiling', 'default'], ['ceiling', 'default'], ['ceiling'], ['ceiling']],
   )
   assert.equal((await app.request('/', byHeader(2, BOB))).status, 200)
   app.clock.advance(60_000)

@@ -89,17 +89,17 @@ test('routes of one path differ in version, host and constraints of the app, and
   for (const [path, headers] of each)
     assert.deepEqual(await statuses(path, headers), [200, 429], JSON.stringify(headers))
   const counters = await database.client.rateLimitCounter.findMany()
-  const routes = counters.flatMap(({ key }) => /^per:86400000\|route:(.*)\|ip:203\.0\.113\.7$/.exec(key)?.[1] ?? [])
+  const routes = counters.flatMap(({ key }) => /^limit:86400000:(.*)\|ip:203\.0\.113\.7$/.exec(key)?.[1] ?? [])
   assert.deepEqual(routes.sort(), [
-    'twice|GET /twice version="1.0.0"',
-    'twice|GET /twice version="2.0.0"',
-    '|GET /items version="1.0.0"',
-    '|GET /items version="2.0.0"',
-    '|GET /shop',
-    '|GET /shop host="a.example"',
-    '|GET /shop host="c.example" version="1.0.0"',
-    '|GET /shop host=/^b/',
-    '|GET /shop tenant="x\\|y"',
+    ':GET /items version="1.0.0"',
+    ':GET /items version="2.0.0"',
+    ':GET /shop',
+    ':GET /shop host="a.example"',
+    ':GET /shop host="c.example" version="1.0.0"',
+    ':GET /shop host=/^b/',
+    ':GET /shop tenant="x\\|y"',
+    'twice:GET /twice version="1.0.0"',
+    'twice:GET /twice version="2.0.0"',
   ])
   await app.smartRateLimit.reset(`ip:${ALICE.from}`)
   for (const [path, headers] of each)

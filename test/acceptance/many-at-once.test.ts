@@ -24,7 +24,7 @@ forEachDatabase((provider) => {
   test('200 checks at once issue at most 10 statements, and exactly the 50 of 50/m are admitted', async (t) => {
     const database = await openDatabase(t, provider)
     const { app } = await startApp(t, { database, plugin: { middleware: { defaultRate: '50/m' } } })
-    await app.inject('/warm-up?of=connections').then(() => app.smartRateLimit.store.reset(['ip:127.0.0.1']))
+    await app.inject('/warm-up?of=connections').then(() => app.smartRateLimit.store.reset(['default|ip:127.0.0.1']))
     const count = countStatements()
     t.after(() => count.stop())
 
@@ -94,7 +94,7 @@ forEachDatabase((provider) => {
     assert.equal(answers.filter(({ status }) => status === 429).length, 200)
     // What was refused once is refused from memory afterwards.
     const [counter, ...others] = await database.client.rateLimitCounter.findMany()
-    assert.deepEqual([counter?.key, others], ['ip:127.0.0.1', []])
+    assert.deepEqual([counter?.key, others], ['default|ip:127.0.0.1', []])
     assert.ok(counter !== undefined && counter.count > 100 && counter.count <= 300)
   })
 

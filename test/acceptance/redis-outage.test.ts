@@ -123,7 +123,7 @@ async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
 
   /** Whether a request is counted in Redis, beside which no other request may be under way. */
   async function goesOn(): Promise<boolean> {
-    const count = async () => (await redis.client.get(`fsr:${redis.namespace}:f:{ip:127.0.0.1}`))?.split(' ')[2]
+    const count = async () => (await redis.client.get(`fsr:${redis.namespace}:f:{default|ip:127.0.0.1}`))?.split(' ')[2]
     const before = await count()
     await started.request('/')
     return before !== undefined && Number(await count()) === Number(before) + 1

@@ -50,7 +50,7 @@ describe('on Redis', { skip: redisMissing }, () => {
     const keys = await redis.keys()
     assert.deepEqual(
       keys.sort(),
-      ['f:{ip:127.0.0.1}', 'f:{somebody}', 'l:{somebody}', 's:{somebody}', 't:{somebody}'].map(
+      ['f:{default|ip:127.0.0.1}', 'f:{somebody}', 'l:{somebody}', 's:{somebody}', 't:{somebody}'].map(
         (key) => `fsr:${redis.namespace}:${key}`,
       ),
     )
@@ -87,7 +87,7 @@ describe('on Redis', { skip: redisMissing }, () => {
     t.after(() => client.disconnect())
     const { app, statuses } = await startOn(t, redis, { plugin: { redis: client } })
     assert.deepEqual(await statuses(4, '/'), [200, 200, 200, 429])
-    assert.deepEqual(await redis.keys(), [`fsr:${redis.namespace}/fsr:${redis.namespace}:f:{ip:127.0.0.1}`])
+    assert.deepEqual(await redis.keys(), [`fsr:${redis.namespace}/fsr:${redis.namespace}:f:{default|ip:127.0.0.1}`])
 
     await app.close()
 
@@ -106,7 +106,7 @@ describe('on Redis', { skip: redisMissing }, () => {
     const redis = openRedis(t)
     const { request } = await startOn(t, redis, { plugin: { onStoreError: 'deny' } })
     // What is no counter of ours is left as it is, too.
-    await redis.client.lpush(`fsr:${redis.namespace}:f:{ip:127.0.0.1}`, 'a list')
+    await redis.client.lpush(`fsr:${redis.namespace}:f:{default|ip:127.0.0.1}`, 'a list')
 
     assert.equal((await request('/')).status, 503)
   })

@@ -86,11 +86,11 @@ describe('a client', () => {
     assert.ok(first)
     assert.equal(first, again)
     assert.equal(derived, 1)
-    const { key, logged, loggedPeer, pseudonym, plain, clientKey } = first
+    const { key, logged, loggedPeer, pseudonym, plain, counted } = first
     assert.deepEqual([key, plain], [pseudonym, '2001:db8:1:2::5'])
     assert.deepEqual([logged, loggedPeer], ['2001:db8:1::/48', '2001:db8:1::/48'])
-    const { clear, ...stored } = clientKey
-    assert.equal(clear, 'ip:2001:db8:1:2::/64')
+    const { clear, ...stored } = counted
+    assert.equal(clear.text, 'ip:2001:db8:1:2::/64')
     assert.doesNotMatch(JSON.stringify(stored), /2001:db8:1:2/)
     assert.equal(resolve(pseudonym ?? ''), undefined, 'a forwarding header spells no pseudonym')
   })

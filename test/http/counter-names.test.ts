@@ -3,114 +3,134 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { addressKey, type ClientKey, compositeKey, inScope, ruleKey } from '../../src/clients/client-key.js'
-import type { KeyPart } from '../../src/clients/client-kind.js'
-import { spellPart } from '../../src/clients/composite.js'
+import { addressClient, type Client, createClient } from '../../src/clients/client.js'
+import {
+  CEILING_LIMIT,
+  DEFAULT_LIMIT,
+  defaultLimitName,
+  formatCountedPart,
+  formatCounter,
+  overrideLimitName,
+  parseCounter,
+  refusalsLimitName,
+  routeLimitName,
+  ruleLimitName,
+  sharedLimitName,
+  staffCounter,
+} from '../../src/clients/counter.js'
 import { counterKey } from '../../src/ground/storable.js'
-import { CounterScopes, overrideScope, routeScope } from '../../src/http/counter-scopes.js'
-import { KEYS } from '../support/client-keys.js'
+import { CodeCounters, routeName } from '../../src/http/code-counters.js'
 
 const RUNS = 5_000
 const LONG = 'x'.repeat(200)
 const HASH = createHash('sha256').update(LONG, 'utf16le').digest('hex')
 /** What names are made of, and what they look like. */
 const PIECES = [
-  ...'| : \\ # / a 7 ~ { } \0 \u{1f600} \ud800 \udfff \ufffd'.split(' '),
-  ...'ip: user: header: cookie: pattern: parts: key: rule: rule:a: per:60000 per:60000| route: route:| override:1 override:1|'.split(
+  ...'| : \\ # / a 7 ~ - { } \0 \u{1f600} \ud800 \udfff \ufffd'.split(' '),
+  ...'ip: user: header:x-a: cookie:sid: route: key: all rule: rule:a| refusals:a| default| default:60000|'.split(' '),
+  ...'limit:60000: limit:60000::GET limit:60000:a: shared:60000: override:1 override:1| ceiling| staff-token|'.split(
     ' ',
   ),
   ...['GET /a', 'GET /a|', '/a', '/a|', '203.0.113.7', '2001:db8::/64', 'shop|', 'app.one|'],
-  ...[LONG, `${LONG}y`, HASH, `#${HASH}`, ...[60, 63, 190].map((length) => `${LONG.slice(0, length)}#${HASH}`)],
+  ...[LONG, `${LONG}y`, HASH],
+  ...'#~'.split('').flatMap((mark) => ['', 60, 63, 190].map((length) => `${LONG.slice(0, +length)}${mark}${HASH}`)),
 ]
-const KINDS = {
-  ...KEYS,
-  headerAndUser: (value: string) => composed(HEADER, value, USER, null),
-  userAndHeader: (value: string) => composed(USER, value, HEADER, 'a'),
-} as const
-const KIND_NAMES = ['user:', 'header:x-a:', 'cookie:sid:', 'route:', 'headerAndUser', 'userAndHeader', 'key:'] as const
-const HEADER: KeyPart = { kind: 'header', name: 'x-a' }
-const USER: KeyPart = { kind: 'user' }
+const NAMES = ['user', 'header:x-a', 'cookie:sid', 'route', 'key'] as const
 
-function composed(one: KeyPart, value: string, other: KeyPart, otherValue: string | null): ClientKey {
-  return compositeKey(`${spellPart(one, value)}|${spellPart(other, otherValue)}|ip:203.0.113.7`, [one, other])
-}
-
-/** What a counter is for, in a form that is one counter's alone, and the names that the package gives it. */
+/** What a counter is for, in a form that is one counter's alone, and the name that the package gives it. */
 interface Counted {
   readonly of: string
-  readonly key: ClientKey
+  readonly counter: string
 }
 
-const known = new CounterScopes()
+const known = new CodeCounters()
 
-function spelled(kind: keyof typeof KINDS, value: string): Counted {
-  return { of: JSON.stringify([kind, value]), key: KINDS[kind](value) }
+function ofLimit(limit: string, of: readonly (string | number)[], client: Client): Counted {
+  return { of: JSON.stringify([of, client.parts]), counter: formatCounter(limit, client) }
 }
 
-function ofAddress(key: string): Counted {
-  return { of: JSON.stringify(['ip', key]), key: addressKey(key) }
+function ofDefault(client: Client): Counted {
+  return ofLimit(DEFAULT_LIMIT, ['default'], client)
 }
 
-function scoped(scope: string, parts: readonly (string | number)[], { of, key }: Counted): Counted {
-  return { of: `${JSON.stringify(parts)} ${of}`, key: inScope(scope, key) }
+function ofPrefix(prefix: string, client: Client): Counted {
+  return ofLimit(known.addPrefix(prefix), ['prefix', prefix], client)
 }
 
-function ofPrefix(prefix: string, client: Counted): Counted {
-  return scoped(known.addPrefix(prefix), ['prefix', prefix], client)
+function ofPeriods(periodMs: number, client: Client): Counted {
+  return ofLimit(defaultLimitName(known.addPeriods({ limit: 1, periodMs })), ['periods', periodMs], client)
 }
 
-function ofPeriod(periodMs: number, client: Counted): Counted {
-  return scoped(known.addPeriods({ limit: 1, periodMs }), ['period', periodMs], client)
-}
-
-function ofRoute(periodMs: number, name: string, url: string, client: Counted): Counted {
-  const scope = `${known.addPeriods({ limit: 1, periodMs })}|${routeScope(name, { method: 'GET', url })}`
+function ofRoute(periodMs: number, name: string, url: string, client: Client): Counted {
+  const periods = known.addPeriods({ limit: 1, periodMs })
   // `/a/` is one route with `/a`.
-  return scoped(scope, ['route', periodMs, name, url.replace(/(?<=.)\/$/, '')], client)
+  const of = ['route', periodMs, name, url.replace(/(?<=.)\/$/, '')]
+  return ofLimit(routeLimitName(periods, name, routeName({ method: 'GET', url })), of, client)
 }
 
-function ofRule(name: string, { of, key }: Counted): Counted {
-  return { of: `${JSON.stringify(['rule', name])} ${of}`, key: ruleKey(name, key) }
+function ofShared(periodMs: number, name: string, client: Client): Counted {
+  const periods = known.addPeriods({ limit: 1, periodMs })
+  return ofLimit(sharedLimitName(periods, name), ['shared', periodMs, name], client)
+}
+
+function ofRule(name: string, client: Client): Counted {
+  return ofLimit(ruleLimitName(name), ['rule', name], client)
 }
 
 const spellings = fc.array(fc.constantFrom(...PIECES), { minLength: 1, maxLength: 4 }).map((pieces) => pieces.join(''))
-const addresses = fc.constantFrom('203.0.113.7', '2001:db8::/64', 'unknown').map(ofAddress)
-const values = fc.tuple(fc.constantFrom(...KIND_NAMES), spellings).map(([kind, value]) => spelled(kind, value))
-const clients = fc.oneof({ weight: 1, arbitrary: addresses }, { weight: 4, arbitrary: values })
+const addresses = fc.constantFrom('203.0.113.7', '2001:db8::/64', 'unknown')
+const parts = fc.record(
+  {
+    name: fc.constantFrom(...NAMES),
+    value: fc.oneof({ weight: 9, arbitrary: spellings }, { arbitrary: fc.constant(null), weight: 1 }),
+  },
+  { noNullPrototype: true },
+)
+const clients = fc.oneof(
+  { weight: 1, arbitrary: addresses.map(addressClient) },
+  { weight: 1, arbitrary: fc.constant(createClient()) },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(fc.constantFrom(...NAMES), spellings).map(([name, value]) => createClient({ name, value })),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .tuple(fc.uniqueArray(parts, { minLength: 1, maxLength: 3, selector: ({ name }) => name }), addresses)
+      .map(([some, value]) => createClient(...some, { name: 'ip', value })),
+  },
+)
 const periods = fc.constantFrom(60_000, 3_600_000)
 const limitNames = fc.oneof(fc.constant(''), spellings)
 const ruleNames = spellings.map((text) => text.replace(/[^\x20-\x39\x3b-\x7e]/g, '').slice(0, 100) || 'a')
 const counters = fc.oneof(
-  clients,
+  clients.map(ofDefault),
   fc.tuple(spellings, clients).map(([text, client]) => ofPrefix(`/${text}`, client)),
-  fc.tuple(periods, clients).map(([periodMs, client]) => ofPeriod(periodMs, client)),
+  fc.tuple(periods, clients).map((given) => ofPeriods(...given)),
   fc.tuple(periods, limitNames, spellings, clients).map((given) => ofRoute(...given)),
-  fc.tuple(fc.nat(12), clients).map(([id, client]) => scoped(overrideScope(id), ['override', id], client)),
-  fc.tuple(ruleNames, addresses).map(([name, client]) => ofRule(name, client)),
-  fc
-    .tuple(ruleNames, fc.constantFrom(...KIND_NAMES), spellings)
-    .map(([name, kind, value]) => ofRule(name, spelled(kind, value))),
+  fc.tuple(periods, limitNames, clients).map((given) => ofShared(...given)),
+  fc.tuple(fc.nat(12), clients).map(([id, client]) => ofLimit(overrideLimitName(id), ['override', id], client)),
+  clients.map((client) => ofLimit(CEILING_LIMIT, ['ceiling'], client)),
+  fc.tuple(ruleNames, clients).map((given) => ofRule(...given)),
+  fc.tuple(ruleNames, clients).map(([name, client]) => ofLimit(refusalsLimitName(name), ['refusals', name], client)),
+  clients.map((client) => ({ of: JSON.stringify(['staff', client.parts]), counter: staffCounter('token', client) })),
 )
-
-const ROUTE_READINGS = [/^per:(\d+)\|route:(.*?)[:|]GET (.*)$/s, /^per:(\d+)\|route:(.*)[:|]GET (.*)$/s]
 
 /** Clients, prefixes and routes that spell a name, from each place on where a part of it may begin or end. */
 function* lookAlikesOf(name: string): Iterable<Counted> {
   for (const { index } of name.matchAll(/(?<=^|[|:])(?=.)/gs)) {
-    for (const kind of KIND_NAMES) yield spelled(kind, name.slice(index))
-  }
-  for (const { index } of name.matchAll(/\|header:(?=.)/g)) {
-    const scope = name.slice(0, index)
-    const client = spelled('header:x-a:', name.slice(index + '|header:'.length))
-    if (scope.startsWith('/')) yield ofPrefix(scope, client)
-    for (const reading of ROUTE_READINGS) {
-      const [, periodMs, limitName = '', url = ''] = reading.exec(scope) ?? []
-      if (periodMs !== undefined) yield ofRoute(Number(periodMs), limitName, url, client)
-    }
+    const [before, rest] = [name.slice(0, index), name.slice(index)]
+    const client = createClient({ name: 'key', value: rest })
+    for (const kind of NAMES) yield ofDefault(createClient({ name: kind, value: rest }))
+    yield ofPrefix(`/${before}`, client)
+    yield ofRoute(60_000, before, rest, client)
+    yield ofShared(60_000, before, client)
+    const ruleName = before.replaceAll(':', '')
+    if (ruleName !== '') yield ofRule(ruleName, client)
   }
 }
 
-test('no client, scope or namespace spells the name of the counter of another one', (t) => {
+test('no client, limit or namespace spells the name of the counter of another one', (t) => {
   const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
   t.diagnostic(`seed ${seed} (TEST_SEED)`)
   const seen = new Map<string, string>()
@@ -118,12 +138,25 @@ test('no client, scope or namespace spells the name of the counter of another on
     assert.equal(seen.get(name) ?? of, of, name)
     seen.set(name, of)
   }
-  const namespaces = fc.constantFrom('', 'shop|', 'app.one|')
-  const property = fc.property(namespaces, counters, (namespace, { of, key: { counter } }) => {
+  const namespaces = fc.constantFrom('', 'shop|', 'app.one|', 'default|', 'ceiling|')
+  const property = fc.property(namespaces, counters, (namespace, { of, counter }) => {
     for (const name of new Set([counter, namespace + counter])) {
       proveApart(counterKey(name), name === counter ? of : `${namespace} ${of}`)
-      for (const lookAlike of lookAlikesOf(name)) proveApart(counterKey(lookAlike.key.counter), lookAlike.of)
+      for (const lookAlike of lookAlikesOf(name)) proveApart(counterKey(lookAlike.counter), lookAlike.of)
     }
   })
   fc.assert(property, { seed, numRuns: RUNS, endOnFailure: true })
+})
+
+test('the client of a counter is read again, whatever its limit and its namespace spell', () => {
+  const property = fc.property(fc.constantFrom('', 'shop|', 'default|'), counters, (namespace, { of, counter }) => {
+    const read = parseCounter(namespace + counter)
+    const [, made] = JSON.parse(of)
+    assert.equal(read?.parts.length, Math.max(1, made.length))
+    assert.equal(read.before + read.parts.join('|'), namespace + counter)
+    for (const [index, part] of made.entries()) {
+      assert.equal(read.parts[index], formatCountedPart(part))
+    }
+  })
+  fc.assert(property, { numRuns: RUNS })
 })

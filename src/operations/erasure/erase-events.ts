@@ -1,7 +1,6 @@
 /** Deletes the events of one client, and counts the sums of their hours again. */
 
-import { isComposite } from '../../clients/client-key.js'
-import { readComposite } from '../../clients/composite.js'
+import { isComposite, parseComposite } from '../../clients/client.js'
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
@@ -116,7 +115,7 @@ export async function countShared(database: Database, client: string): Promise<n
 function isTheirs(erased: ErasedClient, { client, key }: EventRow): boolean {
   // A cut client may have lost the kind of its last part.
   const isWhole = client.length < MAX_KEY_LENGTH
-  return erased.has(client, isComposite({ client, key }) && !(isWhole && readComposite(client) === null))
+  return erased.has(client, isComposite({ client, key }) && !(isWhole && parseComposite(client) === undefined))
 }
 
 function isNamed(erased: ErasedClient, { ipAddress, userId }: EventRow): boolean {

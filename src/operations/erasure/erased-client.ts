@@ -1,18 +1,24 @@
 /** The client whose traces are deleted, and how to tell them from those of others. */
 
 import { type AddressPrivacy, countedBits, PSEUDONYM, toCountedAddress } from '../../clients/address-privacy.js'
-import { counterForClient, RULE_KEY, readCounter } from '../../clients/client-key.js'
+import {
+  clientsForKey,
+  createClient,
+  formatKey,
+  formatPart,
+  parseClient,
+  RULE_KEY,
+  splitParts,
+} from '../../clients/client.js'
 import { type ClientKind, partName, partsFor } from '../../clients/client-kind.js'
 import { clientAddress, containsNetwork, networkClient } from '../../clients/client-networks.js'
-import { asPart, compositeFromKey, splitComposite } from '../../clients/composite.js'
+import { formatCountedPart, parseCounter } from '../../clients/counter.js'
 import type { ParsedNetwork } from '../../clients/network.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { counterKey, MAX_KEY_LENGTH, storable } from '../../ground/storable.js'
 
-/** Matches a client with its kind. */
-const KIND = /^(?:ip|user|key|route|(?:header|cookie):[^:]+):./s
-/** The value of a client behind its kind. */
-const VALUE = /^(?:ip|key|route|(?:header|cookie):[^:]+):(.+)$/s
+/** The beginning of a client, before its value. */
+const NAME = /^(?:ip|key|route|(?:header|cookie):[^:]+):/
 const NAMED = /^(?:header|cookie):[^:]+:/
 /** Matches a kind in a key, which does not name the header or cookie. */
 const NAMELESS = /^(?:header|cookie):/
@@ -20,7 +26,6 @@ const NAMELESS = /^(?:header|cookie):/
 const TOKEN_LENGTH = 48
 const ADDRESS = 'ip:'
 const USER = 'user:'
-const COMPOSITE = 'parts:'
 
 export class ErasedClient {
   /** Its spellings as a client: in clear, and by its pseudonym where there is one. */
@@ -35,10 +40,13 @@ export class ErasedClient {
   readonly shared: string | undefined
   /** Its names as the log has them, which cuts long ones. */
   readonly #logged: ReadonlySet<string>
+  /** Its spellings in combinations, and in counters. */
   readonly #parts: ReadonlySet<string>
+  readonly #countedParts: ReadonlySet<string>
+  /** Its keys in the log without a rule. */
+  readonly #keys: ReadonlySet<string>
   /** Its spellings in keys of the log, and in combinations there. */
   readonly #shown: ReadonlySet<string>
-  readonly #counters: ReadonlySet<string>
   /** Its header or cookie, such as `header:x-api-key`. */
   readonly #named: string | undefined
   readonly #kinds: ReadonlyMap<string, ClientKind>
@@ -57,30 +65,33 @@ export class ErasedClient {
     this.#kinds = kinds
     const given = text.trim()
     this.network = readAddress(given, ipv6Subnet)
-    if (this.network === undefined && !KIND.test(given)) throw noClient(text)
     const counted = this.network && networkClient(this.network)
     const isPseudonym = counted === undefined && given.startsWith(ADDRESS)
     if (isPseudonym && !PSEUDONYM.test(given.slice(ADDRESS.length))) throw noClient(text)
     const own = counted ?? given
     this.names = [...new Set([own, privacy?.toCounted(own) ?? own])]
+    const parts = this.names.flatMap((name) => parseClient(name, false)?.parts ?? [])
+    if (parts.length < this.names.length || parts.some(({ value }) => value === '')) throw noClient(text)
     this.shared = privacy?.addresses === 'truncated' && counted !== undefined ? privacy.toLogged(own) : undefined
     // Keys and counters show a user with its kind, and the value alone of the others.
-    const values = this.names.map((name) => (name.startsWith(USER) ? name : (VALUE.exec(name)?.[1] ?? name)))
-    const spelled = [...new Set(values.flatMap((value) => [value, asPart(value)]))]
-    this.#counters = new Set(this.names.map(counterForClient))
+    this.#parts = new Set(parts.map(formatPart))
+    const spelled = [...this.names, ...this.#parts].map((name) =>
+      name.startsWith(USER) ? name : name.replace(NAME, ''),
+    )
+    this.#shown = new Set(spelled)
     // Keys cut a long value, and counters shorten it.
-    this.tokens = spelled.map(this.network === undefined ? (text) => text.slice(0, TOKEN_LENGTH) : beginning)
+    this.tokens = [...this.#shown].map(this.network === undefined ? (text) => text.slice(0, TOKEN_LENGTH) : beginning)
     this.userId = own.startsWith(USER) ? toInteger(own.slice(USER.length)) : undefined
     this.#logged = new Set(this.names.map((name) => storable(name, MAX_KEY_LENGTH)))
-    this.#parts = new Set(this.names.map(asPart))
-    this.#shown = new Set(spelled)
+    this.#countedParts = new Set(parts.map(formatCountedPart))
+    this.#keys = new Set(parts.map((part) => formatKey(createClient(part))))
     this.#named = NAMED.exec(own)?.[0].slice(0, -1)
   }
 
   /** Returns whether a client of the log is this one, alone or together with other kinds. */
   has(client: string, isComposite: boolean): boolean {
     if (this.#logged.has(client) || this.#isWithin(client)) return true
-    return isComposite && splitComposite(client).some((part) => this.#parts.has(part) || this.#isWithin(part))
+    return isComposite && splitParts(client).some((part) => this.#parts.has(part) || this.#isWithin(part))
   }
 
   /** Returns whether an address column has its address. */
@@ -101,13 +112,13 @@ export class ErasedClient {
       : false
   }
 
-  /** Returns whether a counter is of this client, alone or together with others. Counters do not name their header. */
+  /** Returns whether a counter is of this client, alone or together with others. */
   hasCounter(name: string): boolean {
-    const { rule, client } = readCounter(name)
-    if (client.startsWith(COMPOSITE)) return this.has(client.slice(COMPOSITE.length), true)
-    if (client.startsWith(ADDRESS)) return this.has(client, false)
-    const before = name.slice(0, name.length - client.length)
-    return [...this.#counters].some((counter) => counterKey(before + counter) === name) && this.#mayCount(rule)
+    const counter = parseCounter(name)
+    if (counter === undefined) return false
+    if (counter.parts.some((part) => this.#countedParts.has(part) || this.#isWithin(part))) return true
+    // Stores have a hash of what is behind the beginning of a long name.
+    return [...this.#countedParts].some((part) => counterKey(counter.before + part) === name)
   }
 
   /** Returns whether a key of the log, or of an alert, is of this client, or may be: few keys name all kinds. */
@@ -115,13 +126,13 @@ export class ErasedClient {
     const [, rule, behind] = RULE_KEY.exec(key) ?? []
     const shown = behind ?? key
     const kind = rule === undefined ? undefined : this.#kinds.get(rule)
-    if (kind?.kind === 'composite') return this.has(compositeFromKey(shown, kind.parts) ?? '', true)
+    if (kind?.kind === 'composite') return clientsForKey(key, kind).some(({ text }) => this.has(text, true))
     const isCut = key.length === MAX_KEY_LENGTH
     const isShown = (text: string) =>
       this.#shown.has(text) || this.has(ADDRESS + text, false) || (isCut && this.#beginsWith(text))
     if (kind !== undefined) return isShown(shown) && (this.#mayCount(rule) || this.has(ADDRESS + shown, false))
-    if (behind === undefined && (this.has(key, false) || this.#counters.has(key))) return true
-    return isShown(shown) || splitComposite(shown).some(isShown)
+    if (behind === undefined && (this.has(key, false) || this.#keys.has(key))) return true
+    return isShown(shown) || splitParts(shown).some(isShown)
   }
 
   /** Returns whether a text that was cut may be the beginning of this client. */

@@ -1,6 +1,5 @@
-import { isComposite } from '../../clients/client-key.js'
-import { type ClientKind, type KeyPart, partName, partsFor } from '../../clients/client-kind.js'
-import { compositeInKey, readComposite, spellPart } from '../../clients/composite.js'
+import { type ClientPart, formatKey, formatPart, isComposite, parseClient, parseParts } from '../../clients/client.js'
+import { type ClientKind, countsBy, type KeyPart, partName, partsFor } from '../../clients/client-kind.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
 import type { LoggedRequest } from './events.js'
 
@@ -47,8 +46,8 @@ const USER: KeyPart = { kind: 'user' }
 type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
 
 /**
- * Creates a function that returns the client that a candidate would have counted a request for, spelled with its kinds:
- * `ip:203.0.113.7`, `header:x-a:1|user:7`. Where the log does not contain it, the function returns why.
+ * Creates a function that returns the client that a candidate would have counted a request for, each value with its
+ * escapes: `ip:203.0.113.7`, `header:x-a:1|user:7`. Where the log does not contain it, the function returns why.
  *
  * @param noIdIsAnonymous whether a request without an integer id is taken for one without a user
  */
@@ -59,8 +58,7 @@ export function createClientReader(
 ): (event: LoggedRequest) => Recovered {
   if (kind.kind === 'all') return () => ({ client: 'all' })
   const parts = partsFor(kind)
-  const isComposite = parts.length > 1
-  const hasAddress = parts.some((part) => part.kind === 'ip')
+  const hasAddress = countsBy(kind, 'ip')
 
   function read(event: LoggedRequest, part: KeyPart): LoggedPart {
     if (part.kind === 'ip') return readAddress(event)
@@ -81,7 +79,7 @@ export function createClientReader(
   }
 
   return function clientFor(event) {
-    const texts: string[] = []
+    const found: ClientPart[] = []
     let isWhole = true
     let assumed = false
     for (const part of parts) {
@@ -89,16 +87,15 @@ export function createClientReader(
       if ('reason' in logged) return logged
       if (logged.value === null) isWhole = false
       if (logged.assumed) assumed = true
-      if (isComposite) texts.push(spellPart(part, logged.value))
-      else if (logged.value !== null) texts.push(`${partName(part)}:${logged.value}`)
+      if (logged.value !== null || parts.length > 1) found.push({ name: partName(part), value: logged.value })
     }
     if (!isWhole && !hasAddress) {
       const address = readAddress(event)
       // Without the address it stays unknown which client a request without a user is.
       if ('reason' in address) return assumed ? { reason: 'user_not_logged' } : address
-      texts.push(spellPart(ADDRESS, address.value))
+      found.push({ name: ADDRESS.kind, value: address.value })
     }
-    const client = texts.join('|')
+    const client = found.map(formatPart).join('|')
     return assumed ? { client, assumed } : { client }
   }
 }
@@ -121,19 +118,14 @@ export function loggedAddress(event: LoggedRequest): string | null {
 
 /** Returns what a request was counted by, of one kind: null where it lacked that, undefined where the log says nothing. */
 function loggedPart(event: LoggedRequest, part: KeyPart): string | null | undefined {
-  const { client } = event
-  const name = partName(part)
-  const composite = isCut(event) || !isComposite(event) ? null : readComposite(client)
-  if (composite !== null) return composite.get(name)
-  return client.startsWith(`${name}:`) ? client.slice(name.length + 1) : undefined
+  const client = parseClient(event.client, !isCut(event) && isComposite(event))
+  return client?.parts.find(({ name }) => name === partName(part))?.value
 }
 
-/** Returns a client as a rule's key shows it. */
-export function shownInKey(kind: ClientKind, client: string): string {
-  if (kind.kind === 'composite') return compositeInKey(client, kind.parts)
-  if (client.startsWith('ip:')) return client.slice('ip:'.length)
-  const [part] = partsFor(kind)
-  return part === undefined || part.kind === 'user' ? client : client.slice(partName(part).length + 1)
+/** Returns the key of a client that the reader above returned. */
+export function shownKey(client: string, rule: string): string {
+  const parsed = parseParts(client)
+  return parsed === undefined ? `rule:${rule}:${client}` : formatKey(parsed, rule)
 }
 
 function isCut({ client }: LoggedRequest): boolean {

@@ -1,7 +1,7 @@
 import { formatCount, formatRate } from '../../ground/number-text.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import type { Rule } from '../../rules/rule.js'
-import { shownInKey, UNCOVERED, type UncoveredReason } from './clients.js'
+import { shownKey, UNCOVERED, type UncoveredReason } from './clients.js'
 import type { Replay, Tally } from './replay.js'
 
 /** The report on what a rule would have done to the recorded requests. */
@@ -146,7 +146,7 @@ function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
   let top: PreviewKey[] = []
   for (const [client, tally] of clients) {
     if (tally.matched === 0) continue
-    top.push({ key: `rule:${rule.name}:${shownInKey(rule.client, client)}`, ...counts(tally, rule) })
+    top.push({ key: shownKey(client, rule.name), ...counts(tally, rule) })
     // Sorted now and then, so that no copy of all clients is made.
     if (top.length >= 50 * MAX_KEYS) top = top.sort(byHits).slice(0, MAX_KEYS)
   }

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { isStaffCounter } from '../../clients/client-key.js'
+import { isStaffCounter } from '../../clients/counter.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
 import { ActionDeniedError } from '../sign-in/staff-errors.js'
 import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'

@@ -1,7 +1,7 @@
 /** The actions that the page of a client offers. */
 
+import { createClient, parseComposite } from '../../clients/client.js'
 import { clientAddress, clientEnds } from '../../clients/client-networks.js'
-import { readComposite, splitComposite } from '../../clients/composite.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { parseRate, timesRate, toRateText } from '../../limiter/rate.js'
 import type { InForce, NamedLimit } from '../../plugin/internals.js'
@@ -81,8 +81,8 @@ export function usualClient(client: string): string {
 
 /** Returns the parts of a client of several kinds that overrides can name. */
 export function overridableParts(client: string): string[] {
-  if (readComposite(client) === null) return []
-  return splitComposite(client).flatMap((part) => overrideClientFor(part) ?? [])
+  const parts = parseComposite(client)?.parts ?? []
+  return parts.flatMap((part) => (part.value === null ? [] : (overrideClientFor(createClient(part).text) ?? [])))
 }
 
 /** Returns the actions for a client that overrides can name. */

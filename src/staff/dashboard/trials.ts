@@ -1,6 +1,7 @@
 /** Requests that staff ask about: who sends them, and with which headers. */
+
+import { parseClient } from '../../clients/client.js'
 import { clientAddress, isPseudonym } from '../../clients/client-networks.js'
-import { readComposite } from '../../clients/composite.js'
 
 /** The sender of a request, as `explain()` takes it. */
 interface Trial {
@@ -16,7 +17,8 @@ const MAX_HEADERS = 50
 const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\u0000-\u0008\u000a-\u001f\u007f]*)$/
 const COOKIE = 'cookie:'
 const HEADER = 'header:'
-const SINGLE = /^(ip|user|(?:header|cookie):[^:]+):(.*)$/s
+/** What a request does not have by itself. */
+const NOT_SENT: ReadonlySet<string> = new Set(['route', 'key'])
 
 /** Reads lines such as `x-api-key: abc`; returns a sentence where one is none. Blank lines are left out. */
 export function parseHeaders(text: string): Trial['headers'] | string {
@@ -47,12 +49,12 @@ function addHeader(headers: Record<string, string>, name: string, value: string)
 
 /** Returns what a request of a client has; undefined where that is not known. */
 export function trialFor(client: string): Trial | undefined {
-  const parts = partsOf(client)
-  if (parts === undefined) return undefined
+  const parts = parseClient(client)?.parts
+  if (parts === undefined || (parts.length === 1 && parts.some(({ name }) => NOT_SENT.has(name)))) return undefined
   const headers: Record<string, string> = {}
   let ip: string | undefined
   let user: string | null = null
-  for (const [kind, value] of parts) {
+  for (const { name: kind, value } of parts) {
     if (value === null) continue
     if (kind === 'ip') ip = isPseudonym(`ip:${value}`) ? value : clientAddress(`ip:${value}`)?.address
     else if (kind === 'user') user = value
@@ -60,12 +62,4 @@ export function trialFor(client: string): Trial | undefined {
     else if (kind.startsWith(COOKIE)) addHeader(headers, 'cookie', `${kind.slice(COOKIE.length)}=${value}`)
   }
   return { ip, user, headers }
-}
-
-function partsOf(client: string): Iterable<readonly [kind: string, value: string | null]> | undefined {
-  if (client === 'all') return []
-  const composite = readComposite(client)
-  if (composite !== null) return composite
-  const [, kind, value = ''] = SINGLE.exec(client) ?? []
-  return kind === undefined ? undefined : [[kind, value]]
 }

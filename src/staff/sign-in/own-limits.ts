@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { staffCounter } from '../../clients/client-key.js'
+import { addressClient, createClient } from '../../clients/client.js'
+import { staffCounter } from '../../clients/counter.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
 import type { Internals } from '../../plugin/internals.js'
@@ -23,7 +24,7 @@ const MOST_QUEUED = 8
  * @throws TooManyAttemptsError when the client was refused too often already
  */
 export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('refusal', internals.clientAddress(request))
+  const key = staffCounter('refusal', addressClient(internals.clientAddress(request)))
   return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
 }
 
@@ -41,11 +42,12 @@ export async function countSignIn(
   knownBrowser: string | undefined,
 ): Promise<void> {
   const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
-  if (knownBrowser !== undefined) return count(staffCounter('sign-in-browser', knownBrowser), SIGN_INS)
-  await count(staffCounter('sign-in', internals.clientAddress(request)), SIGN_INS)
+  if (knownBrowser !== undefined)
+    return count(staffCounter('sign-in-browser', createClient({ name: 'key', value: knownBrowser })), SIGN_INS)
+  await count(staffCounter('sign-in', addressClient(internals.clientAddress(request))), SIGN_INS)
   // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
-  await count(staffCounter('sign-in-account', name), SIGN_INS_OF_ACCOUNT)
+  await count(staffCounter('sign-in-account', createClient({ name: 'key', value: name })), SIGN_INS_OF_ACCOUNT)
 }
 
 /**
@@ -55,7 +57,7 @@ export async function countSignIn(
  * @throws TooManyAttemptsError when there were too many already
  */
 export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('token', internals.clientAddress(request))
+  const key = staffCounter('token', addressClient(internals.clientAddress(request)))
   return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
 }
 

@@ -2,22 +2,25 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createAddressPrivacy } from '../../../src/clients/address-privacy.js'
-import {
-  addressKey,
-  type ClientKey,
-  compositeKey,
-  headerKey,
-  inScope,
-  isStaffCounter,
-  ruleKey,
-  STAFF_LIMITS,
-  staffCounter,
-} from '../../../src/clients/client-key.js'
+import { addressClient, type Client, createClient } from '../../../src/clients/client.js'
 import { parseClientKind } from '../../../src/clients/client-kind.js'
+import {
+  CEILING_LIMIT,
+  DEFAULT_LIMIT,
+  defaultLimitName,
+  formatCounter,
+  isStaffCounter,
+  overrideLimitName,
+  prefixLimitName,
+  refusalsLimitName,
+  routeLimitName,
+  ruleLimitName,
+  sharedLimitName,
+  staffCounter,
+} from '../../../src/clients/counter.js'
 import { counterKey, MAX_KEY_LENGTH, storable } from '../../../src/ground/storable.js'
-import { CounterScopes, overrideScope, routeScope } from '../../../src/http/counter-scopes.js'
+import { routeName } from '../../../src/http/code-counters.js'
 import { ErasedClient } from '../../../src/operations/erasure/erased-client.js'
-import { KEYS } from '../../support/client-keys.js'
 
 const SECRET = 'a secret of the host, long enough'
 const PRIVACY = createAddressPrivacy({ addresses: 'truncated', secret: SECRET, ipv6Subnet: 64 })
@@ -61,7 +64,7 @@ describe('an erased client', () => {
     assert.equal(alice.hasOverride('ip:2001:db8:1::/48'), false)
     assert.equal(alice.isAmong('ip:2001:db8:1::/48'), true)
     assert.equal(alice.isAmong('ip:2001:db9::/48'), false)
-    assert.equal(alice.hasCounter('rule:slow:2001:db8:1:2::/64'), true)
+    assert.equal(alice.hasCounter('rule:slow|ip:2001:db8:1:2::/64'), true)
   })
 
   test('of IPv6 is one address where limits count these alone, and its IPv4 address behind a translator', () => {
@@ -73,30 +76,46 @@ describe('an erased client', () => {
   })
 
   test('has every counter that is made for it, and none of those of another client', () => {
-    const scopes = new CounterScopes()
-    const route = { method: 'GET', url: '/a', constraints: { version: '1.0.0' }, handler: () => '' }
-    scopes.addRoute(route)
-    const period = scopes.addPeriods({ limit: 1, periodMs: 60_000 })
-    const inScopes = [scopes.addPrefix('/auth/'), scopes.addCeiling(), scopes.addRefusals(), period, overrideScope(12)]
-    const ofRoutes = [routeScope('', route), routeScope('a|b', route), scopes.addShared('all')]
-    const allScopes = [...inScopes, ...ofRoutes.map((scope) => `${period}|${scope}`)]
+    const route = { method: 'GET', url: '/a', config: {} }
+    const limits = [
+      DEFAULT_LIMIT,
+      CEILING_LIMIT,
+      prefixLimitName('/auth/'),
+      defaultLimitName('60000'),
+      overrideLimitName(12),
+      ruleLimitName('slow'),
+      ruleLimitName('r|\\'.repeat(5)),
+      refusalsLimitName('slow'),
+      refusalsLimitName('r'.repeat(100)),
+      ...['', 'a|b', 'ip:203.0.113.8|', 'x:y'].map((name) => routeLimitName('60000', name, routeName(route))),
+      sharedLimitName('60000+month', 'all|'),
+    ]
     const LONG = 'x'.repeat(300)
-    const HEADER = { kind: 'header', name: 'x-a' } as const
-    const makers: readonly [client: string, make: (value: string) => ClientKey, value: string, other: string][] = [
-      ['ip:', addressKey, '203.0.113.7', '203.0.113.8'],
-      ['ip:', addressKey, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
-      ...['7', LONG].flatMap((value) =>
-        Object.entries(KEYS).map(([kind, make]): (typeof makers)[number] => [kind, make, value, `${value}8`]),
+    const makers: readonly [client: string, make: (value: string) => Client, value: string, other: string][] = [
+      ['ip:', addressClient, '203.0.113.7', '203.0.113.8'],
+      ['ip:', addressClient, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
+      ...['7', '-', 'a|ip:203.0.113.7', LONG, `${LONG}\0`].flatMap((value) =>
+        ['user', 'header:x-a', 'cookie:sid', 'route', 'key'].map((name): (typeof makers)[number] => [
+          `${name}:`,
+          (each) => createClient({ name, value: each }),
+          value,
+          `${value}8`,
+        ]),
       ),
-      ['user:', (id) => compositeKey(`user:${id}|header:x-a:1`, [{ kind: 'user' }, HEADER]), '7', '8'],
-      ['ip:', (ip) => compositeKey(`header:x-a:${LONG}|ip:${ip}`.slice(-120), [HEADER]), '203.0.113.7', '203.0.113.8'],
+      ['user:', (id) => createClient({ name: 'user', value: id }, { name: 'header:x-a', value: '1' }), '7', '8'],
+      [
+        'ip:',
+        (ip) => createClient({ name: 'header:x-a', value: LONG.slice(200) }, { name: 'ip', value: ip }),
+        '203.0.113.7',
+        '203.0.113.8',
+      ],
     ]
     for (const [kind, make, value, other] of makers) {
       const client = erased(kind + value)
-      const countersOf = (key: ClientKey) =>
-        [key, ruleKey('slow', key)]
-          .flatMap((made) => [made, ...allScopes.map((scope) => inScope(scope, made))])
-          .flatMap(({ counter }) => [counter, `shop|${counter}`])
+      const countersOf = (counted: Client) =>
+        limits
+          .map((limit) => formatCounter(limit, counted))
+          .flatMap((counter) => [counter, `shop|${counter}`])
           .map(counterKey)
       for (const counter of countersOf(make(value))) {
         assert.equal(client.hasCounter(counter), true, counter)
@@ -107,43 +126,56 @@ describe('an erased client', () => {
       }
       for (const counter of countersOf(make(other))) assert.equal(client.hasCounter(counter), false, counter)
     }
-    for (const limit of STAFF_LIMITS.byAddress) {
+    for (const limit of ['refusal', 'token', 'sign-in'] as const) {
       for (const address of ['203.0.113.7', '2001:db8:1:2::/64']) {
-        const counter = staffCounter(limit, address)
+        const counter = staffCounter(limit, addressClient(address))
         assert.deepEqual(
           [erased(address).hasCounter(counter), erased(address).hasCounter(`shop|${counter}`)],
           [true, true],
         )
         assert.equal(erased('203.0.113.8').hasCounter(counter), false)
-        assert.equal(isStaffCounter(`shop|${counter}`), true)
+        assert.deepEqual([isStaffCounter(counter), isStaffCounter(`shop|${counter}`)], [true, true])
       }
       const [, pseudonym = ''] = new ErasedClient('203.0.113.7', 64, PRIVACY).names
-      assert.equal(new ErasedClient(pseudonym, 64, PRIVACY).hasCounter(staffCounter(limit, pseudonym.slice(3))), true)
+      const counter = staffCounter(limit, addressClient(pseudonym.slice(3)))
+      assert.equal(new ErasedClient(pseudonym, 64, PRIVACY).hasCounter(counter), true)
     }
-    for (const limit of STAFF_LIMITS.byOther) {
-      assert.equal(erased('203.0.113.7').hasCounter(staffCounter(limit, '203.0.113.7')), false)
-      assert.equal(isStaffCounter(staffCounter(limit, 'a')), true)
+    for (const limit of ['sign-in-account', 'sign-in-browser'] as const) {
+      const counter = staffCounter(limit, createClient({ name: 'key', value: '203.0.113.7' }))
+      assert.equal(erased('203.0.113.7').hasCounter(counter), false)
+      assert.equal(isStaffCounter(counter), true)
     }
-    assert.equal(erased('header:x-a:7').hasCounter(headerKey('x-b', 'header:x-a:7').counter), false)
+    const behindLong = createClient({ name: 'header:x-a', value: LONG }, { name: 'ip', value: '203.0.113.7' })
+    assert.equal(erased('203.0.113.7').hasCounter(counterKey(formatCounter(DEFAULT_LIMIT, behindLong))), true)
+    const looksLikeIt = createClient({ name: 'header:x-b', value: 'header:x-a:7' })
+    assert.equal(erased('header:x-a:7').hasCounter(formatCounter(DEFAULT_LIMIT, looksLikeIt)), false)
   })
 
   test('has counters in every scope and namespace, and none that only begins like it', () => {
     const alice = erased('ip:203.0.113.7')
     for (const counter of [
-      'ip:203.0.113.7',
+      'default|ip:203.0.113.7',
       'shop|/auth/|ip:203.0.113.7',
-      'rule:slow:203.0.113.7',
+      'rule:slow|ip:203.0.113.7',
       'override:12|ip:203.0.113.7',
-      'parts:ip:203.0.113.7|header:x-a:1',
-      'staff-sign-in:203.0.113.7',
+      'default|ip:203.0.113.7|header:x-a:1',
+      'staff-sign-in|ip:203.0.113.7',
     ]) {
       assert.equal(alice.hasCounter(counter), true, counter)
     }
-    for (const counter of ['ip:203.0.113.70', 'ip:1203.0.113.7', 'rule:203.0.113.7:user:7', 'user:203.0.113.7:x']) {
+    for (const counter of [
+      'default|ip:203.0.113.70',
+      'default|ip:1203.0.113.7',
+      'rule:203.0.113.7|user:7',
+      'rule:ip:203.0.113.7|user:7',
+      'default|user:203.0.113.7:x',
+      'ip:203.0.113.7',
+      'ip:203.0.113.7|ceiling|user:7',
+    ]) {
       assert.equal(alice.hasCounter(counter), false, counter)
     }
-    assert.equal(erased('user:7').hasCounter('rule:account:user:7'), true)
-    assert.equal(erased('user:7').hasCounter('rule:account:user:77'), false)
+    assert.equal(erased('user:7').hasCounter('rule:account|user:7'), true)
+    assert.equal(erased('user:7').hasCounter('rule:account|user:77'), false)
   })
 
   test('has no counter that only contains it, and no header or rule of another name', () => {
@@ -154,11 +186,12 @@ describe('an erased client', () => {
       ['both', parseClientKind('ip+header:x-api-key')],
     ])
     const seven = new ErasedClient('header:x-api-key:7', 64, undefined, kinds)
-    for (const counter of ['rule:api:header:7', 'refusals|rule:api:header:7', 'header:7', 'rule:gone:header:7']) {
+    for (const limit of ['rule:api', 'refusals:api', 'default', 'rule:gone', 'shop|rule:org']) {
+      const counter = `${limit}|header:x-api-key:7`
       assert.equal(seven.hasCounter(counter), true, counter)
     }
-    for (const counter of ['user:7', 'user:7|x', 'user:a:user:7', 'rule:org:header:7', 'cookie:7', 'key:7']) {
-      assert.equal(seven.hasCounter(counter), false, counter)
+    for (const client of ['user:7', 'user:7|x', 'user:a:user:7', 'header:x-org:7', 'cookie:x-api-key:7', 'key:7']) {
+      assert.equal(seven.hasCounter(`rule:api|${client}`), false, client)
     }
     assert.deepEqual(
       ['rule:api:7', 'rule:both:192.0.2.1|7', 'rule:org:7', 'rule:user:user:7', 'user:7'].map((key) =>
@@ -166,14 +199,14 @@ describe('an erased client', () => {
       ),
       [true, true, false, false, false],
     )
-    for (const counter of ['user:7|x', 'ceiling|user:a|user:7', 'header:user:7', 'rule:user:user:a:user:7']) {
-      assert.equal(erased('user:7').hasCounter(counter), false, counter)
+    for (const client of ['user:7\\|x', 'user:a\\|user:7', 'header:x:user:7', 'user:a:user:7']) {
+      assert.equal(erased('user:7').hasCounter(`default|${client}`), false, client)
     }
-    for (const counter of ['parts:header:x-a:1|user:7', 'shop|per:60000|route:a|GET /x|user:7', 'override:1|user:7']) {
+    for (const counter of ['default|header:x-a:1|user:7', 'shop|limit:60000:a:GET /x|user:7', 'override:1|user:7']) {
       assert.equal(erased('user:7').hasCounter(counter), true, counter)
     }
-    assert.equal(erased('user:a|b').hasCounter('ceiling|user:a|b'), true)
-    assert.equal(erased('ip:2001:db8::5').hasCounter('ip:2a00:2001:db8::/64'), false)
+    assert.equal(erased('user:a|b').hasCounter('ceiling|user:a\\|b'), true)
+    assert.equal(erased('ip:2001:db8::5').hasCounter('default|ip:2a00:2001:db8::/64'), false)
     assert.equal(erased('ip:2001:db8::5').hasKey('ip:2a00:2001:db8::/64'), false)
     assert.equal(erased('ip:2001:db8::5').hasKey('rule:slow:2001:db8::/64'), true)
     assert.equal(erased('ip:2001:db8::5').hasKey('ip:2001:db8::/64'), true)
@@ -186,7 +219,7 @@ describe('an erased client', () => {
     assert.equal(alice.has(`${pseudonym}|header:x-a:1`, true), true)
     const hidden = new ErasedClient(pseudonym, 64, PRIVACY)
     assert.deepEqual([hidden.names, hidden.shared], [[pseudonym], undefined])
-    assert.equal(hidden.hasCounter(`rule:slow:${pseudonym.slice('ip:'.length)}`), true)
+    assert.equal(hidden.hasCounter(`rule:slow|${pseudonym}`), true)
   })
 
   test('is found where the log cuts its name, given whole or as the log has it', () => {
@@ -223,7 +256,7 @@ describe('an erased client', () => {
       assert.equal(client.has(`ip:192.0.2.1|${escaped}`, true), true, escaped)
       assert.equal(client.has('ip:192.0.2.1', true), false)
     }
-    assert.equal(erased('header:x-api-key:abc').hasCounter('rule:api:header:abc'), true)
+    assert.equal(erased('header:x-api-key:abc').hasCounter('rule:api|header:x-api-key:abc'), true)
     assert.equal(erased('header:x-api-key:abc').hasKey('rule:api:abc'), true, 'the key of an alert')
     assert.equal(erased('user:7').userId, 7)
     assert.equal(erased('user:07').userId, undefined)

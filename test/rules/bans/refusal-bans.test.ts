@@ -1,7 +1,8 @@
 /** Every refusal is counted, and a ban sets the count back, whatever shares a batch with them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addressKey, ruleKey } from '../../../src/clients/client-key.js'
+import { formatCounter, refusalsLimitName } from '../../../src/clients/counter.js'
+import { countAddress, underRule } from '../../../src/clients/limit-client.js'
 import { SECOND_MS } from '../../../src/ground/time/clock.js'
 import { DENIED_LIMIT } from '../../../src/http/checked-request.js'
 import { RefusalBans, type RefusalBansOptions } from '../../../src/http/refusal-bans.js'
@@ -14,7 +15,7 @@ import { fakeClock } from '../../support/clock.js'
 
 const NOW_MS = fakeClock().now()
 const RULE = parseCandidate({ name: 'api', pathPattern: '^/', rate: '1/m', banAfter: 3, banFor: '1h' })
-const CLIENT = ruleKey(RULE.name, addressKey('203.0.113.7'))
+const CLIENT = underRule(RULE.name, countAddress('203.0.113.7'))
 const REFUSED: Decision = { allowed: false, count: 2, limit: 1, remaining: 0, resetMs: 1, retryAfterMs: 1 }
 
 test('a count is set back, also where its batch had a later time', async () => {
@@ -28,7 +29,8 @@ test('a count is set back, also where its batch had a later time', async () => {
     await bans.close()
   }
   assert.equal(written.length, 1)
-  const check: Check = { key: `refusals|${CLIENT.counter}`, policy: refusalPolicy(RULE.policy, NOW_MS), cost: 0 }
+  const key = formatCounter(refusalsLimitName(RULE.name), CLIENT.counted)
+  const check: Check = { key, policy: refusalPolicy(RULE.policy, NOW_MS), cost: 0 }
   assert.equal(store.checkOne(check, NOW_MS).count, 0)
 })
 
@@ -57,7 +59,6 @@ function start({
   const bans = new RefusalBans({
     limiter: { check },
     writer: { write: async (ban) => written.push(ban) > 0 },
-    scope: 'refusals',
     isAllowed: () => false,
     clear,
     log: { error: assert.fail, warn: assert.fail },

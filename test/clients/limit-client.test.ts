@@ -1,25 +1,26 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { addressKey, createHeaderHash, customKey, headerKey, ruleKey, userKey } from '../../src/clients/client-key.js'
+import { countAddress, createHeaderHash, underRule } from '../../src/clients/limit-client.js'
+import { counted } from '../support/limit-clients.js'
 
-describe('the key of a client', () => {
+describe('a client of a limit', () => {
   test('says by the counter which kind it is, so that no header meets the counter of an address or a user', () => {
     const counters = [
-      ruleKey('api', headerKey('x-key', '203.0.113.7')),
-      ruleKey('api', headerKey('x-key', 'user:7')),
-      ruleKey('api', addressKey('203.0.113.7')),
-      ruleKey('api', userKey('7')),
+      underRule('api', counted('header:x-key', '203.0.113.7')),
+      underRule('api', counted('header:x-key', 'user:7')),
+      underRule('api', countAddress('203.0.113.7')),
+      underRule('api', counted('user', '7')),
     ].map(({ counter }) => counter)
     assert.equal(new Set(counters).size, 4)
-    assert.deepEqual(ruleKey('api', headerKey('x-key', 'user:7')).name, 'rule:api:user:7')
+    assert.equal(underRule('api', counted('header:x-key', 'user:7')).key, 'rule:api:user:7')
   })
 
   test('of any length is counted by at most 255 characters, and two long ones apart', () => {
     const [a, b] = ['a', 'b'].map((end) => 'x'.repeat(15_000) + end)
-    for (const keyOf of [(value: string) => headerKey('x-key', value), userKey, customKey]) {
-      const [first, second] = [keyOf(a ?? ''), keyOf(b ?? '')]
+    for (const name of ['header:x-key', 'user', 'key']) {
+      const [first, second] = [counted(name, a ?? ''), counted(name, b ?? '')]
       assert.notEqual(first.counter, second.counter)
-      assert.ok(ruleKey('r'.repeat(100), first).counter.length <= 255)
+      assert.ok(underRule('r'.repeat(100), first).counter.length <= 255)
     }
   })
 

@@ -1,0 +1,187 @@
+/**
+ * Whom a limit counts, and how that is written.
+ *
+ *     client  = "all" | part *( "|" part )
+ *     part    = name ":" value
+ *     name    = "ip" | "user" | "route" | "key" | "header:" header | "cookie:" cookie
+ *     value   = "-"                                 the request has none
+ *             | 1*( any but "|" "\" | "\" any )     a value that is just "-" is "\-"
+ *
+ * Where a value is missing the address is a further part. A client of one part has its value as it is, without escapes,
+ * in the log and in overrides; in counters (`counter.ts`) each part has them. The key of the log leaves names out: see
+ * `formatKey`.
+ */
+
+import { MAX_KEY_LENGTH } from '../ground/storable.js'
+import { type ClientKind, type KeyPart, partName } from './client-kind.js'
+
+export interface ClientPart {
+  /** The kind by which requests are counted, as `partName` has it; `key` for what a function of the host answered. */
+  readonly name: string
+  /** Null where the request has none. */
+  readonly value: string | null
+}
+
+export interface Client {
+  /** None where all clients are counted together. */
+  readonly parts: readonly ClientPart[]
+  /** The client as log, overrides and reports have it. */
+  readonly text: string
+}
+
+const MISSING = '-'
+const ADDRESS: KeyPart = { kind: 'ip' }
+const PART = /^(ip|user|route|key|(?:header|cookie):[^:|\\]+):(.*)$/s
+const NAMED = /^(header|cookie):/
+/** Matches the key of a rule's client; names of rules have no colon. */
+export const RULE_KEY = /^rule:([^:]+):(.*)$/s
+
+export const EVERYBODY: Client = { parts: [], text: 'all' }
+
+export function createClient(...parts: readonly ClientPart[]): Client {
+  return { parts, text: formatClient(parts) }
+}
+
+export function addressClient(address: string): Client {
+  return createClient({ name: 'ip', value: address })
+}
+
+/** Formats a client as log, overrides and reports have it. */
+function formatClient(parts: readonly ClientPart[]): string {
+  const [only] = parts
+  if (parts.length === 1 && only !== undefined) return `${only.name}:${only.value}`
+  return parts.length === 0 ? EVERYBODY.text : parts.map(formatPart).join('|')
+}
+
+/** Formats a part, with the escapes of its value. */
+export function formatPart({ name, value }: ClientPart): string {
+  return `${name}:${value === null ? MISSING : escapeValue(value)}`
+}
+
+function escapeValue(value: string): string {
+  return value === MISSING ? `\\${MISSING}` : escapeBars(value)
+}
+
+/** Escapes the bars of a text, and its backslashes. */
+export function escapeBars(text: string): string {
+  return text.replace(/[\\|]/g, '\\$&')
+}
+
+/** Parses a part that `formatPart` wrote; undefined for another text. */
+function parsePart(text: string): ClientPart | undefined {
+  const [, name, value = ''] = PART.exec(text) ?? []
+  return name === undefined ? undefined : { name, value: value === MISSING ? null : value.replace(/\\(.)/gs, '$1') }
+}
+
+/** Returns the texts of the parts: splits a text at the bars that no backslash precedes. */
+export function splitParts(text: string): string[] {
+  const parts: string[] = []
+  let begin = 0
+  for (let index = 0; index < text.length; index++) {
+    if (text[index] === '\\') index++
+    else if (text[index] === '|') {
+      parts.push(text.slice(begin, index))
+      begin = index + 1
+    }
+  }
+  return [...parts, text.slice(begin)]
+}
+
+/** Parses parts that `formatPart` wrote, with bars between; undefined for a text that has others, or one of them twice. */
+export function parseParts(text: string): Client | undefined {
+  if (text === EVERYBODY.text) return EVERYBODY
+  const parts = splitParts(text).map(parsePart)
+  const isWhole = (each: (ClientPart | undefined)[]): each is ClientPart[] => !each.includes(undefined)
+  if (!isWhole(parts) || new Set(parts.map(({ name }) => name)).size < parts.length) return undefined
+  return createClient(...parts)
+}
+
+/** Parses a client of several parts; undefined for a text that is none. */
+export function parseComposite(text: string): Client | undefined {
+  const client = text.includes('|') ? parseParts(text) : undefined
+  return client !== undefined && client.parts.length > 1 && client.parts.every(({ name }) => name !== 'key')
+    ? client
+    : undefined
+}
+
+/**
+ * Parses a client as log, overrides and reports have it; undefined for a text that is none.
+ *
+ * @param mayBeComposite false where it is known that bars belong to a value
+ */
+export function parseClient(text: string, mayBeComposite = true): Client | undefined {
+  if (text === EVERYBODY.text) return EVERYBODY
+  const composite = mayBeComposite ? parseComposite(text) : undefined
+  const [, name, value = ''] = composite === undefined ? (PART.exec(text) ?? []) : []
+  return name === undefined ? composite : createClient({ name, value })
+}
+
+/** Returns whether a client is counted by its address, alone or together with others. */
+export function isByAddress({ parts }: Client): boolean {
+  return parts.some(isAddressPart)
+}
+
+function isAddressPart({ name }: ClientPart): boolean {
+  return name === ADDRESS.kind
+}
+
+/**
+ * Formats the key of the log: a rule's begins with `rule:<name>:`. Parts lose their names, a user never; alone and
+ * without a rule the others keep their kind, but for what a function of the host answered.
+ */
+export function formatKey({ parts, text }: Client, rule?: string): string {
+  const [only] = parts
+  const shown = parts.length === 1 && only !== undefined ? formatOnly(only, rule !== undefined) : keyOfParts(text)
+  return rule === undefined ? shown : `rule:${rule}:${shown}`
+}
+
+function formatOnly({ name, value }: ClientPart, isShort: boolean): string {
+  if (name === 'key' || (isShort && name !== 'user')) return value ?? MISSING
+  return `${NAMED.exec(name)?.[1] ?? name}:${value}`
+}
+
+/** Returns the text of several parts as keys have it. */
+function keyOfParts(text: string): string {
+  return splitParts(text)
+    .map((part) => {
+      const [, name, value = part] = PART.exec(part) ?? []
+      return name === 'user' && value !== MISSING ? part : value
+    })
+    .join('|')
+}
+
+/**
+ * Returns whether a client of the log has several parts. The value of a header alone may spell further ones; then the
+ * key has it as it is, with their names.
+ */
+export function isComposite({ client, key }: { readonly client: string; readonly key: string }): boolean {
+  if (!client.includes('|')) return false
+  const expected = keyOfParts(client)
+  const [, , shown = key] = RULE_KEY.exec(key) ?? []
+  return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
+}
+
+/** Returns the clients that may have a key in the log, by what their limit counts. */
+export function clientsForKey(key: string, kind: ClientKind): Client[] {
+  const [, , shown] = RULE_KEY.exec(key) ?? []
+  if (kind.kind === 'composite') return [clientOfParts(shown ?? key, kind.parts)].flatMap((client) => client ?? [])
+  if (kind.kind === 'all') return (shown ?? key) === EVERYBODY.text ? [EVERYBODY] : []
+  // What lacks a header, a cookie or a user is counted by its address.
+  return [kind, ADDRESS].flatMap((each) => {
+    const before = shown === undefined || each.kind === 'user' ? `${each.kind}:` : ''
+    const text = shown ?? key
+    return text.startsWith(before) ? [createClient({ name: partName(each), value: text.slice(before.length) })] : []
+  })
+}
+
+/** Returns the client of several parts that a key has without their names; undefined for a key of others. */
+function clientOfParts(shown: string, kinds: readonly KeyPart[]): Client | undefined {
+  const texts = splitParts(shown)
+  const further = texts.length - kinds.length
+  if (further !== 0 && further !== 1) return undefined
+  const parts = texts.map((text, index) => {
+    const kind = kinds[index] ?? ADDRESS
+    return kind.kind === 'user' && text.startsWith('user:') ? text : `${partName(kind)}:${text}`
+  })
+  return parseParts(parts.join('|'))
+}

@@ -1,0 +1,148 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import { clientsForKey, createClient, RULE_KEY } from '../clients/client.js'
+import type { ClientKind } from '../clients/client-kind.js'
+import {
+  CEILING_LIMIT,
+  DEFAULT_LIMIT,
+  defaultLimitName,
+  formatCounters,
+  overrideLimitName,
+  prefixLimitName,
+  refusalsLimitName,
+  routeLimitName,
+  ruleLimitName,
+  sharedLimitName,
+} from '../clients/counter.js'
+import { parseOverrideClient } from '../clients/override-client.js'
+import { MONTH_MS } from '../limiter/period.js'
+import type { Rate } from '../limiter/rate.js'
+import type { OverrideSet } from '../rules/overrides/override-set.js'
+import type { Rule } from '../rules/rule.js'
+
+/** More periods exist only where a rate function keeps returning new ones. */
+const MAX_PERIODS = 1_000
+
+export interface Route {
+  readonly method?: string | readonly string[] | undefined
+  readonly url: string
+  readonly config?: object | undefined
+}
+
+/** The constraints of a route as its name has them, in its config: a request tells of no other part of them. */
+const CONSTRAINTS = Symbol('fastify-smart-ratelimit: constraints')
+
+/** The kinds of clients that their key tells, whatever is counted. */
+const ALWAYS: readonly ClientKind[] = [{ kind: 'ip' }, { kind: 'user' }, { kind: 'route' }, { kind: 'all' }]
+
+/** What an app limits in code: by what it counts clients, and the names of its limits. */
+export class CodeCounters {
+  readonly #kinds: ClientKind[] = [...ALWAYS]
+  readonly #prefixes = new Set<string>()
+  readonly #periods = new Set<string>()
+  readonly #routes = new Set<string>()
+  /** The names of limits for single routes, and of those that several routes share. */
+  readonly #routeLimits = new Set<string>()
+  readonly #sharedLimits = new Set<string>()
+
+  addKind(client: ClientKind): void {
+    this.#kinds.push(client)
+  }
+
+  addPrefix(prefix: string): string {
+    const limit = prefixLimitName(prefix)
+    this.#prefixes.add(limit)
+    return limit
+  }
+
+  /** Adds the periods of a rate, in whatever order it has them. */
+  addPeriods(rate: Rate): string {
+    const periods = (rate.windows ?? [rate]).map(({ periodMs }) => periodMs).sort((a, b) => a - b)
+    const text = periods.map((periodMs) => (periodMs === MONTH_MS ? 'month' : periodMs)).join('+')
+    if (this.#periods.size < MAX_PERIODS) this.#periods.add(text)
+    return text
+  }
+
+  /** Adds a route. Routes of one path and method differ in their constraints, such as version and host. */
+  addRoute(route: RouteOptions): void {
+    const constraints = constraintsText(route.constraints)
+    if (constraints !== '') route.config = Object.assign({}, route.config, { [CONSTRAINTS]: constraints })
+    this.#routes.add(routeName(route))
+  }
+
+  /** Adds the requests without a route below the prefix of a scope, which limits of its not-found handler count by. */
+  addNotFound({ prefix }: Pick<FastifyInstance, 'prefix'>): void {
+    this.#routes.add(routeName({ url: notFoundUrl(prefix) }))
+  }
+
+  addRouteLimit(name: string): void {
+    this.#routeLimits.add(name)
+  }
+
+  addSharedLimit(name: string): void {
+    this.#sharedLimits.add(name)
+  }
+
+  /** Returns all counters of a client, by its key in the log; also the counter with that name. */
+  countersFor(key: string, rules: readonly Rule[], overrides: OverrideSet): string[] {
+    const named = createClient({ name: 'key', value: key })
+    const [, rule] = RULE_KEY.exec(key) ?? []
+    if (rule === undefined) {
+      const clients = [named, ...this.#kinds.flatMap((kind) => clientsForKey(key, kind))]
+      return [key, ...formatCounters([...this.#limits(), ...overrideLimits(overrides, key)], clients)]
+    }
+    const kinds = rules.flatMap(({ name, client }) => (name === rule ? client : []))
+    const clients = [...ALWAYS, ...kinds].flatMap((kind) => clientsForKey(key, kind))
+    const ofRule = formatCounters([ruleLimitName(rule), refusalsLimitName(rule)], clients)
+    // A function of the host may answer what looks like it.
+    return [key, ...ofRule, ...formatCounters(this.#limits(), [named])]
+  }
+
+  #limits(): string[] {
+    const inPeriods = [...this.#periods].flatMap((periods) => [
+      defaultLimitName(periods),
+      ...[...this.#sharedLimits].map((name) => sharedLimitName(periods, name)),
+      ...[...this.#routeLimits].flatMap((name) =>
+        [...this.#routes].map((route) => routeLimitName(periods, name, route)),
+      ),
+    ])
+    return [DEFAULT_LIMIT, CEILING_LIMIT, ...this.#prefixes, ...inPeriods]
+  }
+}
+
+/** Returns the route of a request as counters have it, or that of the requests that its not-found handler answers. */
+export function requestRoute({ routeOptions, server }: FastifyRequest): string {
+  const { method, url = notFoundUrl(server.prefix), config } = routeOptions
+  return routeName({ method, url, config })
+}
+
+function notFoundUrl(prefix: string): string {
+  return `${prefix}*`
+}
+
+/** Returns the name of a route: Fastify answers HEAD with the handler of GET, and `/a` is the same route as `/a/`. */
+export function routeName({ method, url, config }: Route): string {
+  const methods = [method ?? []].flat().map((each) => (each === 'HEAD' ? 'GET' : each))
+  return `${[...new Set(methods)].sort().join(',')} ${url.replace(/(?<=.)\/$/, '')}${routeConstraints(config)}`
+}
+
+/** Returns the constraints in the config of a route that was added, with a blank before each, such as ` version="1.0.0"`. */
+export function routeConstraints(config: object | undefined): string {
+  const constraints: unknown = config && Reflect.get(config, CONSTRAINTS)
+  return typeof constraints === 'string' ? constraints : ''
+}
+
+function constraintsText(constraints: RouteOptions['constraints']): string {
+  return Object.entries(constraints ?? {})
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, value]) => ` ${name}=${value instanceof RegExp ? value : JSON.stringify(value)}`)
+    .join('')
+}
+
+/** Returns the limits of overrides with a rate for a client, by its key in the log. */
+function overrideLimits(overrides: OverrideSet, key: string): string[] {
+  try {
+    return overrides.ratesFor(parseOverrideClient(key)).map(({ id }) => overrideLimitName(id))
+  } catch {
+    return []
+  }
+}

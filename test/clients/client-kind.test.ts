@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { countsBy, parseClientKind } from '../../src/clients/client-kind.js'
+
+const WRONG: readonly (readonly [key: unknown, message: RegExp])[] = [
+  ['', /"" is no key: give ip, user or header/],
+  ['ip+', /"" is no key/],
+  ['+ip', /"" is no key/],
+  ['ip + user', /"ip " is no key/],
+  ['IP', /"IP" is no key/],
+  ['ip,user', /"ip,user" is no key/],
+  ['all+ip', /has "all" beside other kinds: give all alone/],
+  ['ip+all', /has "all" beside other kinds/],
+  ['ip+ip', /has "ip" twice/],
+  ['header:X-A+ip+header:x-a', /has "header:x-a" twice/],
+  ['ip+user+route+cookie:a', /has 4 kinds: give at most 3/],
+  ['header:X|Y', /"header:X\|Y" is no key.*no \+ and no \|/],
+  ['header:X+Y', /"Y" is no key.*no \+ and no \|/],
+  ['cookie:a|b', /"cookie:a\|b" is no key/],
+  ['cookie:', /"cookie:" is no key/],
+  ['cookie:a b', /"cookie:a b" is no key/],
+  ['ip+header:__proto__', /Node\.js does not keep/],
+  [`header:${'a'.repeat(101)}`, /is no key/],
+  [['header', 'header', 'cookie'].map((kind, place) => `${kind}:${'abc'[place]?.repeat(90)}`).join('+'), /at most 255/],
+  [7, /must be a text/],
+]
+
+describe('what requests are counted by', () => {
+  for (const [key, message] of WRONG) {
+    test(`${JSON.stringify(key).slice(0, 60)} is refused`, () => assert.throws(() => parseClientKind(key), message))
+  }
+
+  test('is a kind, up to three of them in their order, or all', () => {
+    assert.deepEqual(parseClientKind('route'), { kind: 'route' })
+    assert.deepEqual(parseClientKind('all'), { kind: 'all' })
+    assert.deepEqual(parseClientKind('cookie:Sid'), { kind: 'cookie', name: 'Sid' })
+    assert.deepEqual(parseClientKind('user+header:X-A+header:x-b'), {
+      kind: 'composite',
+      parts: [{ kind: 'user' }, { kind: 'header', name: 'x-a' }, { kind: 'header', name: 'x-b' }],
+    })
+    // A cookie's name has upper and lower case.
+    assert.equal(countsBy(parseClientKind('cookie:a+cookie:A'), 'cookie'), true)
+    assert.equal(countsBy(parseClientKind('ip+route'), 'user'), false)
+  })
+})
