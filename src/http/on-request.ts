@@ -7,10 +7,19 @@ import { type RequestFunction, tolerate } from './host-function.js'
 import { refuse } from './refusal.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 
+/** What requests cost, before the limit that decides about them is known. */
+export interface RequestCosts {
+  /** Whether all of them cost 1, as far as is known. */
+  readonly areOne: boolean
+  /** How many of the next requests may be those of a route that is not known, and has a cost. */
+  unexamined: number
+  /** Returns what a request costs; 0 where it is exempt. */
+  costFor(checked: CheckedRequest): number
+}
+
 /** The dependencies of the hook, resolved when the plugin is registered. */
 export interface HookDependencies extends DecideDependencies {
-  /** Returns the cost of the request; 0 where it is exempt. Undefined where every request costs 1. */
-  readonly cost: ((checked: CheckedRequest) => number) | undefined
+  readonly costs: RequestCosts
   readonly decide: Decide
   /** Sets the rate limit headers, where there are any. */
   readonly headers: ((reply: FastifyReply, checked: CheckedRequest) => void) | undefined
@@ -24,8 +33,6 @@ export interface HookDependencies extends DecideDependencies {
   noteRefusal(checked: CheckedRequest): void
   /** Reports an unexpected error; the request continues without a limit. */
   failed(error: unknown): void
-  /** Continues with a request that was not refused, where it does not just continue. */
-  readonly proceed?: ReturnType<typeof createOnRequest> | undefined
 }
 
 /** The property of a request that holds its decision. */
@@ -55,6 +62,7 @@ export function keptDecision(request: DecidedRequest): Decision | null {
  */
 export function createOnRequest(dependencies: HookDependencies) {
   const byThisHook = [dependencies]
+  const { costs } = dependencies
   return function onRequest(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     const marked: DecidedRequest = request
     const decidedBy = marked[DECIDED_BY]
@@ -69,7 +77,12 @@ export function createOnRequest(dependencies: HookDependencies) {
     checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
-      if (dependencies.cost !== undefined) checked.cost = dependencies.cost(checked)
+      let isOne = costs.areOne
+      if (isOne && costs.unexamined > 0) {
+        costs.unexamined--
+        isOne = request.routeOptions.config.smartRateLimit === undefined
+      }
+      if (!isOne) checked.cost = costs.costFor(checked)
       if (checked.cost > 0) decided = dependencies.decide(dependencies, checked)
       else checked.isExempt = true
     } catch (error) {
@@ -127,8 +140,7 @@ function finish(
   }
   // Outside of `try`: a refusal holds if recording fails, and errors of the rest of the request are not this hook's.
   if (isRefused) refuseRequest(dependencies, checked, reply, done)
-  else if (dependencies.proceed === undefined) done()
-  else dependencies.proceed(request, reply, done)
+  else done()
 }
 
 function refuseRequest(

@@ -21,22 +21,21 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
  * after its hook, so a hook of the route checks preflights, after all hooks of the app: a preflight that gets there was
  * not answered.
  *
- * @param checkLate checks a request for which `isLate` is true
+ * @param scope where the route is declared
+ * @param checkLate checks a request for which `isCheckedLate` is true
  */
-export function createPreflights(checkLate: onRequestHookHandler) {
-  return {
-    /**
-     * @param scope where the route is declared
-     * @returns whether its preflights are checked late
-     */
-    noteRoute(scope: FastifyInstance, route: RouteOptions): boolean {
-      if (![route.method].flat().includes('OPTIONS') || !scope.hasRequestDecorator(CORS_DECORATOR)) return false
-      route.config = Object.assign({}, route.config, { [CHECKED_LATE]: true })
-      route.onRequest = [checkLate, ...[route.onRequest ?? []].flat()]
-      return true
-    },
-    isLate(request: FastifyRequest): boolean {
-      return isPreflight(request) && CHECKED_LATE in request.routeOptions.config
-    },
-  }
+export function notePreflights(scope: FastifyInstance, route: RouteOptions, checkLate: onRequestHookHandler): void {
+  if (![route.method].flat().includes('OPTIONS') || !scope.hasRequestDecorator(CORS_DECORATOR)) return
+  route.config = Object.assign({}, route.config, { [CHECKED_LATE]: true })
+  route.onRequest = [checkLate, ...[route.onRequest ?? []].flat()]
+}
+
+/** Returns whether a hook of its route checks a request. */
+export function isCheckedLate(request: FastifyRequest): boolean {
+  return isPreflight(request) && isMarkedLate(request.routeOptions.config)
+}
+
+/** Returns whether a route with this config checks preflights itself. */
+export function isMarkedLate(config: object): boolean {
+  return CHECKED_LATE in config
 }

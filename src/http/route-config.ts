@@ -3,10 +3,15 @@
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../ground/errors.js'
+import type { CheckedRequest } from './checked-request.js'
 import { type Cost, createCost, validateCostUnder } from './cost.js'
+import type { RequestCosts } from './on-request.js'
+import { isCheckedLate, isMarkedLate } from './preflight.js'
 import type { RouteLimitOptions } from './route-limit.js'
 
 type LimitHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void
+
+const COST = 'config.smartRateLimit.cost'
 
 /** The mark in the config of a route whose hooks have its limit. */
 const LIMITED = Symbol('fastify-smart-ratelimit: limited')
@@ -17,57 +22,23 @@ export function isConfigLimit(config: unknown): config is RouteLimitOptions {
 }
 
 /**
- * Creates the functions that apply the limits of routes.
+ * Puts the limit of a route before its other hooks.
  *
  * @param hook the hook of the plugin's own check
  * @param createLimit creates the hook of a limit; throws InvalidSettingError
+ * @throws InvalidSettingError for an invalid limit
  */
-export function createConfigLimits(
+export function applyConfigLimit(
+  route: RouteOptions,
   hook: 'onRequest' | 'preHandler',
   createLimit: (options: RouteLimitOptions) => LimitHook,
-  log: FastifyBaseLogger,
-) {
-  const lateLimits = new WeakMap<object, LimitHook>()
-
-  function lateLimitFor(config: RouteLimitOptions): LimitHook {
-    let limit = lateLimits.get(config)
-    if (limit === undefined) {
-      try {
-        limit = createLimit(config)
-      } catch (error) {
-        log.error({ err: error }, `Rate limit: ${errorMessage(error)}. The route goes on without this limit`)
-        limit = (_request, _reply, done) => done()
-      }
-      lateLimits.set(config, limit)
-    }
-    return limit
-  }
-
-  return {
-    /**
-     * Puts the limit of a route before its other hooks.
-     *
-     * @throws InvalidSettingError for an invalid limit
-     */
-    noteRoute(route: RouteOptions): void {
-      const config = route.config?.smartRateLimit
-      if (!isConfigLimit(config) || (route.config && LIMITED in route.config)) return
-      const limit = createLimit(config)
-      route.config = Object.assign({}, route.config, { [LIMITED]: true })
-      if (hook === 'onRequest') route.onRequest = [limit, ...[route.onRequest ?? []].flat()]
-      else route.preHandler = [limit, ...[route.preHandler ?? []].flat()]
-    },
-    /** Applies the limit of a route that was declared before the plugin, after the plugin's own check. */
-    limitLate(request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-      const { config } = request.routeOptions
-      const { smartRateLimit } = config
-      if (!isConfigLimit(smartRateLimit) || LIMITED in config) {
-        done()
-        return
-      }
-      lateLimitFor(smartRateLimit)(request, reply, done)
-    },
-  }
+): void {
+  const config = route.config?.smartRateLimit
+  if (!isConfigLimit(config) || (route.config && LIMITED in route.config)) return
+  const limit = createLimit(config)
+  route.config = Object.assign({}, route.config, { [LIMITED]: true })
+  if (hook === 'onRequest') route.onRequest = [limit, ...[route.onRequest ?? []].flat()]
+  else route.preHandler = [limit, ...[route.preHandler ?? []].flat()]
 }
 
 /** What a route's requests use of the plugin's own limit. */
@@ -81,47 +52,104 @@ export interface RouteCost {
  */
 export type RouteConfig = false | RouteCost | RouteLimitOptions
 
-type RouteRate = (url: string) => { readonly setting: string; readonly rate: string } | undefined
+type CostFunction = (request: FastifyRequest) => number
 
 /**
- * Creates the functions for a route's `config.smartRateLimit`; `costFor` returns a request's cost, 0 on exempt routes.
- *
- * @param rateFor returns the rate that limits the requests of a route, with its setting; undefined where that depends
+ * The number of requests that are examined for a route which was declared before the plugin: only its requests show its
+ * config, and to read that takes a fifth of a check. They are all examined once a route has a cost.
  */
-export function createRouteCost(log: FastifyBaseLogger, rateFor: RouteRate) {
-  const costs = new WeakMap<object, (request: FastifyRequest) => number>()
+const EXAMINED = 1_000
 
-  function resolve(config: RouteCost | RouteLimitOptions) {
-    const cost = isConfigLimit(config) ? costOne : createRouteOwnCost(config, log)
-    costs.set(config, cost)
-    return cost
+export interface RouteCostOptions {
+  readonly log: FastifyBaseLogger
+  /** Returns the rate that limits the requests of a route, with its setting; undefined where that depends. */
+  rateFor(url: string): { readonly setting: string; readonly rate: string } | undefined
+  /** Whether no path is exempt. */
+  readonly skipsNothing: boolean
+  isSkipped(checked: CheckedRequest): boolean
+}
+
+/** What requests cost by the `config.smartRateLimit` of their routes. */
+export class RouteCosts implements RequestCosts {
+  readonly #options: RouteCostOptions
+  readonly #costs = new Map<unknown, CostFunction>([[false, () => 0]])
+  /** Whether some route has a cost. A flag, since Fastify creates the options of a route anew each time they are read. */
+  #differ = false
+  areOne: boolean
+  unexamined = EXAMINED
+  /** The number of routes that have a cost, so far. */
+  count = 0
+  /** The costs in the check of preflights by a hook of their route. */
+  readonly late: RequestCosts = {
+    areOne: false,
+    unexamined: 0,
+    costFor: (checked) => (isCheckedLate(checked.request) ? this.#costFor(checked) : 0),
   }
 
-  /** Resolves the config of a route declared before the plugin, at its first request: too late to refuse it. */
-  function resolveLate(config: RouteCost | RouteLimitOptions) {
-    try {
-      return resolve(config)
-    } catch (error) {
-      log.error({ err: error }, `Rate limit: ${errorMessage(error)}. Requests of the route cost 1`)
-      if (typeof config === 'object' && config !== null) costs.set(config, costOne)
-      return costOne
+  constructor(options: RouteCostOptions) {
+    this.#options = options
+    this.areOne = options.skipsNothing
+  }
+
+  costFor(checked: CheckedRequest): number {
+    return isCheckedLate(checked.request) ? 0 : this.#costFor(checked)
+  }
+
+  /** @throws InvalidSettingError for an invalid config of a route */
+  noteRoute({ config, url }: RouteOptions): void {
+    const own = config?.smartRateLimit
+    if (config && isMarkedLate(config)) this.areOne = false
+    if (own === undefined) return
+    if (!isConfigLimit(own)) this.#noteDifference()
+    if (own === false) return
+    const { log, rateFor } = this.#options
+    this.#costs.set(own, isConfigLimit(own) ? costOne : createRouteCost(own, log))
+    if (isConfigLimit(own)) return
+    this.count++
+    const { cost } = own
+    if (typeof cost !== 'number') return
+    const limited = rateFor(url)
+    if (limited) validateCostUnder(COST, cost, limited.setting, limited.rate)
+  }
+
+  #costFor(checked: CheckedRequest): number {
+    const mayDiffer = this.#differ || this.unexamined > 0
+    if (this.unexamined > 0) this.unexamined--
+    const cost = mayDiffer ? this.#routeCost(checked.request) : 1
+    return cost === 0 || this.#options.isSkipped(checked) ? 0 : cost
+  }
+
+  #routeCost(request: FastifyRequest): number {
+    const { config, method, url } = request.routeOptions
+    const own = config.smartRateLimit
+    if (own === undefined) return 1
+    if (!isConfigLimit(own)) this.#noteDifference()
+    const costFor = this.#costs.get(own) ?? this.#resolveEarly(own, `${method} ${url}`)
+    return costFor(request)
+  }
+
+  #noteDifference(): void {
+    this.#differ = true
+    this.areOne = false
+  }
+
+  /** Resolves the config of a route that was declared before the plugin: too late to refuse it. */
+  #resolveEarly(config: RouteConfig, route: string): CostFunction {
+    const { log } = this.#options
+    let cost: CostFunction = costOne
+    if (isConfigLimit(config)) {
+      log.warn(
+        `Rate limit: the limit of ${route} does not hold, since the route was declared before rateLimitPlugin: register the plugin first and await it, or declare the route in app.after()`,
+      )
+    } else {
+      try {
+        cost = createRouteCost(config, log)
+      } catch (error) {
+        log.error({ err: error }, `Rate limit: ${errorMessage(error)}. Requests of the route cost 1`)
+      }
     }
-  }
-
-  return {
-    /** @throws InvalidSettingError for an invalid config of a route */
-    validateConfig(config: RouteConfig | undefined, url: string): void {
-      if (config === undefined || config === false) return
-      resolve(config)
-      if (isConfigLimit(config) || typeof config.cost !== 'number') return
-      const limited = rateFor(url)
-      if (limited) validateCostUnder('config.smartRateLimit.cost', config.cost, limited.setting, limited.rate)
-    },
-    costFor(request: FastifyRequest): number {
-      const config = request.routeOptions.config.smartRateLimit
-      if (config === undefined) return 1
-      return config === false ? 0 : (costs.get(config) ?? resolveLate(config))(request)
-    },
+    this.#costs.set(config, cost)
+    return cost
   }
 }
 
@@ -129,12 +157,13 @@ function costOne(): number {
   return 1
 }
 
-function createRouteOwnCost(config: RouteCost, log: FastifyBaseLogger): (request: FastifyRequest) => number {
-  validateRouteConfig(config)
-  return createCost('config.smartRateLimit.cost', config.cost, log)
+/** @throws InvalidSettingError for a config that is no cost, or a wrong one */
+function createRouteCost(config: unknown, log: FastifyBaseLogger): CostFunction {
+  validateRouteCost(config)
+  return createCost(COST, config.cost, log)
 }
 
-function validateRouteConfig(config: unknown): void {
+function validateRouteCost(config: unknown): asserts config is RouteCost {
   if (typeof config === 'object' && config !== null && Object.keys(config).join() === 'cost') return
   throw new InvalidSettingError(
     `Setting "config.smartRateLimit" is ${inspect(config)}: give false, or { cost }, or a limit such as { rate: '5/m' }`,

@@ -88,7 +88,7 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
     revert: async (changeId) => (await import('../rules/history/history.js')).revertChange(opened, changeId),
     preview: createRulePreview(settings, opened, router, {
       gaps: () => findLogGaps(settings, events),
-      notes: () => previewNotesFor(settings, hook.routeSettings),
+      notes: () => previewNotesFor(settings, hook.routeSettings()),
     }),
   }
 }

@@ -13,12 +13,12 @@ import { createHeaders } from '../http/headers.js'
 import { createFunctionKey, createKindKey, type KeyFunction, type KeyOptions } from '../http/kind-key.js'
 import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
-import { createPreflights } from '../http/preflight.js'
+import { notePreflights } from '../http/preflight.js'
 import { noteErrorHandler } from '../http/refusal.js'
 import { createRequestPath, hasPath, PathPrefixes } from '../http/request-path.js'
 import { REPLY, type RequestWithReply } from '../http/request-reply.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
-import { createConfigLimits, createRouteCost, isConfigLimit } from '../http/route-config.js'
+import { applyConfigLimit, RouteCosts } from '../http/route-config.js'
 import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'
 import { createTrialRequests } from '../http/trial-requests.js'
 import { type Check, isRate, type Policy } from '../limiter/algorithm.js'
@@ -43,26 +43,18 @@ export function createHook(components: HookComponents) {
     skipPaths.map((prefix) => [prefix, true] as const),
     router,
   )
-  const hadRoutes = hasRoutes(app)
-  const routeSettings = { costs: 0, haveLimits: false }
-  const routeCost = createRouteCost(log, createRateForRoutes(components))
-  const configLimits = createConfigLimits(
-    settings.hook,
-    // A limit without a name is that of its route.
-    (options) => createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
-    log,
-  )
+  let haveRouteLimits = false
   const records = createRecords(components)
   const warnings = createKeyWarnings(app, settings)
   const keys = keyOptions(components)
   const isSkipped = (checked: CheckedRequest): boolean =>
     !settings.enabled || (!skipped.isEmpty && skipped.find(checked.path) !== undefined && hasPath(checked.request))
-  // A flag, since Fastify creates the options of a route anew each time they are read.
-  let routesDiffer = hadRoutes
-  const costFor = (checked: CheckedRequest) => {
-    if (isSkipped(checked)) return 0
-    return routesDiffer ? routeCost.costFor(checked.request) : 1
-  }
+  const costs = new RouteCosts({
+    log,
+    rateFor: createRateForRoutes(components),
+    skipsNothing: skipped.isEmpty,
+    isSkipped,
+  })
   const { check, checkLeased } = createChecks(components)
   const common = {
     // Whole milliseconds, whatever the host's clock returns.
@@ -79,14 +71,11 @@ export function createHook(components: HookComponents) {
     failed: (error: unknown) => log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
   const requestUser = createRequestUser(settings.user, log)
-  const costUnlessLate = (checked: CheckedRequest) => {
-    return routesDiffer && preflights.isLate(checked.request) ? 0 : costFor(checked)
-  }
-  const dependencies: HookDependencies & { cost: HookDependencies['cost'] } = {
+  const dependencies: HookDependencies = {
     ...common,
     decide: createDecide(settings.skip, log),
     path: needsPath(settings) ? createRequestPath(router) : () => '/',
-    cost: hadRoutes || !skipped.isEmpty ? costUnlessLate : undefined,
+    costs,
     needsUser: needsUser(settings),
     user(checked) {
       const late = requestUser(checked)
@@ -105,14 +94,8 @@ export function createHook(components: HookComponents) {
     ceiling: createAppCeiling(components),
     headers: createHeaders(settings.headers),
     record: records.record,
-    proceed: hadRoutes ? configLimits.limitLate : undefined,
   }
-  const preflights = createPreflights(
-    createOnRequest({
-      ...dependencies,
-      cost: (checked) => (preflights.isLate(checked.request) ? costFor(checked) : 0),
-    }),
-  )
+  const checkLate = createOnRequest({ ...dependencies, costs: costs.late })
 
   const trials = createTrialRequests(router)
 
@@ -143,25 +126,19 @@ export function createHook(components: HookComponents) {
       },
     )
     records.noteLimit()
-    routeSettings.haveLimits = true
+    haveRouteLimits = true
     return limit
   }
 
   /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
-    const { url, config } = route
-    configLimits.noteRoute(route)
-    const isLate = settings.hook === 'onRequest' && preflights.noteRoute(this, route)
+    // A limit without a name is that of its route.
+    applyConfigLimit(route, settings.hook, (options) =>
+      createLimitHook(options, 'config.smartRateLimit', Boolean(options.name)),
+    )
+    if (settings.hook === 'onRequest') notePreflights(this, route, checkLate)
     noteErrorHandler(route)
-    const own = config?.smartRateLimit
-    routeCost.validateConfig(own, url)
-    // A limit of the route's own leaves the cost of the plugin's check as it is.
-    const isCost = own !== undefined && !isConfigLimit(own)
-    if (isCost && own !== false) routeSettings.costs++
-    if (isCost || isLate) {
-      routesDiffer = true
-      dependencies.cost = costUnlessLate
-    }
+    costs.noteRoute(route)
     counters.addRoute(route)
     trials.noteRoute(route)
   }
@@ -183,7 +160,7 @@ export function createHook(components: HookComponents) {
     noteRoute,
     postponed: records.postponed,
     /** What routes have of their own, so far. */
-    routeSettings,
+    routeSettings: () => ({ costs: costs.count, haveLimits: haveRouteLimits }),
   }
 }
 
@@ -191,10 +168,6 @@ export function createHook(components: HookComponents) {
 function createRateForRoutes({ settings, router }: HookComponents): ReturnType<typeof createRouteRate> {
   const { enabled, useDynamicRules, middleware } = settings
   return enabled && !useDynamicRules ? createRouteRate(middleware, router) : () => undefined
-}
-
-function hasRoutes(app: FastifyInstance): boolean {
-  return !app.printRoutes().startsWith('(empty tree)')
 }
 
 /** Returns whether a request needs its user whatever rules and overrides are in force. */

@@ -70,10 +70,6 @@ const PLACES: Readonly<Record<string, Omit<AppOptions, 'database'>>> = {
   'the config of the route': {
     routes: (app) => void app.get('/', { config: { smartRateLimit: MINE } }, ok),
   },
-  'the config of a route that was declared before the plugin': {
-    before: (app) => void app.get('/', { config: { smartRateLimit: MINE } }, ok),
-    routes: () => undefined,
-  },
   'the handler of requests without a route': {
     routes: (app) => void app.setNotFoundHandler({ preHandler: app.smartRateLimit.limit(MINE) }, ok),
   },
@@ -370,14 +366,8 @@ forEachDatabase((provider) => {
           (_request, reply) => void reply.hijack().raw.write('first'),
         )
       },
-      before: (scope) =>
-        void scope.get(
-          '/early',
-          { config: { smartRateLimit: MINE } },
-          (_request, reply) => void reply.hijack().raw.write('first'),
-        ),
     })
-    for (const [index, path] of ['/hijacked', '/config', '/early'].entries()) {
+    for (const [index, path] of ['/hijacked', '/config'].entries()) {
       const socket = connect({ port: app.port, host: '127.0.0.1' })
       atEnd(t, () => socket.destroy())
       socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
