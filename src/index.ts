@@ -19,7 +19,7 @@ export type { Cost } from './http/cost.js'
 export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
-export type { KeyFunction } from './http/kind-key.js'
+export type { KeyFunction } from './http/kind-client.js'
 export type { RateFunction } from './http/limits.js'
 export type { RefusalFunction, SkipFunction } from './http/on-request.js'
 export {

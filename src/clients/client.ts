@@ -34,7 +34,7 @@ const ADDRESS: KeyPart = { kind: 'ip' }
 const PART = /^(ip|user|route|key|(?:header|cookie):[^:|\\]+):(.*)$/s
 const NAMED = /^(header|cookie):/
 /** Matches the key of a rule's client; names of rules have no colon. */
-export const RULE_KEY = /^rule:([^:]+):(.*)$/s
+const RULE_KEY = /^rule:([^:]+):(.*)$/s
 
 export const EVERYBODY: Client = { parts: [], text: 'all' }
 
@@ -140,6 +140,12 @@ function formatOnly({ name, value }: ClientPart, isShort: boolean): string {
   return `${NAMED.exec(name)?.[1] ?? name}:${value}`
 }
 
+/** Splits a key of the log into the name of its rule, undefined where there is none, and the client behind it. */
+export function splitKey(key: string): { readonly rule: string | undefined; readonly shown: string } {
+  const [, rule, shown = key] = RULE_KEY.exec(key) ?? []
+  return { rule, shown }
+}
+
 /** Returns the text of several parts as keys have it. */
 function keyOfParts(text: string): string {
   return splitParts(text)
@@ -157,20 +163,19 @@ function keyOfParts(text: string): string {
 export function isComposite({ client, key }: { readonly client: string; readonly key: string }): boolean {
   if (!client.includes('|')) return false
   const expected = keyOfParts(client)
-  const [, , shown = key] = RULE_KEY.exec(key) ?? []
+  const { shown } = splitKey(key)
   return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
 }
 
 /** Returns the clients that may have a key in the log, by what their limit counts. */
 export function clientsForKey(key: string, kind: ClientKind): Client[] {
-  const [, , shown] = RULE_KEY.exec(key) ?? []
-  if (kind.kind === 'composite') return [clientOfParts(shown ?? key, kind.parts)].flatMap((client) => client ?? [])
-  if (kind.kind === 'all') return (shown ?? key) === EVERYBODY.text ? [EVERYBODY] : []
+  const { rule, shown } = splitKey(key)
+  if (kind.kind === 'composite') return [clientOfParts(shown, kind.parts)].flatMap((client) => client ?? [])
+  if (kind.kind === 'all') return shown === EVERYBODY.text ? [EVERYBODY] : []
   // What lacks a header, a cookie or a user is counted by its address.
   return [kind, ADDRESS].flatMap((each) => {
-    const before = shown === undefined || each.kind === 'user' ? `${each.kind}:` : ''
-    const text = shown ?? key
-    return text.startsWith(before) ? [createClient({ name: partName(each), value: text.slice(before.length) })] : []
+    const before = rule === undefined || each.kind === 'user' ? `${each.kind}:` : ''
+    return shown.startsWith(before) ? [createClient({ name: partName(each), value: shown.slice(before.length) })] : []
   })
 }
 

@@ -25,7 +25,7 @@ interface Standing {
 
 export function createCeiling(rate: Rate, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
   const standing = deriveOnce((counted): Standing => ({ client: inLimit(CEILING_LIMIT, counted), refusedUntilMs: 0 }))
-  return { ...checks, limit: limitForCeiling(rate), standing: ({ counted }) => standing(counted) }
+  return { ...checks, limit: limitForCeiling(rate), standing: ({ client }) => standing(client) }
 }
 
 /** Returns whether the ceiling is known to refuse a request: nothing is remembered of what that makes up. */

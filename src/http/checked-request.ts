@@ -17,10 +17,10 @@ export type UserId = string | number | bigint | null
 /** The part of a request that identifies its client. */
 export type Countable = Pick<CheckedRequest, 'request' | 'address' | 'user' | 'userFields'>
 
-export type DeriveClientKey = (checked: Countable) => LimitClient | Promise<LimitClient>
+export type ToClient = (checked: Countable) => LimitClient | Promise<LimitClient>
 
-export function toAddressKey({ address }: Countable): LimitClient {
-  return address.counted
+export function toAddressClient({ address }: Countable): LimitClient {
+  return address.client
 }
 
 /** The limit of one request. */
@@ -51,7 +51,7 @@ export interface Limit {
   readonly windowNames: readonly string[]
   /** Whether it refuses every request, without a counter. */
   readonly isDenial: boolean
-  readonly clientKey: DeriveClientKey
+  readonly toClient: ToClient
 }
 
 /** The refusal of a request by one limit. */
@@ -70,7 +70,7 @@ export interface LimitBan {
 /** Creates a limit from a policy and its name. */
 export function createLimit(
   policyName: string,
-  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'clientKey'>,
+  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'toClient'>,
   {
     isDenial = false,
     counts = null,
@@ -100,8 +100,8 @@ export function createLimit(
 export const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
 
 /** Creates a limit that refuses every request. */
-export function createDenial(policyName: string, clientKey: DeriveClientKey = toAddressKey): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', clientKey }, { isDenial: true })
+export function createDenial(policyName: string, toClient: ToClient = toAddressClient): Limit {
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', toClient }, { isDenial: true })
 }
 
 /** The limit of addresses on the deny list. */

@@ -10,16 +10,14 @@ import { ClientMemory, memoize, rememberClients } from '../ground/remember.js'
 
 /** The address of a request's client, as limits use it. */
 export interface ClientAddress {
-  /** The client's address in counters, for IPv6 its network; `unknown` where there is none. */
-  readonly key: string
-  /** The same in the log. */
+  /** The client's address in the log, for IPv6 its network; `unknown` where there is none. */
   readonly logged: string
   /** The whole address in the log, where it is that of the socket's peer; null where there is none. */
   readonly loggedPeer: string | null
   /** What counters and bans have instead of the address; null where they have the address. */
   readonly pseudonym: string | null
   /** The client of limits by address, created once, since every request would otherwise allocate a text. */
-  readonly counted: LimitClient
+  readonly client: LimitClient
   /** The whole address, IPv6 too; null where there is none. */
   readonly plain: string | null
   /** The list that has the address. */
@@ -61,10 +59,12 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
   function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
     if (ip === null) return undefined
-    const key = toCountedAddress(ip, ipv6Subnet)
+    const counted = toCountedAddress(ip, ipv6Subnet)
     const family = familyFor(ip)
     const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
-    return privacy === undefined ? createAddress(key, ip, listed) : createPrivateAddress(key, ip, listed, privacy)
+    return privacy === undefined
+      ? createAddress(counted, ip, listed)
+      : createPrivateAddress(counted, ip, listed, privacy)
   }
 
   return rememberClients(parse)
@@ -83,21 +83,21 @@ export function createAllowList(list: BlockList): (address: ClientAddress) => Cl
   }
 }
 
-function createAddress(key: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
-  const counted = countAddress(key)
-  return { key, logged: key, loggedPeer: plain, pseudonym: null, counted, plain, listed, relay: null }
+function createAddress(counted: string, plain: string | null, listed: ClientAddress['listed']): ClientAddress {
+  const client = countAddress(counted)
+  return { logged: counted, loggedPeer: plain, pseudonym: null, client, plain, listed, relay: null }
 }
 
 function createPrivateAddress(
-  key: string,
+  counted: string,
   plain: string,
   listed: ClientAddress['listed'],
   privacy: AddressPrivacy,
 ): ClientAddress {
-  const pseudonym = privacy.pseudonymFor(key)
-  const logged = privacy.loggedFor(key)
-  const counted = countAddress(key, logged, pseudonym)
-  return { key: pseudonym, logged, loggedPeer: logged, pseudonym, counted, plain, listed, relay: null }
+  const pseudonym = privacy.pseudonymFor(counted)
+  const logged = privacy.loggedFor(counted)
+  const client = countAddress(counted, logged, pseudonym)
+  return { logged, loggedPeer: logged, pseudonym, client, plain, listed, relay: null }
 }
 
 /** Creates the address of a client that a proxy forwards in a text that is none. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
-import { clientsForKey, createClient, RULE_KEY } from '../clients/client.js'
+import { clientsForKey, createClient, splitKey } from '../clients/client.js'
 import type { ClientKind } from '../clients/client-kind.js'
 import {
   CEILING_LIMIT,
@@ -85,7 +85,7 @@ export class CodeCounters {
   /** Returns all counters of a client, by its key in the log; also the counter with that name. */
   countersFor(key: string, rules: readonly Rule[], overrides: OverrideSet): string[] {
     const named = createClient({ name: 'key', value: key })
-    const [, rule] = RULE_KEY.exec(key) ?? []
+    const { rule } = splitKey(key)
     if (rule === undefined) {
       const clients = [named, ...this.#kinds.flatMap((kind) => clientsForKey(key, kind))]
       return [key, ...formatCounters([...this.#limits(), ...overrideLimits(overrides, key)], clients)]

@@ -122,7 +122,7 @@ function denyAsRelay(checked: CheckedRequest, { plain, pseudonym }: ClientAddres
 
 function findClient(dependencies: DecideDependencies, checked: CheckedRequest, limit: Limit): Decided {
   checked.limit = limit
-  const client = limit.clientKey(checked)
+  const client = limit.toClient(checked)
   return client instanceof Promise ? later(dependencies, checked, client, check) : check(dependencies, checked, client)
 }
 

@@ -11,20 +11,20 @@ import type { CheckedRequest } from './checked-request.js'
 import {
   createDenial,
   createLimit,
-  type DeriveClientKey,
   type Limit,
   type LimitBan,
   NOTHING,
-  toAddressKey,
+  type ToClient,
+  toAddressClient,
 } from './checked-request.js'
 import type { CodeCounters } from './code-counters.js'
 import { after, type RequestFunction, tolerate } from './host-function.js'
-import { createKindKey, type KeyOptions } from './kind-key.js'
+import { createKindClient, type KeyOptions } from './kind-client.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 
 /** Creates a limit that denies the clients of a rule as an override does. */
 export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
-  return createDenial('override', createKindKey(client, options))
+  return createDenial('override', createKindClient(client, options))
 }
 
 export type RateFunction = RequestFunction<string | null | undefined>
@@ -35,24 +35,24 @@ const REMEMBERED_RATES = 1_000
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
   const { name, policy, block, client, counts, cost, refusal } = rule
-  const clientKey = createKindKey(client, options, (counted) => underRule(name, counted))
-  return createLimit(name, { policy, block, ruleName: name, clientKey }, { counts, cost, refusal, ban })
+  const toClient = createKindClient(client, options, (counted) => underRule(name, counted))
+  return createLimit(name, { policy, block, ruleName: name, toClient }, { counts, cost, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
   const limitName = overrideLimitName(id)
   const kind = client.kind === 'user' ? 'user' : 'ip'
-  const clientKey = createKindKey({ kind }, options, (counted) => inLimit(limitName, counted))
+  const toClient = createKindClient({ kind }, options, (counted) => inLimit(limitName, counted))
   const policy = typeof effect === 'object' ? effect : NOTHING
-  const limit = { policy, block: true, ruleName: '', clientKey }
+  const limit = { policy, block: true, ruleName: '', toClient }
   return createLimit('override', limit, { isDenial: effect === 'deny' })
 }
 
 /** Creates the limit of what an address may request in all. It refuses also where others only count. */
 export function limitForCeiling(rate: Rate): Limit {
   const policy = toPolicy('fixed_window', rate)
-  return createLimit('ceiling', { policy, block: true, ruleName: '', clientKey: toAddressKey })
+  return createLimit('ceiling', { policy, block: true, ruleName: '', toClient: toAddressClient })
 }
 
 export interface StaticLimitOptions {
@@ -64,9 +64,9 @@ export interface StaticLimitOptions {
   readonly algorithm: Algorithm
   readonly block: boolean
   readonly counts: CountedStatuses | null
-  readonly deriveClientKey: DeriveClientKey
+  readonly toClient: ToClient
   /** Derives the client where a function answers the rate: a counter has the periods of one rate. */
-  readonly deriveWithPeriods?: (periods: string) => DeriveClientKey
+  readonly deriveWithPeriods?: (periods: string) => ToClient
   readonly counters: CodeCounters
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
@@ -74,22 +74,22 @@ export interface StaticLimitOptions {
 
 /** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
 export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, setting, policyName, algorithm, block, counts, deriveClientKey, counters } = options
-  const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), deriveClientKey) } = options
+  const { defaultRate, setting, policyName, algorithm, block, counts, toClient, counters } = options
+  const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), toClient) } = options
 
-  function toLimit(name: string, rate: Rate, clientKey: DeriveClientKey): Limit {
-    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', clientKey }, { counts })
+  function toLimit(name: string, rate: Rate, toClient: ToClient): Limit {
+    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', toClient }, { counts })
   }
 
   const prefixes = new PathPrefixes(
     Object.entries(options.rateLimits).map(
       ([prefix, rate]) =>
-        [prefix, toLimit(prefix, parseRate(rate), countedApart(counters.addPrefix(prefix), deriveClientKey))] as const,
+        [prefix, toLimit(prefix, parseRate(rate), countedApart(counters.addPrefix(prefix), toClient))] as const,
     ),
     options.router,
   )
   if (typeof defaultRate === 'string') {
-    const fallback = toLimit(policyName, parseRate(defaultRate), deriveClientKey)
+    const fallback = toLimit(policyName, parseRate(defaultRate), toClient)
     return prefixes.isEmpty ? () => fallback : (checked: CheckedRequest) => prefixes.find(checked.path) ?? fallback
   }
   const rateFor = tolerate(defaultRate, setting, options.log)
@@ -131,7 +131,7 @@ export function createRouteRate(
  * Gives clients a separate counter. Events keep the client's key, so that offenders are summed per client. Clients are
  * remembered: so are those of a limit.
  */
-export function countedApart(limitName: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
+export function countedApart(limitName: string, toClient: ToClient): ToClient {
   const countedOnce = deriveOnce((counted) => inLimit(limitName, counted))
-  return (checked) => after(deriveClientKey(checked), countedOnce)
+  return (checked) => after(toClient(checked), countedOnce)
 }

@@ -5,13 +5,13 @@ import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counts.js'
 import { type Ask, createAsk } from './ask.js'
-import { type DeriveClientKey, NOTHING_IN_FORCE } from './checked-request.js'
+import { NOTHING_IN_FORCE, type ToClient } from './checked-request.js'
 import { createAllowList } from './client-address.js'
 import { type CodeCounters, requestRoute } from './code-counters.js'
 import { type Cost, createCost } from './cost.js'
 import { decide } from './decide.js'
 import { createHeaders, type HeaderVariant } from './headers.js'
-import type { KeyFunction } from './kind-key.js'
+import type { KeyFunction } from './kind-client.js'
 import { countedApart, createStaticLimits, type RateFunction } from './limits.js'
 import { createOnRequest, type HookDependencies } from './on-request.js'
 import type { RouterOptions } from './request-path.js'
@@ -78,7 +78,7 @@ export interface RouteLimitDependencies
   /** Notes the hook, so that requests of its routes can be explained. */
   note(hook: object, limit: ExplainableLimit): void
   readonly variant: HeaderVariant
-  readonly deriveClientKey: DeriveClientKey
+  readonly toClient: ToClient
   readonly counters: CodeCounters
   readonly router: RouterOptions
   readonly log: FastifyBaseLogger
@@ -95,7 +95,7 @@ export interface ExplainableLimit {
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, counts, block, cost, name, allowList, isShared, setting }: RouteLimit,
-  { enabled, note, deriveClientKey, counters, router, log, variant, ...common }: RouteLimitDependencies,
+  { enabled, note, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
   else counters.addRouteLimit(name)
@@ -109,11 +109,9 @@ export function createRouteLimit(
     algorithm,
     counts,
     block,
-    deriveClientKey,
+    toClient,
     deriveWithPeriods: (periods) =>
-      isShared
-        ? countedApart(sharedLimitName(periods, name), deriveClientKey)
-        : countedPerRoute(periods, name, deriveClientKey),
+      isShared ? countedApart(sharedLimitName(periods, name), toClient) : countedPerRoute(periods, name, toClient),
     counters,
     router,
     log,
@@ -160,14 +158,14 @@ function createPassOn() {
 }
 
 /** Gives clients a counter per route, remembered for each route. */
-function countedPerRoute(periods: string, name: string, deriveClientKey: DeriveClientKey): DeriveClientKey {
-  const perRoute = new WeakMap<object, DeriveClientKey>()
+function countedPerRoute(periods: string, name: string, toClient: ToClient): ToClient {
+  const perRoute = new WeakMap<object, ToClient>()
   return function countedFor(checked) {
     const { request } = checked
     const { config } = request.routeOptions
     let derive = perRoute.get(config)
     if (derive === undefined) {
-      derive = countedApart(routeLimitName(periods, name, requestRoute(request)), deriveClientKey)
+      derive = countedApart(routeLimitName(periods, name, requestRoute(request)), toClient)
       perRoute.set(config, derive)
     }
     return derive(checked)

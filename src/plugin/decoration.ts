@@ -120,7 +120,7 @@ export function createInternals(
     overrideFor: (client) => findOverride(current, client, settings.clock.now()),
     codeLimits: hook.codeLimits,
     routedPath: createRoutedPath(router),
-    clientAddress: (request) => addresses.client(request).key,
+    countedAddress: (request) => addresses.client(request).client.counted,
   }
 }
 

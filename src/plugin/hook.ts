@@ -6,11 +6,11 @@ import { createdByFirstCall, memoize } from '../ground/remember.js'
 import { systemClock } from '../ground/time/clock.js'
 import { createAsk } from '../http/ask.js'
 import { type Ceiling, createCeiling } from '../http/ceiling.js'
-import { type CheckedRequest, type DeriveClientKey, NOTHING_IN_FORCE } from '../http/checked-request.js'
+import { type CheckedRequest, NOTHING_IN_FORCE, type ToClient } from '../http/checked-request.js'
 import { listCodeLimits } from '../http/code-limits.js'
 import { createRuleChooser } from '../http/conditions.js'
 import { createHeaders } from '../http/headers.js'
-import { createFunctionKey, createKindKey, type KeyFunction, type KeyOptions } from '../http/kind-key.js'
+import { createFunctionClient, createKindClient, type KeyFunction, type KeyOptions } from '../http/kind-client.js'
 import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
 import { createDecide, createOnRequest, createRefusalNotice, type HookDependencies } from '../http/on-request.js'
 import { notePreflights } from '../http/preflight.js'
@@ -118,7 +118,7 @@ export function createHook(components: HookComponents) {
         needsUser: isByUser,
         user: requestUser,
         variant: settings.headers,
-        deriveClientKey: createKeyFunction(key, `${setting}.key`, keys),
+        toClient: createToClient(key, `${setting}.key`, keys),
         counters,
         router,
         log,
@@ -188,8 +188,8 @@ function keyOptions({ app: { log }, settings: { hashSecret, privacy, user } }: H
   }
 }
 
-function createKeyFunction(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): DeriveClientKey {
-  return typeof key === 'function' ? createFunctionKey(key, setting, options) : createKindKey(key, options)
+function createToClient(key: ClientKind | KeyFunction, setting: string, options: KeyOptions): ToClient {
+  return typeof key === 'function' ? createFunctionClient(key, setting, options) : createKindClient(key, options)
 }
 
 /** Creates the function that returns the limit of a request for which there is no rule. */
@@ -208,7 +208,7 @@ function createStaticLimit(
     ...middleware,
     setting: 'middleware.defaultRate',
     policyName: 'default',
-    deriveClientKey: createKeyFunction(key, 'middleware.key', options),
+    toClient: createToClient(key, 'middleware.key', options),
     counters,
     router,
     log: app.log,

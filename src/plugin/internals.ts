@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { AddressPrivacy } from '../clients/address-privacy.js'
+import type { Client } from '../clients/client.js'
 import type { Database } from '../database/database.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import type { Clock } from '../ground/time/clock.js'
@@ -76,8 +77,8 @@ export interface Internals {
   codeLimits(): readonly CodeLimit[]
   /** Returns the path that rules see for a received one. */
   routedPath(received: string): string
-  /** Returns the client's address as limits count it: IPv6 by its network. */
-  clientAddress(request: FastifyRequest): string
+  /** Returns the client as limits count addresses: IPv6 by its network. */
+  countedAddress(request: FastifyRequest): Client
 }
 
 const internals = new WeakMap<object, Internals>()

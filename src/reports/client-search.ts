@@ -1,5 +1,5 @@
 import { type AddressPrivacy, PSEUDONYM } from '../clients/address-privacy.js'
-import { createClient, formatKey, parseClient, parseComposite, RULE_KEY } from '../clients/client.js'
+import { createClient, formatKey, parseClient, parseComposite, splitKey } from '../clients/client.js'
 import { clientAddress, containsNetwork, isAddress, networkClient, networksAround } from '../clients/client-networks.js'
 import { bareAddress, type ParsedNetwork } from '../clients/network.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
@@ -42,13 +42,12 @@ export function parseClientSearch(text: string, privacy?: AddressPrivacy): Clien
 
 function parseLogged(text: string): ClientSearch | undefined {
   if (text === '') return undefined
-  const [, , shown] = RULE_KEY.exec(text) ?? []
-  const network = parseAddress(shown ?? text)
+  const { rule, shown: named } = splitKey(text)
+  const network = parseAddress(named)
   if (network !== undefined) return searchForNetwork(network, text)
-  const named = shown ?? text
   const clients = named === 'all' || KIND.test(named) ? [named] : [`user:${named}`]
   return {
-    clients: shown !== undefined && !KIND.test(shown) ? [] : clients,
+    clients: rule !== undefined && !KIND.test(named) ? [] : clients,
     networks: [],
     // Parts of a client follow one another with a bar between.
     range: { from: `${clients[0]}|`, to: `${clients[0]}${AFTER_BAR}` },

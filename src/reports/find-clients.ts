@@ -1,3 +1,4 @@
+import { splitKey } from '../clients/client.js'
 import { isNetwork } from '../clients/client-networks.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
@@ -134,13 +135,11 @@ async function clientsInRange(
 
 /** The most clients of a network that a report includes: the busiest. */
 const MAX_CLIENTS = 250
-/** The key of a rule's counter, which is a spelling of its own. */
-const RULE_KEY = /^rule:[^:]+:./s
 
 /** Finds the clients that a filter means: `203.0.113.50` under all rules, `203.0.113.0/24` with its clients. */
 export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, days: number): Promise<EventFilter> {
   const { key } = filter
-  if (key !== undefined && RULE_KEY.test(key)) return { ...filter, key: toLogged(snapshot, key) }
+  if (key !== undefined && splitKey(key).rule !== undefined) return { ...filter, key: toLogged(snapshot, key) }
   const search = key === undefined ? undefined : parseClientSearch(key, snapshot.privacy)
   if (search === undefined) return filter
   const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])

@@ -54,19 +54,19 @@ describe('an address', () => {
 describe('a client', () => {
   test('with IPv6 is its /64 network, loopback aside', () => {
     const resolve = createAddressResolver(64, NO_LISTS)
-    assert.equal(resolve('2001:db8:1:2:3:4:5:6')?.key, '2001:db8:1:2::/64')
-    assert.equal(resolve('2001:db8:1:2:ffff::')?.key, '2001:db8:1:2::/64')
-    assert.equal(resolve('::1')?.key, '::1')
-    assert.equal(resolve('fec0::1')?.key, 'fec0::/64')
-    assert.equal(createAddressResolver(128, NO_LISTS)('2001:db8::5')?.key, '2001:db8::5')
-    assert.equal(createAddressResolver(48, NO_LISTS)('2001:db8:1:2::5')?.key, '2001:db8:1::/48')
+    assert.equal(resolve('2001:db8:1:2:3:4:5:6')?.client.counted.text, 'ip:2001:db8:1:2::/64')
+    assert.equal(resolve('2001:db8:1:2:ffff::')?.client.counted.text, 'ip:2001:db8:1:2::/64')
+    assert.equal(resolve('::1')?.client.counted.text, 'ip:::1')
+    assert.equal(resolve('fec0::1')?.client.counted.text, 'ip:fec0::/64')
+    assert.equal(createAddressResolver(128, NO_LISTS)('2001:db8::5')?.client.counted.text, 'ip:2001:db8::5')
+    assert.equal(createAddressResolver(48, NO_LISTS)('2001:db8:1:2::5')?.client.counted.text, 'ip:2001:db8:1::/48')
   })
 
   test('is a whole address where the network is no client: on a link, and behind translators', () => {
     for (const ipv6Subnet of [48, 64, 128]) {
       const resolve = createAddressResolver(ipv6Subnet, NO_LISTS)
       for (const address of ['fe80::1', 'febf::2:3', '64:ff9b:1::c633:6401', '64:ff9b:1:fffe::c633:6401']) {
-        assert.equal(resolve(address)?.key, address)
+        assert.equal(resolve(address)?.client.counted.text, `ip:${address}`)
       }
     }
   })
@@ -86,10 +86,10 @@ describe('a client', () => {
     assert.ok(first)
     assert.equal(first, again)
     assert.equal(derived, 1)
-    const { key, logged, loggedPeer, pseudonym, plain, counted } = first
-    assert.deepEqual([key, plain], [pseudonym, '2001:db8:1:2::5'])
+    const { logged, loggedPeer, pseudonym, plain, client } = first
+    assert.deepEqual([client.counted.text, plain], [`ip:${pseudonym}`, '2001:db8:1:2::5'])
     assert.deepEqual([logged, loggedPeer], ['2001:db8:1::/48', '2001:db8:1::/48'])
-    const { clear, ...stored } = counted
+    const { clear, ...stored } = client
     assert.equal(clear.text, 'ip:2001:db8:1:2::/64')
     assert.doesNotMatch(JSON.stringify(stored), /2001:db8:1:2/)
     assert.equal(resolve(pseudonym ?? ''), undefined, 'a forwarding header spells no pseudonym')
@@ -116,7 +116,7 @@ describe('a client', () => {
     const resolve = createAddressResolver(64, NO_LISTS)
     for (let place = 0; place < 25_000; place++) {
       const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
-      assert.equal(resolve(address)?.key, address)
+      assert.equal(resolve(address)?.client.counted.text, `ip:${address}`)
     }
   })
 })
@@ -126,7 +126,7 @@ test('an address with a zone of any length is not kept', () => {
   collectGarbage()
   const before = process.memoryUsage().heapUsed
   for (let place = 0; place < 5_000; place++) {
-    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`)?.key, 'fe80::1')
+    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`)?.client.counted.text, 'ip:fe80::1')
   }
   collectGarbage()
   assert.ok(process.memoryUsage().heapUsed - before < 10e6)

@@ -7,7 +7,7 @@ import {
   formatKey,
   formatPart,
   parseClient,
-  RULE_KEY,
+  splitKey,
   splitParts,
 } from '../../clients/client.js'
 import { type ClientKind, partName, partsFor } from '../../clients/client-kind.js'
@@ -123,15 +123,14 @@ export class ErasedClient {
 
   /** Returns whether a key of the log, or of an alert, is of this client, or may be: few keys name all kinds. */
   hasKey(key: string): boolean {
-    const [, rule, behind] = RULE_KEY.exec(key) ?? []
-    const shown = behind ?? key
+    const { rule, shown } = splitKey(key)
     const kind = rule === undefined ? undefined : this.#kinds.get(rule)
     if (kind?.kind === 'composite') return clientsForKey(key, kind).some(({ text }) => this.has(text, true))
     const isCut = key.length === MAX_KEY_LENGTH
     const isShown = (text: string) =>
       this.#shown.has(text) || this.has(ADDRESS + text, false) || (isCut && this.#beginsWith(text))
     if (kind !== undefined) return isShown(shown) && (this.#mayCount(rule) || this.has(ADDRESS + shown, false))
-    if (behind === undefined && (this.has(key, false) || this.#keys.has(key))) return true
+    if (rule === undefined && (this.has(key, false) || this.#keys.has(key))) return true
     return isShown(shown) || splitParts(shown).some(isShown)
   }
 

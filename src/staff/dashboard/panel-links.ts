@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { splitKey } from '../../clients/client.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { DAY_MS } from '../../ground/time/clock.js'
 import { type Internals, nearestMount } from '../../plugin/internals.js'
@@ -9,8 +10,6 @@ import { fromDatabase } from '../sign-in/staff-errors.js'
 const PROPOSED_MS = DAY_MS
 /** The rate that "Limit this client" proposes. */
 const PROPOSED_RATE = '10/m'
-/** Matches the key of a rule's counter; names of rules have no colon. */
-const RULE_KEY = /^rule:([^:]*):(.*)$/s
 
 /** The links to a client in the panel. */
 export interface PanelLinks {
@@ -31,7 +30,7 @@ export function toOverrideClient(
   { key, clientIp, userId }: CountedClient,
   countsByUser: (ruleName: string | undefined) => boolean,
 ): string | undefined {
-  const [, ruleName, client = key] = RULE_KEY.exec(key) ?? []
+  const { rule: ruleName, shown: client } = splitKey(key)
   // An address alone has no bar: others behind the address must not be blocked for one of several kinds.
   if (clientIp !== null) return client.includes('|') ? undefined : known(`ip:${clientIp}`)
   if (!client.startsWith('user:')) return undefined

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { addressClient, createClient } from '../../clients/client.js'
+import { createClient } from '../../clients/client.js'
 import { staffCounter } from '../../clients/counter.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
@@ -24,7 +24,7 @@ const MOST_QUEUED = 8
  * @throws TooManyAttemptsError when the client was refused too often already
  */
 export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('refusal', addressClient(internals.clientAddress(request)))
+  const key = staffCounter('refusal', internals.countedAddress(request))
   return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
 }
 
@@ -44,7 +44,7 @@ export async function countSignIn(
   const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
   if (knownBrowser !== undefined)
     return count(staffCounter('sign-in-browser', createClient({ name: 'key', value: knownBrowser })), SIGN_INS)
-  await count(staffCounter('sign-in', addressClient(internals.clientAddress(request))), SIGN_INS)
+  await count(staffCounter('sign-in', internals.countedAddress(request)), SIGN_INS)
   // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
   await count(staffCounter('sign-in-account', createClient({ name: 'key', value: name })), SIGN_INS_OF_ACCOUNT)
@@ -57,7 +57,7 @@ export async function countSignIn(
  * @throws TooManyAttemptsError when there were too many already
  */
 export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('token', addressClient(internals.clientAddress(request)))
+  const key = staffCounter('token', internals.countedAddress(request))
   return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
 }
 
