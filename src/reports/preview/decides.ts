@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { Steps } from '../../ground/time/slices.js'
 import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
-import { TooMuchWork, UnknownFact } from '../../rules/conditions/failure.js'
+import { TooMuchWork } from '../../rules/conditions/failure.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import type { RequestWork } from '../../rules/patterns/work.js'
 import type { Rule } from '../../rules/rule.js'
@@ -12,7 +12,7 @@ import type { DecidesVerdict, ReplayDependencies } from './replay.js'
 
 export type Decides = ReplayDependencies['decides']
 
-const UNKNOWN = new UnknownFact('is not in the log')
+const UNKNOWN = new Error('The log does not have it')
 
 /** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
 export async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Decides> {
@@ -50,12 +50,13 @@ function* withRivals(holds: DecidesVerdict, rivals: readonly Rule[], facts: Logg
 
 function conditionHolds({ condition }: Rule, facts: LoggedFacts): DecidesVerdict {
   if (condition === undefined) return true
+  facts.isUnclear = false
   try {
     return condition.holds(facts)
   } catch (error) {
     if (error instanceof TooMuchWork) return 'too_long'
-    // Any other failure does not match, as on a server.
-    return error instanceof UnknownFact ? 'unclear' : false
+    // An unknown fact may have decided it. Any other failure does not match, as on a server.
+    return facts.isUnclear ? 'unclear' : false
   }
 }
 
@@ -66,6 +67,9 @@ function precedes(a: Rule, b: Rule): boolean {
 
 /** What conditions see of a recorded request. What the log does not have is an unknown fact, and never guessed. */
 class LoggedFacts extends ConditionFacts {
+  /** Whether a condition read an unknown fact. */
+  isUnclear = false
+
   constructor(
     readonly event: LoggedRequest,
     readonly path: string,
@@ -78,35 +82,43 @@ class LoggedFacts extends ConditionFacts {
   /** The log may have a network or a pseudonym, which is no address. */
   get ip(): string {
     const address = loggedAddress(this.event)
-    if (address === null || isIP(address) === 0) throw UNKNOWN
+    if (address === null || isIP(address) === 0) return this.#unknown()
     return address
   }
 
   get route(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   get host(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   get user(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   header(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   parameter(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   headerNames(): never {
-    throw UNKNOWN
+    return this.#unknown()
   }
 
   parameterNames(): never {
+    return this.#unknown()
+  }
+  override lacks(): boolean {
+    return false
+  }
+
+  #unknown(): never {
+    this.isUnclear = true
     throw UNKNOWN
   }
 }

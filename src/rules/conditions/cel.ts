@@ -1,7 +1,16 @@
-/** Parses conditions and checks their types. Only this module knows the library, and loads it with the first one. */
-import type { ASTNode, Environment } from '@marcbachmann/cel-js'
+/**
+ * Parses conditions, checks their types, and evaluates them. Only this module knows the library, and loads it with the
+ * first condition.
+ */
+import type {
+  ASTNode,
+  Environment,
+  EvaluationError,
+  ParseError,
+  TypeError as TypeCheckError,
+} from '@marcbachmann/cel-js'
 import { loadModule } from '../../ground/package-root.js'
-import { errorAt } from './failure.js'
+import { ConditionFailure, describeAt, errorAt } from './failure.js'
 
 export type Expression = ASTNode
 
@@ -30,10 +39,16 @@ const REMEDIES: Readonly<Record<string, string>> = {
   cannot_index_type: 'only maps, lists and user have fields',
 }
 
+type LibraryError = EvaluationError | ParseError | TypeCheckError
+
+function loadLibrary(): typeof import('@marcbachmann/cel-js') {
+  return loadModule('@marcbachmann/cel-js') as typeof import('@marcbachmann/cel-js')
+}
+
 let environment: Environment | undefined
 
 function openEnvironment(): Environment {
-  const { Environment } = loadModule('@marcbachmann/cel-js') as typeof import('@marcbachmann/cel-js')
+  const { Environment } = loadLibrary()
   return new Environment({ limits: { maxDepth: MAX_DEPTH }, homogeneousAggregateLiterals: false })
     .registerType('Request', {
       fields: {
@@ -49,15 +64,92 @@ function openEnvironment(): Environment {
     .registerVariable('request', 'Request')
     .registerVariable('client', 'Client')
     .registerVariable('user', 'dyn')
-    .registerFunction('int(google.protobuf.Timestamp): int', isNotEvaluated)
-    .registerFunction('string(google.protobuf.Timestamp): string', isNotEvaluated)
-    .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isNotEvaluated)
-    .registerFunction('matches(string, string): bool', isNotEvaluated)
-    .registerFunction('inNetwork(string, string): bool', isNotEvaluated)
+    .registerFunction('int(google.protobuf.Timestamp): int', isReplaced)
+    .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isReplaced)
+    .registerFunction('matches(string, string): bool', isReplaced)
+    .registerFunction('inNetwork(string, string): bool', isReplaced)
+    .registerFunction('string(google.protobuf.Timestamp): string', formatTimestamp, { async: false })
 }
 
-function isNotEvaluated(): never {
-  throw new Error('The library checks types only')
+function isReplaced(): never {
+  throw new Error('The library checks the types of this function only')
+}
+
+/** The fraction only where there is one, as in CEL. */
+function formatTimestamp(moment: Date): string {
+  return moment.toISOString().replace(/\.?0*Z$/, 'Z')
+}
+
+/** What evaluates the parts of a condition. */
+interface Evaluator {
+  run(part: Expression | Part, context: Context): unknown
+}
+
+/** What surrounds a part: the element of a macro. */
+interface Context {
+  getCheckedValue(evaluator: Evaluator, part: Expression): unknown
+}
+
+export type Evaluate = (evaluator: Evaluator, part: Expression, context: Context) => unknown
+
+/** A part of this package's around one of the library's. */
+interface Part {
+  check(
+    checker: { check(part: Expression | Part, context: unknown): unknown },
+    part: unknown,
+    context: unknown,
+  ): unknown
+  evaluate(evaluator: Evaluator, part: unknown, context: Context): unknown
+}
+
+/** Replaces what a part does. The library calls `evaluate` of each, which its types do not tell. */
+export function replaceEvaluation(node: Expression, evaluate: Evaluate): void {
+  Object.assign(node, { evaluate })
+}
+
+/** Takes the work of a macro. */
+export interface MacroWork {
+  /** Returns whether what is done for each element adds up. */
+  begin(list: unknown): boolean
+  /** Called before each element of those. */
+  beginElement(): void
+  /** Called where it fails for one of those. */
+  fail(error: unknown): void
+}
+
+/** Puts the work of a macro before what it goes through, and before what it does for each element. */
+export function takeMacroWork(node: Expression, work: MacroWork): void {
+  // The library's types do not tell what it makes of a macro.
+  const args = (node as unknown as MacroNode).meta.alternate?.args
+  // The type checker refuses a macro with too many arguments.
+  if (args === undefined) return
+  const { iterable, step } = args
+  let addsUp = false
+  args.iterable = {
+    check: (checker, _part, context) => checker.check(iterable, context),
+    evaluate(evaluator, _part, context) {
+      const list = evaluator.run(iterable, context)
+      addsUp = work.begin(list)
+      return list
+    },
+  }
+  args.step = {
+    check: (checker, _part, context) => checker.check(step, context),
+    evaluate(evaluator, _part, context) {
+      if (!addsUp) return evaluator.run(step, context)
+      work.beginElement()
+      try {
+        return evaluator.run(step, context)
+      } catch (error) {
+        work.fail(error)
+        throw error
+      }
+    },
+  }
+}
+
+interface MacroNode {
+  readonly meta: { readonly alternate?: { readonly args: { iterable: Expression | Part; step: Expression | Part } } }
 }
 
 /** A parsed condition. */
@@ -69,6 +161,8 @@ export interface ParsedExpression {
    * @throws Error that names the place
    */
   check(): void
+  /** Returns the value, or throws the library's error. The types have been checked. */
+  evaluate(): unknown
 }
 
 /** @throws Error that names the place and the remedy, where a text is no expression */
@@ -76,32 +170,37 @@ export function parseExpression(text: string): ParsedExpression {
   environment ??= openEnvironment()
   try {
     const parsed = environment.parse(text)
-    return { root: parsed.ast, check: () => checkTypes(parsed.ast, parsed.check()) }
+    return { root: parsed.ast, check: () => checkTypes(parsed.ast, parsed.check()), evaluate: parsed }
   } catch (error) {
-    throw explained(text, error)
+    throw new Error(explanationOf(text, error))
   }
 }
 
 function checkTypes(root: Expression, { valid, type = '', error }: ReturnType<Environment['check']>): void {
-  if (!valid) throw explained(root.input, error)
+  if (!valid) throw new Error(explanationOf(root.input, error))
   if (type !== 'bool' && type !== 'dyn') {
     throw errorAt({ input: root.input, pos: root.start }, `is a ${type}, not true or false: compare it, such as == 'x'`)
   }
 }
 
-function explained(input: string, error: unknown): Error {
+/** Returns the failure for an error of the library's evaluation; any other error as it is. */
+export function toFailure(input: string, error: unknown): unknown {
+  return isLibraryError(error) ? new ConditionFailure(explanationOf(input, error)) : error
+}
+
+function explanationOf(input: string, error: unknown): string {
   const { code, summary, pos } = describe(error)
-  const problem = summary.charAt(0).toLowerCase() + summary.slice(1)
+  const problem = (summary.charAt(0).toLowerCase() + summary.slice(1)).replace(/\bdyn<(\w+)>/g, '$1')
   const remedy = (code === 'unexpected_character' && REMEDIES[input.charAt(pos)]) || REMEDIES[code]
-  return errorAt({ input, pos }, remedy === undefined ? problem : `${problem}: ${remedy}`)
+  return describeAt({ input, pos }, remedy === undefined ? problem : `${problem}: ${remedy}`)
 }
 
 function describe(error: unknown): { code: string; summary: string; pos: number } {
-  const { ParseError, TypeError: TypeCheckError } = loadModule(
-    '@marcbachmann/cel-js',
-  ) as typeof import('@marcbachmann/cel-js')
-  if (!(error instanceof ParseError || error instanceof TypeCheckError)) {
-    return { code: '', summary: 'is no expression', pos: 0 }
-  }
+  if (!isLibraryError(error)) return { code: '', summary: 'is no expression', pos: 0 }
   return { code: error.code, summary: error.summary, pos: error.node?.pos ?? error.range?.start ?? 0 }
+}
+
+function isLibraryError(error: unknown): error is LibraryError {
+  const library = loadLibrary()
+  return [library.EvaluationError, library.ParseError, library.TypeError].some((kind) => error instanceof kind)
 }

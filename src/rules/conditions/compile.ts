@@ -1,136 +1,137 @@
-/** Compiles parsed conditions into functions: the parts that have a value of their own. */
-import { type Expression, parseExpression } from './cel.js'
-import { errorAt, weightier } from './failure.js'
-import { compileFunction, compileMethod, FUNCTION_NAMES } from './functions.js'
-import { compileBinary, compileNegation } from './operators.js'
-import { requestMember, requestValue } from './request.js'
-import { compileTruth, type Evaluate, type Findings, failureAt, type Scope } from './scope.js'
-import { MISSING, memberOf, toValue, type Value } from './values.js'
+/**
+ * Compiles conditions: one walk of the parsed tree refuses what conditions do not have, and replaces what reads the
+ * request and the functions of `functions.ts`. The library evaluates the rest.
+ */
+import { type Evaluate, type Expression, parseExpression, replaceEvaluation, takeMacroWork } from './cel.js'
+import { type ConditionFacts, currentFacts, evaluateWith } from './condition-facts.js'
+import { ConditionFailure, describeAt, errorAt, MISSING } from './failure.js'
+import {
+  CONVERSIONS,
+  createNetworkTest,
+  createPatternSearch,
+  literalText,
+  METHODS,
+  type Replacement,
+} from './functions.js'
+import { requestField } from './request.js'
+import { fieldOfUser, memberOf, sizeOf, toValue } from './values.js'
+import { takeWorkOn, WEIGHTLESS, type Weights, weightsWithin } from './weights.js'
 
 /** Deeper expressions are refused. Operands of && and || in a row are not nested. */
 const MAX_DEPTH = 64
 const QUOTED_LENGTH = 40
 
-export interface CompiledExpression extends Findings {
-  readonly evaluate: Evaluate
+const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
+const METHOD_NAMES =
+  'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
+
+/** Functions that the library evaluates. */
+const EVALUATED = ['size', 'string', 'bool', 'dyn']
+/** The macros that go through a list, or the keys of a map. */
+const MACROS = ['all', 'exists', 'exists_one', 'map', 'filter']
+/** Names that no element has. */
+const TAKEN = ['request', 'client', 'user']
+
+type Literal = Extract<Expression, { op: 'value' }>
+type Name = Extract<Expression, { op: 'id' }>
+type Member = Extract<Expression, { op: '.' | '[]' }>
+type Call = Extract<Expression, { op: 'call' }>
+type MethodCall = Extract<Expression, { op: 'rcall' }>
+
+/** What surrounds a part of a condition. */
+interface Scope {
+  /** The name of the element, within a macro. */
+  readonly element: string | undefined
+  readonly depth: number
+  /** The work that is done with the value of the part. */
+  readonly weights: Weights
+  /** Whether the condition cannot hold where the part fails: as one of && in a row, or in another one. */
+  readonly decides: 'in a row' | 'alone' | false
+  readonly found: Findings
 }
 
-/** @throws Error that names the place and the remedy */
+/** What a condition turns out to need. */
+interface Findings {
+  readsUser: boolean
+  /** Fields without which the condition does not hold. */
+  readonly fields: Set<string>
+}
+
+export interface CompiledExpression {
+  readonly readsUser: boolean
+  /** Fields of the user without which the condition does not hold. */
+  readonly fields: readonly string[]
+  /** Returns the value for a request, or throws what the library does, `MISSING` or what a getter of the host's throws. */
+  evaluate(facts: ConditionFacts): unknown
+}
+
+/** @throws Error that tells the position and the remedy */
 export function compileExpression(text: string): CompiledExpression {
-  const { root, check } = parseExpression(text)
-  const found: Findings = { readsUser: false }
-  const evaluate = compilePart(root, { element: undefined, depth: 0, found, compile: compilePart })
+  const { root, check, evaluate } = parseExpression(text)
+  const found: Findings = { readsUser: false, fields: new Set() }
+  prepare(root, { element: undefined, depth: 0, weights: WEIGHTLESS, decides: 'in a row', found })
   check()
-  return { evaluate, ...found }
+  return {
+    readsUser: found.readsUser,
+    fields: [...found.fields],
+    evaluate: (facts) => evaluateWith(facts, evaluate),
+  }
 }
 
-function compilePart(node: Expression, outer: Scope): Evaluate {
+/** Prepares a part and what it consists of. */
+function prepare(node: Expression, outer: Scope): void {
   if (outer.depth >= MAX_DEPTH) throw errorAt(node, 'is nested too deeply: write it shorter, or two rules')
-  const scope: Scope = { ...outer, depth: outer.depth + 1 }
+  const evaluate = prepareNode(node, { ...outer, depth: outer.depth + 1 })
+  if (evaluate !== undefined) replaceEvaluation(node, evaluate)
+}
+
+/** Returns what replaces the library's evaluation of a part; undefined where that stays. */
+function prepareNode(node: Expression, outer: Scope): Evaluate | undefined {
+  const scope: Scope = { ...outer, decides: outer.decides && 'alone' }
+  const maybe: Scope = { ...outer, decides: false }
   switch (node.op) {
     case 'value':
-      return compileLiteral(node)
+      return prepareLiteral(node, scope)
     case 'id':
-      return compileName(node, scope)
+      return prepareName(node, scope)
     case '.':
     case '[]':
-      return compileMember(node, scope)
+      return prepareMember(node, scope)
     case 'call':
-      return compileFunction(node, scope)
+      return prepareFunction(node, scope)
     case 'rcall':
-      return compileMethod(node, scope)
+      return prepareMethod(node, scope)
     case 'list':
-      return compileList(node.args.map((element) => compilePart(element, scope)))
+      return prepareAll(node.args, scope)
     case 'map':
-      return compileMap(node.args.map(([key, value]) => [compilePart(key, scope), compilePart(value, scope)]))
+      return prepareMap(node.args, scope)
     case '?:':
-      return compileChoice(node.args, scope)
+      prepare(node.args[0], { ...scope, weights: WEIGHTLESS })
+      return prepareAll(node.args.slice(1), maybe)
     case '&&':
+      return prepareAll(operandsOf(node.op, node), outer.decides === 'in a row' ? outer : maybe)
     case '||':
-      return compileLogic(node.op, operandsOf(node.op, node), scope)
-    case '!_': {
-      const operand = compileTruth(node.args, scope)
-      return (facts) => !operand(facts)
-    }
+      return prepareAll(operandsOf(node.op, node), maybe)
+    case '!_':
     case '-_':
-      return compileNegation(node, compilePart(node.args, scope))
+      return prepareAll([node.args], scope)
     case '.?':
     case '[?]':
-      throw errorAt(node, 'is not part of conditions: what is missing makes a comparison false')
+      throw errorAt(node, 'is not part of conditions')
     default:
-      return compileBinary(node, scope)
+      return prepareAll(node.args, { ...scope, weights: weightsWithin(node.op, scope.weights) })
   }
 }
 
-function compileLiteral(node: Extract<Expression, { op: 'value' }>): Evaluate {
-  const { args: value } = node
-  if (typeof value === 'object' && value !== null) {
-    throw errorAt(node, 'is not part of conditions: write a text in quotes, or a number without a suffix')
-  }
-  return () => value
+function prepareAll(nodes: readonly Expression[], scope: Scope): undefined {
+  for (const node of nodes) prepare(node, scope)
 }
 
-function compileName(node: Extract<Expression, { op: 'id' }>, { element, found }: Scope): Evaluate {
-  if (node.args === element) return (facts) => toValue(facts.element)
-  if (node.args === 'user') {
-    found.readsUser = true
-    return (facts) => facts.user
-  }
-  if (node.args === 'request' || node.args === 'client') {
-    throw errorAt(node, 'is no value: write one of its fields, such as request.path or client.ip')
-  }
-  throw errorAt(
-    node,
-    `${JSON.stringify(node.args.slice(0, QUOTED_LENGTH))} is no name: known are request, client, user and ${FUNCTION_NAMES}; write a text in quotes`,
-  )
-}
-
-function compileMember(node: Extract<Expression, { op: '.' | '[]' }>, scope: Scope): Evaluate {
-  const ofRequest = requestMember(node, (key) => compilePart(key, scope)) ?? requestValue(node)
-  if (ofRequest !== undefined) return ofRequest
-  const [of, key] = node.args
-  const whole = compilePart(of, scope)
-  const name = typeof key === 'string' ? () => key : compilePart(key, scope)
-  const failure = failureAt(node, 'has no fields of this kind')
-  return (facts) => {
-    const value = whole(facts)
-    const field = name(facts)
-    return value === MISSING || field === MISSING ? MISSING : memberOf(value, field, failure)
-  }
-}
-
-function compileList(elements: readonly Evaluate[]): Evaluate {
-  return (facts) => {
-    const list: Value[] = []
-    for (const element of elements) {
-      const value = element(facts)
-      if (value === MISSING) return MISSING
-      list.push(value)
-    }
-    facts.takeList(list.length)
-    return list
-  }
-}
-
-function compileMap(entries: readonly (readonly [Evaluate, Evaluate])[]): Evaluate {
-  return (facts) => {
-    const map = new Map<Value, Value>()
-    for (const [evaluateKey, evaluateValue] of entries) {
-      const key = evaluateKey(facts)
-      const value = evaluateValue(facts)
-      if (key === MISSING || value === MISSING) return MISSING
-      map.set(key, value)
-    }
-    facts.takeList(map.size)
-    return map
-  }
-}
-
-function compileChoice([condition, yes, no]: readonly [Expression, Expression, Expression], scope: Scope): Evaluate {
-  const isTrue = compileTruth(condition, scope)
-  const whenTrue = compilePart(yes, scope)
-  const whenFalse = compilePart(no, scope)
-  return (facts) => (isTrue(facts) ? whenTrue(facts) : whenFalse(facts))
+/** Prepares a map that is written out. The library makes an object of it, whose keys are texts. */
+function prepareMap(entries: readonly (readonly [Expression, Expression])[], scope: Scope): Evaluate {
+  prepareAll(entries.flat(), scope)
+  return (evaluator, _node, context) =>
+    new Map(entries.map(([key, value]) => [evaluator.run(key, context), evaluator.run(value, context)]))
 }
 
 /** Returns the operands of operators in a row, which are parsed as pairs within each other. */
@@ -144,20 +145,164 @@ function operandsOf(op: '&&' | '||', node: Expression): Expression[] {
   return [rest, ...operands]
 }
 
-/** The operand that decides wins over one that fails, wherever they stand. */
-function compileLogic(op: '&&' | '||', nodes: readonly Expression[], scope: Scope): Evaluate {
-  const operands = nodes.map((node) => compileTruth(node, scope))
-  const deciding = op === '||'
-  return (facts) => {
-    let failure: unknown
-    for (const operand of operands) {
-      try {
-        if (operand(facts) === deciding) return deciding
-      } catch (error) {
-        failure = weightier(failure, error)
-      }
-    }
-    if (failure !== undefined) throw failure
-    return !deciding
+function prepareLiteral(node: Literal, { element, weights }: Scope): Evaluate | undefined {
+  const { args: value } = node
+  if (typeof value === 'object' && value !== null) {
+    throw errorAt(node, 'is not part of conditions: write a text in quotes, or a number without a suffix')
   }
+  return element !== undefined && typeof value === 'string' ? () => takeWorkOn(value, weights, true) : undefined
+}
+
+function prepareName(node: Name, { element, weights, found }: Scope): Evaluate {
+  const { args: name } = node
+  if (name === element) {
+    return (evaluator, part, context) => takeWorkOn(context.getCheckedValue(evaluator, part), weights, true)
+  }
+  if (name === 'user') {
+    found.readsUser = true
+    return () => takeWorkOn(toValue(currentFacts().user), weights, element !== undefined)
+  }
+  if (name === 'request' || name === 'client') {
+    throw errorAt(node, 'is no value: write one of its fields, such as request.path or client.ip')
+  }
+  throw errorAt(
+    node,
+    `${JSON.stringify(name.slice(0, QUOTED_LENGTH))} is no name: known are request, client, user and ${FUNCTION_NAMES}; write a text in quotes`,
+  )
+}
+
+/** Prepares `request.path`, `request.headers['x-plan']`, `user.plan`, and members of these. */
+function prepareMember(node: Member, scope: Scope): Evaluate {
+  const { weights, element, decides, found } = scope
+  const inMacro = element !== undefined
+  const field = requestField(node)
+  if (field?.of === 'text') return () => takeWorkOn(field.read(currentFacts()), weights, inMacro)
+  if (field?.of === 'map') return () => takeWorkOn(field.view, weights, inMacro)
+  const [of, key] = node.args
+  const name = typeof key === 'string' ? key : literalText(key)
+  const texts = requestField(of)
+  // What was not sent reads as an empty text, so that nobody escapes a rule by leaving it out.
+  if (texts?.of === 'map' && name !== undefined) {
+    texts.validateName(node, name)
+    return () => takeWorkOn(texts.read(currentFacts(), name) ?? '', weights, inMacro)
+  }
+  if (of.op === 'id' && of.args === 'user' && name !== undefined) {
+    found.readsUser = true
+    if (decides !== false) found.fields.add(name)
+    return () => takeWorkOn(present(fieldOfUser(currentFacts().user, name)), weights, inMacro)
+  }
+  const unweighted: Scope = { ...scope, weights: WEIGHTLESS }
+  prepare(of, unweighted)
+  if (typeof key !== 'string') prepare(key, unweighted)
+  const failure = failureAt(node, 'has no fields of this kind')
+  return (evaluator, _node, context) => {
+    const whole = evaluator.run(of, context)
+    const member = memberOf(whole, typeof key === 'string' ? key : evaluator.run(key, context), failure)
+    return takeWorkOn(texts === undefined ? present(member) : (member ?? ''), weights, inMacro)
+  }
+}
+
+function present<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw MISSING
+  return value
+}
+
+function prepareFunction(node: Call, scope: Scope): Evaluate | undefined {
+  const [name, args] = node.args
+  if (name === 'has') return prepareHas(node, scope)
+  if (name === 'matches') return prepareMatches(node, args, scope)
+  const within: Scope = { ...scope, weights: weightsWithin(name, scope.weights) }
+  if (name === 'inNetwork') return prepareReplaced(node, args, within, createNetworkTest(node, args[1]))
+  const convert = Object.hasOwn(CONVERSIONS, name) ? CONVERSIONS[name] : undefined
+  if (convert !== undefined) return prepareReplaced(node, args, within, convert)
+  if (EVALUATED.includes(name)) return prepareAll(args, within)
+  throw errorAt(node, `${name}() is no function of conditions: known are ${FUNCTION_NAMES}`)
+}
+
+function prepareMethod(node: MethodCall, scope: Scope): Evaluate | undefined {
+  const [name, receiver, args] = node.args
+  const operands = [receiver, ...args]
+  if (MACROS.includes(name)) return prepareMacro(node, scope)
+  if (name === 'matches') return prepareMatches(node, operands, scope)
+  const within: Scope = { ...scope, weights: weightsWithin(name, scope.weights) }
+  const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
+  if (method !== undefined) return prepareReplaced(node, operands, within, method)
+  prepareAll(operands, within)
+  if (name === 'size') return undefined
+  throw errorAt(node, `${name}() is no method of conditions: known are ${METHOD_NAMES}`)
+}
+
+function prepareMatches(node: Call | MethodCall, operands: readonly Expression[], scope: Scope): Evaluate {
+  const { search, size } = createPatternSearch(node, operands[1])
+  const { weights } = scope
+  return prepareReplaced(node, operands, { ...scope, weights: { ...weights, text: weights.text + size } }, search)
+}
+
+function prepareReplaced(
+  node: Call | MethodCall,
+  operands: readonly Expression[],
+  scope: Scope,
+  replacement: Replacement,
+): Evaluate {
+  prepareAll(operands, scope)
+  const [operand = node, other] = operands
+  const literal = literalText(other)
+  const isRead = other !== undefined && literal === undefined
+  const failure = failureAt(node, `${node.args[0]}() cannot take the value of this request`)
+  return (evaluator, _node, context) => {
+    const value = replacement(evaluator.run(operand, context), isRead ? evaluator.run(other, context) : literal)
+    if (value === undefined) throw failure
+    return value
+  }
+}
+
+/** Prepares `has(user.plan)`, which asks whether a field is there. */
+function prepareHas(node: Call, scope: Scope): Evaluate {
+  const [field] = node.args[1]
+  if (field?.op !== '.') throw errorAt(node, "has() takes a field such as user.plan; write 'x-plan' in request.headers")
+  if (requestField(field) !== undefined) return () => true
+  const [of, name] = field.args
+  const texts = requestField(of)
+  if (texts?.of === 'map') texts.validateName(field, name)
+  if (of.op === 'id' && of.args === 'user') {
+    scope.found.readsUser = true
+    return () => fieldOfUser(currentFacts().user, name) !== undefined
+  }
+  prepare(of, { ...scope, weights: WEIGHTLESS })
+  const failure = failureAt(node, 'has no fields of this kind')
+  return (evaluator, _node, context) => memberOf(evaluator.run(of, context), name, failure) !== undefined
+}
+
+/**
+ * Prepares a macro. Macros do not stand within each other, so that a condition takes linear time: a list is gone through
+ * once for each macro that is written.
+ */
+function prepareMacro(node: MethodCall, scope: Scope): undefined {
+  const [name, receiver, [variable, ...body]] = node.args
+  if (scope.element !== undefined) {
+    throw errorAt(
+      node,
+      `${name}() stands within another macro, which would take too long: write one after the other, or two rules`,
+    )
+  }
+  if (variable?.op !== 'id' || body.length === 0) {
+    throw errorAt(node, `${name}() takes the name of an element and what to test: roles.${name}(role, role == 'admin')`)
+  }
+  if (TAKEN.includes(variable.args)) {
+    throw errorAt(variable, `${variable.args} is what it always is: give the element another name`)
+  }
+  prepare(receiver, scope)
+  prepareAll(body, { ...scope, element: variable.args, decides: false })
+  // At most so many parts are evaluated for each element.
+  const weight = node.end - node.start
+  takeMacroWork(node, {
+    begin: (list) => currentFacts().takeMacro(sizeOf(list), weight),
+    beginElement: () => currentFacts().refuseExhausted(),
+    fail: (error) => currentFacts().takeFailure(error),
+  })
+}
+
+/** Creates the failure of a part, once: it may be thrown for every request. */
+function failureAt(node: Expression, problem: string): ConditionFailure {
+  return new ConditionFailure(describeAt({ input: node.input, pos: node.start }, problem))
 }

@@ -1,8 +1,8 @@
 import { remember } from '../../ground/remember.js'
+import { toFailure } from './cel.js'
 import { compileExpression } from './compile.js'
 import type { ConditionFacts } from './condition-facts.js'
-import { ConditionFailure } from './failure.js'
-import { MISSING } from './values.js'
+import { ConditionFailure, MISSING } from './failure.js'
 
 export const MAX_CONDITION_LENGTH = 1_000
 /** How many compiled conditions are remembered: rules of a kind often have the same one. */
@@ -15,7 +15,7 @@ export interface Condition {
   readonly text: string
   readonly readsUser: boolean
   /**
-   * Returns whether the condition holds for a request; what the request does not have makes a comparison false.
+   * Returns whether the condition holds for a request; one that reads a field that the user does not have does not.
    *
    * @throws TooMuchWork; ConditionFailure, or what a getter of the host's throws, where that cannot be decided
    */
@@ -33,15 +33,28 @@ export function parseCondition(text: string): Condition | undefined {
 }
 
 const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
-  const { evaluate, readsUser } = compileExpression(text)
+  const { evaluate, readsUser, fields } = compileExpression(text)
   return {
     text,
     readsUser,
     holds(facts) {
-      const value = evaluate(facts)
-      if (typeof value === 'boolean') return value
-      if (value === MISSING) return false
-      throw NOT_BOOLEAN
+      // The same as evaluating it, without an error that is thrown for every client without a user.
+      for (const field of fields) if (facts.lacks(field)) return false
+      const value = evaluated(facts)
+      // Part of it may have been decided without what took too much.
+      facts.refuseExhausted()
+      if (typeof value !== 'boolean') throw NOT_BOOLEAN
+      return value
     },
+  }
+
+  function evaluated(facts: ConditionFacts): unknown {
+    try {
+      return evaluate(facts)
+    } catch (error) {
+      facts.refuseExhausted()
+      if (error === MISSING) return false
+      throw toFailure(text, error)
+    }
   }
 })

@@ -1,4 +1,4 @@
-/** The library, which only parses and checks types here, would evaluate conditions as this package does. */
+/** What this package replaces of the library's evaluation, and how it reads a user, changes no answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Environment } from '@marcbachmann/cel-js'

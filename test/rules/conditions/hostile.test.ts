@@ -163,6 +163,7 @@ describe('what a client may send', () => {
     const greedy = "request.headers['x-long'].matches('[a-f]{60}x')"
     for (const text of [
       `${greedy} || true`,
+      `${greedy} || user.none == 'x'`,
       `true && !(${greedy} && false)`,
       `[1].exists(x, ${greedy} || x == 1)`,
       `${greedy} ? true : true`,
@@ -175,6 +176,25 @@ describe('what a client may send', () => {
     const query = Object.fromEntries(Array.from({ length: 2_000 }, (_, place) => [`p${place}`, 'aaaaaa']))
     const text = "request.query.exists(name, request.query[name].matches('[a-f]{100}[xy]'))"
     assert.throws(() => holds(text, new TestFacts({ query })), /too much work/)
+  })
+
+  test('adds up in a macro that fails for many elements, whose errors take long', () => {
+    const query = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`p${index}`, '0']))
+    const facts = new TestFacts({ query, user: { plan: 'free' } })
+    assert.throws(() => holds('request.query.exists(n, 1 / int(request.query[n]) == 1)', facts), /too much work/)
+    assert.throws(
+      () => holds('request.query.all(n, user.age > 1)', new TestFacts({ query: { a: '1' }, user: { age: 'x' } })),
+      /no such overload/,
+    )
+  })
+
+  test('is no list that many short ones add up to', () => {
+    const user = Object.fromEntries(
+      Array.from({ length: 40 }, (_, index) => [`l${index}`, Array(64).fill('a'.repeat(99))]),
+    )
+    const lists = Object.keys(user).map((name) => `user.${name}`)
+    const sum = `(${lists.join(' + ')}).exists(t, t.matches('[a-f]{60}x'))`
+    assert.throws(() => holds(sum, new TestFacts({ user })), /too much work/)
   })
 
   test('does not grow: sums of texts and of lists are bounded', () => {
@@ -193,7 +213,9 @@ describe('what a client may send', () => {
       const facts = new TestFacts({ user: {}, headers: {}, query: {} })
       for (const of of ['request.headers', 'request.query', 'user']) {
         if (of === 'request.headers' && name !== name.toLowerCase()) continue
-        assert.equal(holds(`${of}['${name}'] != 'x'`, facts), false, `${of} ${name}`)
+        const missing = of === 'user' ? `has(user.${name === '__proto__' ? 'none' : name})` : `${of}['${name}'] != ''`
+        assert.equal(holds(missing, facts), false, `${of} ${name}`)
+        assert.equal(holds(`user['${name}'] != 'x'`, facts), false, name)
         assert.equal(holds(`'${name}' in ${of}`, facts), false, `${of} ${name}`)
       }
     }
@@ -213,6 +235,8 @@ describe("what a host's user may be", () => {
     assert.throws(() => holds("user.broken == 'x'", new TestFacts({ user })), /no connection/)
     assert.equal(holds("user.plan == 'free'", new TestFacts({ user })), true)
     assert.equal(holds("user.broken == 'x' || user.plan == 'free'", new TestFacts({ user })), true)
+    assert.equal(holds("user.plan == 'pro' && user.broken == 'x'", new TestFacts({ user })), false)
+    assert.equal(holds("user != null && user.plan == 'free'", new TestFacts({ user })), true)
   })
 
   test('contains itself without an end', () => {
@@ -226,7 +250,12 @@ describe("what a host's user may be", () => {
       () => holds('user.left == user.right', new TestFacts({ user: { left, right } })),
       /deeply|too much work/,
     )
-    assert.equal(holds('user.left == user.left', new TestFacts({ user: { left } })), true)
+    assert.throws(() => holds('user.left == user.left', new TestFacts({ user: { left } })), /deeply/)
+    const parent: Record<string, unknown> = { plan: 'free' }
+    Object.assign(parent, { child: { parent } })
+    assert.equal(holds("user != null && user.child.parent.plan == 'free'", new TestFacts({ user: parent })), true)
+    const [user, other] = [{ parent }, structuredClone({ parent })]
+    assert.throws(() => holds('user.user == user.other', new TestFacts({ user: { user, other } })), RangeError)
   })
 
   test('has functions, symbols and promises that are no values', () => {
